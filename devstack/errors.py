@@ -1,0 +1,35 @@
+"""The errors a person can see from the servers' starter, so that each is one line with a remedy.
+
+The docstring of a class is its message where none is given.
+"""
+
+
+class DevstackError(Exception):
+    """The servers could not be started."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or type(self).__doc__)
+
+
+class MissingSoftwareError(DevstackError):
+    """A program is missing, and could not be installed; install it and try again."""
+
+
+class DownloadError(DevstackError):
+    """A download failed; check the network and try again."""
+
+
+class ChecksumError(DownloadError):
+    """A downloaded file is not the one that was pinned; remove .cache and try again."""
+
+
+class ToolError(DevstackError):
+    """A program that was needed for the start failed."""
+
+
+class ServerError(DevstackError):
+    """A server ended, or did not answer, while it was being started."""
+
+
+class StoppedError(DevstackError):
+    """The start was called off."""

@@ -1,0 +1,148 @@
+"""Run a real mysqld that writes a row-based binlog with GTIDs.
+
+The data survive `stop()` and `kill()`; a later `start()` uses the same port.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from devstack.mysql_software import MysqlSoftware
+from devstack.ports import HOST, exchange, free_port, wait_until_ready
+from devstack.processes import Child, Children
+
+_START_SECONDS = 90
+_LONGEST_SOCKET_PATH = 107  # unix(7)
+
+_DEFAULTS = {
+    "server_id": "1",
+    "gtid_mode": "ON",
+    "enforce_gtid_consistency": "ON",
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    "binlog_row_metadata": "FULL",
+    "binlog_rows_query_log_events": "OFF",
+    "log_bin": "binlog",
+    "sync_binlog": "0",
+    "innodb_flush_log_at_trx_commit": "2",
+    "innodb_buffer_pool_size": "128M",
+    "innodb_redo_log_capacity": "128M",
+    "performance_schema": "OFF",
+    "bind_address": HOST,
+    "skip_name_resolve": "ON",
+    "secure_file_priv": "NULL",
+    "mysqlx": "OFF",
+    "default_time_zone": "+00:00",
+}
+
+# Not in the binlog: a reader that starts at its beginning finds nothing but its own tables.
+_ACCOUNTS = f"""\
+SET SESSION sql_log_bin = 0;
+CREATE USER IF NOT EXISTS 'root'@'{HOST}';
+GRANT ALL ON *.* TO 'root'@'{HOST}' WITH GRANT OPTION;
+CREATE USER IF NOT EXISTS 'aqueduct'@'%' IDENTIFIED BY 'aqueduct';
+GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO 'aqueduct'@'%';
+"""
+
+
+class Mysql:
+    """One MySQL server: data and log below `folder`, on `host` and `port`.
+
+    `options` are mysqld's, by name with underscores; they replace the defaults here.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        software: MysqlSoftware,
+        *,
+        owner: Children,
+        options: Mapping[str, str | int] | None = None,
+    ) -> None:
+        self.host = HOST
+        self.port = free_port()
+        self.log = folder / "mysqld.log"
+        self.mysqlbinlog = software.mysqlbinlog
+        self._folder = folder
+        self._software = software
+        self._owner = owner
+        self._options = _DEFAULTS | {name: str(value) for name, value in (options or {}).items()}
+        self._child: Child | None = None
+
+    @property
+    def data(self) -> Path:
+        """The folder with the server's data and binlogs."""
+        return self._folder / "data"
+
+    @property
+    def child(self) -> Child | None:
+        """The running server, if there is one."""
+        return self._child if self._child and self._child.alive() else None
+
+    def start(self) -> None:
+        """Start the server and return once it accepts connections."""
+        self._initialize()
+        accounts = self._folder / "accounts.sql"
+        accounts.write_text(_ACCOUNTS)
+        files = [f"--socket={self._socket()}", f"--init-file={accounts}"]
+        command = self._command(self.data, *files, f"--port={self.port}")
+        self._child = self._owner.start(command, log=self.log, env=_environment())
+        wait_until_ready(
+            "mysql",
+            self._child,
+            self._greets,
+            owner=self._owner,
+            log=self.log,
+            seconds=_START_SECONDS,
+        )
+
+    def stop(self) -> None:
+        """End the server in order."""
+        if self._child:
+            self._child.stop()
+
+    def kill(self) -> None:
+        """End the server as a crash would."""
+        if self._child:
+            self._child.kill()
+
+    def _initialize(self) -> None:
+        if self.data.exists():
+            return
+        unfinished = self._folder / "data.partial"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        command = self._command(unfinished, "--initialize-insecure", "--skip-log-bin")
+        self._owner.run(command, log=self._folder / "initialize.log", env=_environment())
+        unfinished.rename(self.data)
+
+    def _command(self, data: Path, *arguments: str) -> list[str]:
+        software = self._software
+        own = [f"--datadir={data}", *(["--user=root"] if os.geteuid() == 0 else [])]
+        options = [f"--{name}={value}" for name, value in self._options.items()]
+        return [
+            *(*software.server, "--no-defaults"),
+            *software.options,
+            *own,
+            *options,
+            *arguments,
+        ]
+
+    def _socket(self) -> Path:
+        path = self._folder / "mysqld.sock"
+        if len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH:
+            return path
+        return Path(tempfile.gettempdir()) / f"aqueduct-mysqld-{self.port}.sock"
+
+    def _greets(self) -> bool:
+        """Tell whether the server sends a handshake (protocol 10), not an error."""
+        packet = exchange(self.port, b"", 5)
+        return len(packet) == 5 and packet[4] == 10
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which a fetched mysqld loads none of the host's libraries."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return kept | {"LC_ALL": "C", "OPENSSL_CONF": "/dev/null"}

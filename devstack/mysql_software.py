@@ -1,0 +1,153 @@
+"""Find a mysqld of MySQL 8.0 or newer, or fetch one without installing anything.
+
+Needs only the standard library and the system's apt, so that it can run while pip still works.
+A fetched mysqld runs with its own C library, whatever the host's is.
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack import apt, sources
+from devstack.errors import MissingSoftwareError
+from devstack.paths import CACHE
+from devstack.processes import Children
+from devstack.progress import say
+from devstack.seal import intact, one_at_a_time, sha256, write_seal
+
+_OLDEST = (8, 0)
+_REMEDY = "install MySQL 8.0 or newer so that `mysqld` is on the PATH."
+_TOOLS = {"mysql", "mysqlbinlog", "mysqldump", "mysqladmin"}
+_RELEASES = {"stable", "oldstable", "testing", "unstable", "sid"}
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlSoftware:
+    """How to run a mysqld and mysqlbinlog: commands, and the options that name their files."""
+
+    server: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    mysqlbinlog: tuple[str, ...] | None = None
+
+
+def find_or_fetch(owner: Children, cache: Path = CACHE) -> MysqlSoftware:
+    """Return the host's MySQL if it is usable, else a fetched one."""
+    if host := host_mysql():
+        return host
+    prefix = cache / "mysql"
+    with one_at_a_time(cache / "mysql.lock", owner):
+        if not intact(prefix):
+            _fetch(prefix, owner)
+    return software_in(prefix)
+
+
+def host_mysql() -> MysqlSoftware | None:
+    """Return the mysqld on the PATH unless it is too old, MariaDB's, or confined."""
+    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
+    server = shutil.which("mysqld", path=path)
+    if server is None or _confined(server):
+        return None
+    banner = subprocess.run([server, "--version"], capture_output=True, text=True, check=False)
+    if not is_usable(banner.stdout):
+        return None
+    binlog = shutil.which("mysqlbinlog", path=path)
+    return MysqlSoftware((server,), mysqlbinlog=(binlog,) if binlog else None)
+
+
+def is_usable(banner: str) -> bool:
+    """Tell from `mysqld --version` whether it is MySQL 8.0 or newer."""
+    version = re.search(r"Ver (\d+)\.(\d+)", banner)
+    return (
+        version is not None
+        and "mariadb" not in banner.lower()
+        and (int(version[1]), int(version[2])) >= _OLDEST
+    )
+
+
+def _confined(server: str) -> bool:
+    """Tell whether AppArmor keeps this mysqld out of folders that are not its own."""
+    enabled = Path("/sys/module/apparmor/parameters/enabled")
+    profile = Path("/etc/apparmor.d") / server.strip("/").replace("/", ".")
+    return profile.exists() and enabled.exists() and enabled.read_text().strip() == "Y"
+
+
+def software_in(prefix: Path) -> MysqlSoftware:
+    """Return how to run the MySQL that was unpacked into `prefix`."""
+    loader = next(
+        path
+        for pattern in ("usr/lib*/ld-linux*.so.*", "lib*/ld-linux*.so.*", "usr/lib/*/ld-linux*")
+        for path in sorted(prefix.glob(pattern))
+    )
+    libraries = sorted(
+        {
+            path.parent
+            for path in prefix.rglob("*.so.*")
+            if "mysql" not in str(path.relative_to(prefix))
+        }
+    )
+    run = (str(loader), "--library-path", os.pathsep.join(map(str, libraries)))
+    share = prefix / "usr/share/mysql"
+    binlog = prefix / "usr/bin/mysqlbinlog"
+    return MysqlSoftware(
+        server=(*run, str(prefix / "usr/sbin/mysqld")),
+        options=(
+            f"--basedir={prefix / 'usr'}",
+            f"--lc-messages-dir={share}",
+            f"--character-sets-dir={share / 'charsets'}",
+            f"--plugin-dir={prefix / 'usr/lib/mysql/plugin'}",
+        ),
+        mysqlbinlog=(*run, str(binlog)) if binlog.exists() else None,
+    )
+
+
+def _fetch(prefix: Path, owner: Children) -> None:
+    archive, wanted = _archive()
+    work = prefix.with_name("mysql.partial")
+    shutil.rmtree(work, ignore_errors=True)
+    private = apt.PrivateApt(work / "apt", archive, owner=owner)
+    say("mysql", "fetching the lists of packages")
+    private.update()
+    packages = next((found for names in wanted if (found := private.closure(names))), None)
+    if packages is None:
+        raise MissingSoftwareError(f"this system's package archive has no MySQL; {_REMEDY}")
+    say("mysql", f"downloading {len(packages)} packages")
+    debs = private.download(packages, work / "debs")
+    say("mysql", f"unpacking {len(debs)} packages")
+    for deb in debs:
+        owner.run(["dpkg", "-x", str(deb), str(work / "root")], log=work / "dpkg.log")
+    _prune(work / "root")
+    write_seal(work / "root", about={deb.name: sha256(deb) for deb in debs})
+    shutil.rmtree(prefix, ignore_errors=True)
+    (work / "root").rename(prefix)
+    shutil.rmtree(work)
+
+
+def _archive() -> tuple[list[sources.Source], list[list[str]]]:
+    """Return the archive to ask, and the packages to ask for, the best first."""
+    if not shutil.which("apt-get"):
+        raise MissingSoftwareError(f"no mysqld was found, and this system has no apt; {_REMEDY}")
+    release = platform.freedesktop_os_release()
+    host = apt.host_sources()
+    versions: tuple[str, ...]
+    if ubuntu := release.get("UBUNTU_CODENAME"):
+        own = [s for s in host if any(suite.startswith(ubuntu) for suite in s.suites)]
+        versions = ("-8.4", "-8.0", "")
+    else:
+        codenames = _RELEASES | {release.get("VERSION_CODENAME", "")}
+        own = [sources.moved_to(s, "unstable") for s in sources.of_suite(host, codenames)][:1]
+        versions = ("",)
+    if not own:
+        raise MissingSoftwareError(f"apt has no source of this system's own packages; {_REMEDY}")
+    return own, [[f"mysql-server-core{v}", f"mysql-client-core{v}"] for v in versions]
+
+
+def _prune(root: Path) -> None:
+    for name in ("doc", "man", "locale", "lintian", "gdb", "gcc"):
+        shutil.rmtree(root / "usr/share" / name, ignore_errors=True)
+    for path in (root / "usr/bin").iterdir():
+        if path.name not in _TOOLS:
+            path.unlink()

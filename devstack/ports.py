@@ -1,0 +1,64 @@
+"""Find free loopback ports, and wait for a server to answer on its own."""
+
+import random
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from devstack.errors import ServerError
+from devstack.processes import Child, Children, tail
+
+HOST = "127.0.0.1"
+_LOWEST = 15_000
+_READ_SECONDS = 2.0
+
+
+def free_port() -> int:
+    """Return a free port below the range from which the kernel gives ports to clients."""
+    limits = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    highest = max(int(limits[0]), _LOWEST + 10_000)
+    for port in random.sample(range(_LOWEST, highest), 200):
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise ServerError(f"no free port between {_LOWEST} and {highest} on {HOST}.")
+
+
+def exchange(port: int, request: bytes, size: int) -> bytes:
+    """Send a request and return the first `size` bytes of the answer, or fewer at its end."""
+    with socket.create_connection((HOST, port), timeout=_READ_SECONDS) as connection:
+        connection.sendall(request)
+        answer = b""
+        while len(answer) < size and (piece := connection.recv(size - len(answer))):
+            answer += piece
+        return answer
+
+
+def wait_until_ready(
+    name: str,
+    child: Child,
+    ready: Callable[[], bool],
+    *,
+    owner: Children,
+    log: Path,
+    seconds: float,
+) -> None:
+    """Return when the server answers; raise ServerError when it ends or is too late."""
+    deadline = time.monotonic() + seconds
+    while True:
+        owner.check_open()
+        if not child.alive():
+            problem = f"ended with status {child.popen.returncode} while starting"
+            raise ServerError(f"{name} {problem}; from {log}:\n{tail(log)}")
+        try:
+            if ready():
+                return
+        except OSError:
+            pass  # not listening yet
+        if time.monotonic() > deadline:
+            raise ServerError(f"{name} gave no answer in {seconds:g} s; from {log}:\n{tail(log)}")
+        time.sleep(0.1)

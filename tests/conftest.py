@@ -1,0 +1,34 @@
+"""Fixtures that every test may use: a clean environment, and the real servers, started once."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devstack import Stack
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_own_settings() -> Iterator[None]:
+    """Keep a person's own settings (AQUEDUCT_…) out of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith("AQUEDUCT_"):
+                patch.delenv(name)
+        yield
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """MySQL, Kafka and ZooKeeper, shared by all tests: use names of your own in them."""
+    folder: Path = tmp_path_factory.mktemp("stack")
+    with Stack(folder) as running:
+        yield running
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses the servers, so that `-m "not stack"` leaves it out."""
+    for item in items:
+        if "stack" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.stack)
