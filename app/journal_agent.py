@@ -1,0 +1,49 @@
+"""The Faust agent that folds the journal into the tables of every worker.
+
+The law: only committed records are folded, and a record that cannot be folded ends the process: Faust would
+acknowledge it all the same, commit it on an orderly stop, and it would be lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import faust
+
+from app import metrics
+from connectors.kafka.reading import StoredRecord
+from tables import journal
+from tables.cursor import Cursor
+from tables.faust_tables import FaustCheckpoint
+
+log = logging.getLogger(__name__)
+
+EXIT_JOURNAL = 70
+
+
+def install(
+    app: faust.App,
+    topic: faust.Topic,
+    checkpoint: FaustCheckpoint,
+    *,
+    on_cursor: Callable[[Cursor], None],
+) -> None:
+    """Add the agent; ``on_cursor`` is told of each cursor that is folded."""
+
+    @app.agent(topic, name="journal")  # type: ignore[untyped-decorator]  # faust has no types
+    async def fold(stream: Any) -> None:
+        async for event in stream.events():
+            try:
+                message = event.message
+                record = StoredRecord(message.key, message.value, message.offset)
+                checkpoint.fold(record)
+                if record.key.startswith(b"cursor/"):
+                    on_cursor(Cursor.from_json(journal.decoded(record)))
+                metrics.JOURNAL_FOLDED.inc()
+            except Exception as error:
+                log.critical("the journal cannot be folded: %s", error)
+                logging.shutdown()
+                os._exit(EXIT_JOURNAL)

@@ -1,0 +1,77 @@
+"""Every metric of the worker, with its kind and meaning.
+
+The law: base units, ``_total`` on counters, labels from bounded sets only: a destination or an error's class,
+never a key, a GTID or a position.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+REGISTRY = CollectorRegistry()
+
+BUILD = Gauge(
+    "aqueduct_build_info", "1, labelled with the version.", ["version"], registry=REGISTRY
+)
+UP = Gauge(
+    "aqueduct_destination_up",
+    "1 while a destination is read and published, else 0.",
+    ["destination"],
+    registry=REGISTRY,
+)
+ROWS = Counter(
+    "aqueduct_rows_published_total",
+    "Row changes committed to Kafka, by kind: c, u, d, t.",
+    ["destination", "op"],
+    registry=REGISTRY,
+)
+RECORDS = Counter(
+    "aqueduct_records_published_total",
+    "Records committed to Kafka, tombstones, DDL and borders included.",
+    ["destination"],
+    registry=REGISTRY,
+)
+BYTES = Counter(
+    "aqueduct_record_bytes_published_total",
+    "Bytes of keys and values committed to Kafka, before compression.",
+    ["destination"],
+    registry=REGISTRY,
+)
+COMMITS = Histogram(
+    "aqueduct_kafka_commit_seconds",
+    "How long a Kafka transaction took, from its begin to its commit.",
+    ["destination"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+    registry=REGISTRY,
+)
+LAG = Gauge(
+    "aqueduct_source_lag_seconds",
+    "From the source's commit of the last published transaction to its commit in Kafka.",
+    ["destination"],
+    registry=REGISTRY,
+)
+SEQ = Gauge(
+    "aqueduct_seq", "The last number given to a record.", ["destination"], registry=REGISTRY
+)
+EPOCH = Gauge(
+    "aqueduct_epoch",
+    "The epoch this worker leads a destination in.",
+    ["destination"],
+    registry=REGISTRY,
+)
+ERRORS = Counter(
+    "aqueduct_errors_total",
+    "Times a destination's run ended, by the error's class.",
+    ["destination", "error"],
+    registry=REGISTRY,
+)
+JOURNAL_FOLDED = Counter(
+    "aqueduct_journal_records_folded_total",
+    "Journal records folded into this worker's tables.",
+    registry=REGISTRY,
+)
+
+
+def exposition() -> bytes:
+    """All metrics in Prometheus' text format."""
+    return generate_latest(REGISTRY)

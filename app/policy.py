@@ -1,0 +1,55 @@
+"""What happens after an error: the one place that decides.
+
+The law: an error that time may heal is tried again with growing pauses, any other waits for a person; a damaged
+event at the same place three times is not healed by time.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from app.status import State
+from connectors.errors import AqueductError, CorruptEvent, Fenced, Retry
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_SAME_PLACE_LIMIT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The state to be in, and after how many seconds to begin anew; None means not by itself."""
+
+    state: State
+    pause: float | None
+
+
+@dataclass(slots=True)
+class ErrorPolicy:
+    """Remembers what went wrong lately; one for each destination."""
+
+    jitter: random.Random = field(default_factory=random.Random)
+    _failures: int = 0
+    _corrupt: dict[str, int] = field(default_factory=dict)
+
+    def succeeded(self) -> None:
+        """Something was published, so the pauses begin anew."""
+        self._failures = 0
+        self._corrupt.clear()
+
+    def decide(self, error: AqueductError) -> Decision:
+        """What to do about an error that ended a run."""
+        if isinstance(error, Fenced):
+            return Decision(State.FENCED, None)
+        if error.retry is Retry.MANUAL or self._is_stuck(error):
+            return Decision(State.FAILED, None)
+        pause = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
+        self._failures += 1
+        return Decision(State.RETRYING, pause * self.jitter.uniform(0.5, 1.0))
+
+    def _is_stuck(self, error: AqueductError) -> bool:
+        if not isinstance(error, CorruptEvent):
+            return False
+        place = str(error.where.get("coordinates"))
+        self._corrupt[place] = self._corrupt.get(place, 0) + 1
+        return self._corrupt[place] >= _SAME_PLACE_LIMIT

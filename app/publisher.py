@@ -1,0 +1,173 @@
+"""Publishing pieces: one Kafka transaction for rows, table versions and the cursor after them.
+
+The law: every send's future is awaited without error before the commit, because a refused batch does not stop
+aiokafka's commit; and the cursor is the last record of its transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.pipeline.assemble import Piece
+from app.pipeline.envelope import Outgoing
+from connectors.kafka.partitioner import partition_of
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.topics import TopicPlan, Topics
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import SourceOffset
+from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
+from tables import journal
+from tables.cursor import Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlans:
+    """How the topics of an installation have to be."""
+
+    prefix: str
+    partitions: int
+    replication_factor: int
+    cleanup_policy: str
+    retention_ms: int
+    max_message_bytes: int
+    journal_partitions: int
+
+    def rows(self, name: str) -> TopicPlan:
+        """A topic of rows."""
+        return self._plan(name, self.partitions, self.cleanup_policy, self.retention_ms)
+
+    def journal(self) -> TopicPlan:
+        """The journal: compacted and kept for ever, with a count of partitions that never changes."""
+        return self._plan(journal_topic(self.prefix), self.journal_partitions, "compact", -1)
+
+    def schemas(self) -> TopicPlan:
+        """The topic of table versions."""
+        return self._plan(schemas_topic(self.prefix), 1, "compact", -1)
+
+    def ordered(self, name: str) -> TopicPlan:
+        """A topic with one order for a whole destination: borders, DDL."""
+        return self._plan(name, 1, "delete", self.retention_ms)
+
+    def of(self, destination: str) -> list[TopicPlan]:
+        """All topics a destination needs before its first row."""
+        names = (transactions_topic(self.prefix, destination), ddl_topic(self.prefix, destination))
+        return [self.journal(), self.schemas(), *map(self.ordered, names)]
+
+    def _plan(self, name: str, partitions: int, cleanup: str, retention_ms: int) -> TopicPlan:
+        return TopicPlan(
+            name=name,
+            partitions=partitions,
+            replication_factor=self.replication_factor,
+            cleanup_policy=cleanup,
+            retention_ms=retention_ms,
+            max_message_bytes=self.max_message_bytes,
+        )
+
+
+class Publisher:
+    """The one writer of a destination, for one epoch."""
+
+    def __init__(
+        self,
+        producer: TransactionalProducer,
+        *,
+        plans: TopicPlans,
+        topics: Topics,
+        cursor: Cursor,
+    ) -> None:
+        self._producer = producer
+        self._plans = plans
+        self._topics = topics
+        self._single = {plan.name for plan in plans.of(cursor.destination)}
+        self.cursor = cursor
+        """What was last committed, or is to be claimed."""
+
+    async def claim(self) -> None:
+        """Commit the cursor alone: the first act of a leader, which shows its epoch to all."""
+        await self._topics.ensure(*self._plans.of(self.cursor.destination))
+        async with self._producer.transaction() as kafka:
+            await (await self._send_cursor(kafka, self.cursor))
+
+    async def publish(self, piece: Piece) -> None:
+        """Commit a piece and the cursor after it; on any error nothing of it is visible."""
+        names = {record.topic for record in piece.records} - self._single
+        await self._topics.ensure(*(self._plans.rows(name) for name in sorted(names)))
+        cursor = _after(self.cursor, piece)
+        async with self._producer.transaction() as kafka:
+            sent = [future async for future in self._sent(kafka, piece)]
+            sent.append(await self._send_cursor(kafka, cursor))
+            await asyncio.gather(*sent)
+        self.cursor = cursor
+
+    async def _sent(self, kafka: Any, piece: Piece) -> Any:
+        schemas, journal_name = schemas_topic(self._plans.prefix), journal_topic(self._plans.prefix)
+        for version in piece.versions:
+            key, value = orjson.dumps(version.key_json()), version.to_json()
+            yield await kafka.send(schemas, key=key, value=orjson.dumps(value), partition=0)
+            yield await kafka.send(
+                journal_name,
+                key=journal.version_key(version),
+                value=journal.encoded(value),
+                partition=self._journal_partition(),
+            )
+        for (topic, partition), records in self._by_partition(piece.records).items():
+            for batch in _batches(kafka, records):
+                yield await kafka.send_batch(batch, topic, partition=partition)
+
+    def _by_partition(self, records: Iterable[Outgoing]) -> dict[tuple[str, int], list[Outgoing]]:
+        found: dict[tuple[str, int], list[Outgoing]] = {}
+        for record in records:
+            count = 1 if record.topic in self._single else self._plans.partitions
+            place = (record.topic, partition_of(record.key, count))
+            found.setdefault(place, []).append(record)
+        return found
+
+    def _journal_partition(self) -> int:
+        return journal.partition_of(self.cursor.destination, self._plans.journal_partitions)
+
+    async def _send_cursor(self, kafka: Any, cursor: Cursor) -> Any:
+        return await kafka.send(
+            journal_topic(self._plans.prefix),
+            key=journal.cursor_key(cursor.destination),
+            value=journal.encoded(cursor.to_json()),
+            partition=self._journal_partition(),
+        )
+
+
+def _batches(kafka: Any, records: list[Outgoing]) -> Iterator[Any]:
+    """The records as full batches, in order."""
+    now = time.time_ns() // 1_000_000
+    batch = kafka.create_batch()
+    for record in records:
+        fields = {"key": record.key, "value": record.value, "headers": record.headers}
+        if batch.append(timestamp=now, **fields) is None:
+            yield batch
+            batch = kafka.create_batch()
+            batch.append(timestamp=now, **fields)
+    yield batch
+
+
+def _after(cursor: Cursor, piece: Piece) -> Cursor:
+    """The cursor once a piece is committed."""
+    old = cursor.offset
+    gtids: GtidSet | None = old.gtid_set
+    if piece.gtids:
+        gtids = gtids.copy() if gtids is not None else GtidSet()
+        gtids.update(piece.gtids)
+    return Cursor(
+        destination=cursor.destination,
+        installation=cursor.installation,
+        epoch=cursor.epoch,
+        seq=piece.seq,
+        versions=piece.version_count,
+        offset=SourceOffset(
+            server_uuid=old.server_uuid, coordinates=piece.coordinates, gtid_set=gtids
+        ),
+        resume=piece.resume,
+    )

@@ -1,0 +1,230 @@
+"""All settings of a worker: one YAML file, overridden by the environment.
+
+The law: they are read once, checked whole, and never change; every fault is told in one message, and no secret
+is ever printed. ``docs/settings.md`` explains each.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import YamlConfigSettingsSource as YamlSource
+
+from app.pipeline.filter import TableFilter
+from connectors.errors import SettingsError
+from connectors.mysql.gtid import GtidSet
+
+CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
+DEFAULT_CONFIG = "aqueduct.yaml"
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+"""Names that stand in topics, environment variables and ZooKeeper paths alike."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WorkerSettings(_Part):
+    """Who this worker is."""
+
+    id: str = Field(default_factory=lambda: os.uname().nodename, min_length=1)
+    advertised_address: str = ""
+    """``host:port`` at which other workers and people reach its HTTP server."""
+
+
+class HttpSettings(_Part):
+    """The worker's own HTTP server: /metrics, /health, /status."""
+
+    bind: str = "127.0.0.1"
+    port: int = Field(default=8083, ge=0, le=65535)
+
+
+class KafkaSettings(_Part):
+    """How to reach Kafka."""
+
+    bootstrap_servers: str = Field(min_length=1)
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    ssl_cafile: Path | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+
+
+class TopicSettings(_Part):
+    """How topics are made, and how existing ones must be."""
+
+    partitions: int = Field(default=4, ge=1, le=10_000)
+    replication_factor: int = Field(default=3, ge=1)
+    retention_ms: int = Field(default=-1, ge=-1)
+    cleanup_policy: Literal["delete", "compact", "compact,delete"] = "delete"
+    max_message_bytes: int = Field(default=10 * 1024 * 1024, ge=1024)
+    journal_partitions: int = Field(default=4, ge=1, le=1000)
+
+
+class PublishSettings(_Part):
+    """How records are gathered into Kafka transactions."""
+
+    interval_ms: int = Field(default=200, ge=1, le=5000)
+    max_bytes: int = Field(default=8 * 1024 * 1024, ge=64 * 1024)
+    """Above this much, a MySQL transaction is published in parts."""
+    compression: Literal["lz4", "gzip", "zstd", "snappy"] | None = "lz4"
+
+
+class FilterSettings(_Part):
+    """Which tables are captured, as Canal writes it: ``database\\.table`` expressions with commas."""
+
+    include: str = r".*\..*"
+    black: str = ""
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Self:
+        TableFilter(self.include, self.black)
+        return self
+
+
+class StartAtFile(_Part):
+    """Start at coordinates of the source's binlog."""
+
+    file: str = Field(min_length=1)
+    pos: int = Field(default=4, ge=4)
+
+
+class StartAtGtids(_Part):
+    """Start after a set of transactions."""
+
+    gtid_set: str
+
+    @field_validator("gtid_set")
+    @classmethod
+    def _parses(cls, text: str) -> str:
+        return str(GtidSet.parse(text))
+
+
+Start = Literal["earliest", "latest"] | StartAtFile | StartAtGtids
+
+
+class SourceSettings(_Part):
+    """A MySQL server and the account to read it with."""
+
+    host: str = Field(min_length=1)
+    port: int = Field(default=3306, ge=1, le=65535)
+    user: str = Field(min_length=1)
+    password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        if self.password_file and self.password.get_secret_value():
+            raise ValueError("give password or password_file, not both")
+        if self.password_file and not self.password_file.is_file():
+            raise ValueError(f"password_file {self.password_file} is not a file")
+        return self
+
+    def secret(self) -> str:
+        """The password, from wherever it is kept."""
+        if self.password_file:
+            return self.password_file.read_text().rstrip("\n")
+        return self.password.get_secret_value()
+
+
+class DestinationSettings(_Part):
+    """One subscribed MySQL source."""
+
+    source: SourceSettings
+    server_id: int = Field(ge=1, le=2**32 - 1)
+    """Ours at the source; no other replica of it may have the same."""
+    default_database: str | None = None
+    connection_charset: str = "utf8mb4"
+    time_zone: str = Field(
+        default="+00:00", pattern=r"^([+-]\d{2}:\d{2}|[A-Za-z][\w+-]*(/[\w+-]+)*)$"
+    )
+    heartbeat_seconds: float = Field(default=5.0, ge=0.5, le=3600)
+    filter: FilterSettings = FilterSettings()
+    start: Start | None = None
+    """Where to begin without a cursor; unset means the end."""
+
+
+class Settings(BaseSettings):
+    """A worker's settings."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="AQUEDUCT_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    prefix: Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9.-]{0,99}$")]
+    """What all topics begin with; one for each installation."""
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)
+    http: HttpSettings = HttpSettings()
+    kafka: KafkaSettings
+    topics: TopicSettings = TopicSettings()
+    publish: PublishSettings = PublishSettings()
+    data_dir: Path = Path(".aqueduct")
+    provide_transaction_metadata: bool = True
+    destinations: dict[Name, DestinationSettings] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _distinct_server_ids(self) -> Self:
+        owners: dict[tuple[str, int, int], str] = {}
+        for name, destination in self.destinations.items():
+            source = destination.source
+            place = (source.host, source.port, destination.server_id)
+            if place in owners:
+                raise ValueError(
+                    f"destinations {owners[place]} and {name} have the same server_id "
+                    f"{destination.server_id} at {source.host}:{source.port}; each needs its own"
+                )
+            owners[place] = name
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes before the file; nothing else is read."""
+        path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
+        return init_settings, env_settings, YamlSource(settings_cls, yaml_file=path)
+
+
+def load() -> Settings:
+    """The settings from the file and the environment; raise SettingsError with all that is wrong."""
+    path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
+    if CONFIG_VARIABLE in os.environ and not path.is_file():
+        raise SettingsError(f"{CONFIG_VARIABLE} names {path}, which is not a file")
+    try:
+        return Settings()  # type: ignore[call-arg]  # the values come from the file and the environment
+    except ValidationError as error:
+        faults = "".join(f"\n  - {fault}" for fault in map(_fault, error.errors()))
+        raise SettingsError(
+            f"{error.error_count()} fault(s) in {path} and the environment:{faults}\n",
+            remedy="docs/settings.md explains each setting",
+        ) from None
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _fault(error: Any) -> str:
+    place = ".".join(str(part) for part in error["loc"]) or "settings"
+    # A value that is refused may be a secret in the wrong place, so none is shown.
+    message = re.sub(r"^Value error, ", "", error["msg"])
+    return f"{place}: {message}"

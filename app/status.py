@@ -1,0 +1,75 @@
+"""What a destination is doing, for people: the status page and the line in the log.
+
+The law: written by the run alone, read by anyone; it never decides anything.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from tables.cursor import Cursor
+
+
+class State(Enum):
+    """The states of a destination."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    RETRYING = "RETRYING"
+    FAILED = "FAILED"
+    FENCED = "FENCED"
+    STOPPED = "STOPPED"
+
+
+@dataclass(slots=True)
+class DestinationStatus:
+    """One destination, as of now."""
+
+    name: str
+    state: State = State.STARTING
+    error: str | None = None
+    cursor: Cursor | None = None
+    rows: int = 0
+    lag_seconds: float | None = None
+    _since: tuple[float, int] = field(default_factory=lambda: (time.monotonic(), 0))
+    _rate: float = 0.0
+
+    def measure_rate(self) -> float:
+        """Rows per second since this was last called."""
+        then, rows = self._since
+        now = time.monotonic()
+        self._since = (now, self.rows)
+        self._rate = (self.rows - rows) / max(now - then, 1e-9)
+        return self._rate
+
+    def to_json(self) -> dict[str, Any]:
+        """For the status page."""
+        cursor = self.cursor
+        return {
+            "state": self.state.value,
+            "error": self.error,
+            "lag_seconds": self.lag_seconds,
+            "rows_per_second": round(self._rate, 1),
+            "rows": self.rows,
+            "cursor": None
+            if cursor is None
+            else {
+                "gtid_set": None if cursor.offset.gtid_set is None else str(cursor.offset.gtid_set),
+                "file": cursor.offset.coordinates.file,
+                "pos": cursor.offset.coordinates.pos,
+                "seq": cursor.seq,
+                "epoch": cursor.epoch,
+            },
+        }
+
+    def line(self) -> str:
+        """For the log, in one line: position, lag, rows a second."""
+        where = "no cursor yet" if self.cursor is None else str(self.cursor.offset.coordinates)
+        seq = 0 if self.cursor is None else self.cursor.seq
+        lag = "-" if self.lag_seconds is None else f"{self.lag_seconds:.1f} s"
+        text = f"{self.name}: {self.state.value} at {where}, seq {seq}, lag {lag}"
+        text += f", {self.measure_rate():.0f} rows/s"
+        return f"{text} ({self.error})" if self.error else text

@@ -1,0 +1,208 @@
+"""Why Aqueduct stopped, in one tree, so that one function can decide what happens next.
+
+The law: a class's docstring is its message; ``retry`` says whether time heals it; ``remedy`` tells the
+operator what to do. What and where are given when it is raised, and all of it prints as one line.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+
+class Retry(Enum):
+    """What may be done about an error without a person."""
+
+    TIMED = "timed"
+    """Time may heal it: begin anew from the cursor, with backoff."""
+    MANUAL = "manual"
+    """A person must act first; nothing is lost meanwhile."""
+
+
+class AqueductError(Exception):
+    """Aqueduct stopped."""
+
+    retry: ClassVar[Retry] = Retry.MANUAL
+    remedy: ClassVar[str] = ""
+
+    def __init__(self, detail: str = "", /, *, remedy: str = "", **where: object) -> None:
+        self.detail = detail
+        self.where = {name: value for name, value in where.items() if value is not None}
+        self.advice = remedy or self.remedy
+        super().__init__(detail)
+
+    @property
+    def name(self) -> str:
+        """The class's name, as metrics and status show it."""
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        headline = (type(self).__doc__ or "").strip().splitlines()[0].rstrip(".")
+        text = f"{headline}: {self.detail}" if self.detail else headline
+        if self.where:
+            text += " [" + ", ".join(f"{name}={value}" for name, value in self.where.items()) + "]"
+        return f"{text.rstrip('.')}. {self.advice}".strip()
+
+
+class SettingsError(AqueductError):
+    """The settings are not usable."""
+
+
+class PreflightError(AqueductError):
+    """The source server is not set up for change data capture."""
+
+    remedy = "Run the statements named above on the server, then restart this destination."
+
+
+# --- the source ---------------------------------------------------------------------------------
+
+
+class SourceLost(AqueductError):
+    """The connection to MySQL was lost or could not be made."""
+
+    retry = Retry.TIMED
+    remedy = "Aqueduct reconnects from its cursor by itself; check the server and the network."
+
+
+class SourceRefused(AqueductError):
+    """MySQL refused the connection or a statement."""
+
+    retry = Retry.TIMED
+    remedy = "Check the account, its password and its grants; Aqueduct tries again by itself."
+
+
+class ServerIdConflict(AqueductError):
+    """Another replica uses this destination's server_id."""
+
+    remedy = "Give the destination a server_id that no other replica of this server has."
+
+
+class PositionGone(AqueductError):
+    """The server no longer has the binlog at the cursor."""
+
+    remedy = (
+        "Changes between the cursor and the server's oldest binlog cannot be read any more. "
+        "Restore the binlog files, or set the destination to a new start and reload its tables."
+    )
+
+
+class EndPositionUnknown(AqueductError):
+    """The server does not tell the end of its binlog."""
+
+    remedy = "Turn on log_bin, and grant REPLICATION CLIENT to the account."
+
+
+class CorruptEvent(AqueductError):
+    """An event from the binlog is damaged."""
+
+    retry = Retry.TIMED
+    remedy = "Aqueduct reads it again from its cursor; if it stays, check the server's disk with mysqlbinlog."
+
+
+class MalformedEvent(AqueductError):
+    """An event of the binlog does not have the form its type demands."""
+
+    remedy = "Please report it with the coordinates above; nothing was skipped."
+
+
+class UnsupportedEvent(AqueductError):
+    """The binlog holds something this version cannot carry without loss."""
+
+    remedy = "Nothing was skipped: the destination stands before it."
+
+
+class StatementBasedChange(AqueductError):
+    """A change was written as a statement, not as rows."""
+
+    remedy = (
+        "Set binlog_format=ROW for every session (SET PERSIST binlog_format = 'ROW'). "
+        "The change named above cannot be carried; nothing after it was published."
+    )
+
+
+class IncidentInBinlog(AqueductError):
+    """The server says that its binlog may lack changes."""
+
+    remedy = (
+        "Find out what the server lost (its error log tells), then reload the tables concerned."
+    )
+
+
+class SourceDiverged(AqueductError):
+    """The server lacks transactions that were already published."""
+
+    remedy = (
+        "It was reset, restored from a backup, or is another server. "
+        "Point the destination to the right server, or choose a new start and reload its tables."
+    )
+
+
+class ResumeMismatch(AqueductError):
+    """The binlog does not go on with the transaction the cursor stands in."""
+
+    remedy = (
+        "The source is not the one the cursor was written for; restore it, or choose a new start."
+    )
+
+
+# --- Kafka --------------------------------------------------------------------------------------
+
+
+class KafkaLost(AqueductError):
+    """Kafka did not answer, or its answer was not definite."""
+
+    retry = Retry.TIMED
+    remedy = "Aqueduct begins anew from the journal by itself; check the brokers."
+
+
+class KafkaRefused(AqueductError):
+    """Kafka refused a request."""
+
+    remedy = (
+        "Check the account's ACLs: topics Create/Describe/Write, TransactionalId Describe/Write."
+    )
+
+
+class RecordTooLarge(AqueductError):
+    """A row is larger than its topic takes."""
+
+    remedy = (
+        "Raise max.message.bytes of the topic (and message.max.bytes of the brokers), "
+        "and topics.max_message_bytes in the settings."
+    )
+
+
+class Fenced(AqueductError):
+    """Another worker has taken over this destination."""
+
+    remedy = (
+        "If two workers were started on purpose, configure ZooKeeper so that they take turns; "
+        "else stop one and restart this one."
+    )
+
+
+class TopicUnfit(AqueductError):
+    """A topic would lose or disorder what is written to it."""
+
+    remedy = "Nothing was written. Change the topic or the settings as said above."
+
+
+# --- state --------------------------------------------------------------------------------------
+
+
+class JournalDamaged(AqueductError):
+    """The journal does not fit together."""
+
+    remedy = "Do not delete it: it holds the cursors. Restore it from a backup of the topic."
+
+
+class JournalTooNew(AqueductError):
+    """The journal was written by a newer version of Aqueduct."""
+
+    remedy = "Run that version, or a later one."
+
+
+class ForeignInstallation(AqueductError):
+    """The journal's cursor belongs to another installation."""
+
+    remedy = "Give each installation a prefix of its own."

@@ -1,0 +1,149 @@
+"""The one producer of a destination: aiokafka's, made honest about what it does not know.
+
+The law: a commit either succeeded for certain or raises, and after anything else the producer is discarded.
+aiokafka sends an unanswered EndTxn again; by then it may end the *next* transaction (KAFKA-17754), so the
+first one that gets no answer is an error here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    IllegalOperation,
+    InvalidProducerEpoch,
+    KafkaError,
+    MessageSizeTooLargeError,
+    ProducerFenced,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
+from aiokafka.producer.sender import EndTxnHandler
+
+from connectors.errors import AqueductError, Fenced, KafkaLost, KafkaRefused, RecordTooLarge
+
+TRANSACTION_TIMEOUT = 15.0
+"""Seconds after which the broker aborts a transaction whose owner is silent."""
+ANSWER_TIMEOUT = 10.0
+"""Seconds within which a transaction must be through; well under the broker's own patience."""
+MAX_BATCH_BYTES = 512 * 1024
+
+
+class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
+    """Ends a transaction with a single request; no answer is a failure of the producer."""
+
+    async def do(self, node_id: int) -> bool:
+        manager = self._sender._txn_manager
+        try:
+            answer = await self._sender.client.send(
+                node_id, self.create_request(), group=self.group
+            )
+        except KafkaError as error:
+            manager.fatal_error(KafkaLost(f"no answer to the end of a transaction ({error!r})"))
+            return True
+        backoff = self.handle_response(answer)
+        if backoff is not None:
+            await asyncio.sleep(backoff)
+        return backoff is None
+
+
+class TransactionalProducer:
+    """One transactional id, held for as long as nothing indefinite happens."""
+
+    def __init__(
+        self, transactional_id: str, *, options: Mapping[str, Any], compression: str | None
+    ) -> None:
+        self.transactional_id = transactional_id
+        self._options = options
+        self._compression = compression
+        self._kafka: AIOKafkaProducer | None = None
+
+    async def init_transactions(self) -> None:
+        """Take over the transactional id: whoever held it is fenced, and its open transaction ended."""
+        producer = AIOKafkaProducer(
+            **self._options,
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=int(TRANSACTION_TIMEOUT * 1000),
+            request_timeout_ms=int(ANSWER_TIMEOUT * 1000),
+            compression_type=self._compression,
+            max_batch_size=MAX_BATCH_BYTES,
+            metadata_max_age_ms=60_000,
+        )
+        sender = producer._sender
+
+        async def end_once(commit_result: Any) -> None:
+            await _end_transaction(sender, commit_result)
+
+        sender._do_txn_commit = end_once
+        try:
+            async with asyncio.timeout(3 * ANSWER_TIMEOUT):
+                await producer.start()
+        except (KafkaError, TimeoutError) as error:
+            await _stopped(producer)
+            raise translated(error) from error
+        self._kafka = producer
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AIOKafkaProducer]:
+        """A transaction that commits at the block's end; any failure aborts nothing by hand but raises,
+        and the caller discards the producer, which makes its successor's init end the transaction."""
+        assert self._kafka is not None, "init_transactions() comes first"
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                await self._kafka.begin_transaction()
+                yield self._kafka
+                await self._kafka.commit_transaction()
+        except (KafkaError, KafkaLost, TimeoutError, AssertionError) as error:
+            raise translated(error) from error
+
+    async def discard(self) -> None:
+        """End the producer without waiting for anything it still has to send."""
+        if self._kafka is not None:
+            producer, self._kafka = self._kafka, None
+            await _stopped(producer)
+
+
+async def _end_transaction(sender: Any, commit_result: Any) -> None:
+    """What aiokafka's sender does to end a transaction, with the handler that asks once."""
+    await sender._message_accumulator.flush_for_commit()
+    manager = sender._txn_manager
+    if manager.is_empty_transaction():
+        manager.complete_transaction()
+        return
+    from aiokafka.client import CoordinationType
+
+    node = await sender._find_coordinator(CoordinationType.TRANSACTION, manager.transactional_id)
+    await _EndTxnOnce(sender, commit_result).do(node)
+
+
+async def _stopped(producer: AIOKafkaProducer) -> None:
+    """Close a producer in whatever state it is, within seconds and without flushing."""
+    producer._closed = True
+    sender = producer._sender
+    if sender.sender_task is not None:
+        sender.sender_task.cancel()
+        await asyncio.wait([sender.sender_task], timeout=2)
+    with contextlib.suppress(TimeoutError, KafkaError, OSError):
+        await asyncio.wait_for(producer.client.close(), timeout=2)
+
+
+def translated(error: BaseException) -> AqueductError:
+    """What one of aiokafka's errors means to us."""
+    if isinstance(error, AqueductError):
+        return error
+    if isinstance(error, ProducerFenced | InvalidProducerEpoch):
+        return Fenced()
+    if isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
+        return RecordTooLarge(str(error) or type(error).__name__)
+    if isinstance(error, TopicAuthorizationFailedError | TransactionalIdAuthorizationFailed):
+        return KafkaRefused(f"{type(error).__name__}: {error}")
+    if isinstance(error, TimeoutError):
+        return KafkaLost("it did not answer in time")
+    if isinstance(error, IllegalOperation | AssertionError):
+        return KafkaLost(f"the producer is no longer usable ({error})")
+    return KafkaLost(f"{type(error).__name__}: {error}")

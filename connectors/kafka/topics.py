@@ -1,0 +1,172 @@
+"""Making topics with stated settings, and refusing those that would lose or disorder what we write.
+
+The law: a topic is written to only after it was made or checked in this process; one with other partitions,
+a shorter life or another cleanup than the settings say is refused by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from connectors.errors import KafkaLost, KafkaRefused, TopicUnfit
+from connectors.kafka.producer import translated
+
+_FOR_EVER = -1
+_SETTLE_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """How a topic has to be."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    cleanup_policy: str = "delete"
+    retention_ms: int = _FOR_EVER
+    max_message_bytes: int
+
+    def config(self) -> dict[str, str]:
+        """The topic's settings at creation."""
+        return {
+            "cleanup.policy": self.cleanup_policy,
+            "retention.ms": str(self.retention_ms),
+            "retention.bytes": str(_FOR_EVER),
+            "max.message.bytes": str(self.max_message_bytes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """How a topic is."""
+
+    partitions: int
+    config: dict[str, str]
+
+
+def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
+    """What is wrong with an existing topic, each with what to do."""
+    if facts.partitions != plan.partitions:
+        yield (
+            f"it has {facts.partitions} partitions, the settings say {plan.partitions}: with another count "
+            "a key's changes would be spread over two partitions and lose their order; "
+            f"set topics.partitions to {facts.partitions}, or write to a new prefix"
+        )
+    policies = set(facts.config.get("cleanup.policy", "delete").split(","))
+    wanted = set(plan.cleanup_policy.split(","))
+    if policies != wanted:
+        yield _alter(plan, "cleanup.policy", ",".join(sorted(policies)), plan.cleanup_policy)
+    if "delete" in policies:
+        for name, least in (("retention.ms", plan.retention_ms), ("retention.bytes", _FOR_EVER)):
+            value = int(facts.config.get(name, _FOR_EVER))
+            if value != _FOR_EVER and (least == _FOR_EVER or value < least):
+                yield _alter(plan, name, str(value), str(least))
+
+
+def _alter(plan: TopicPlan, name: str, value: str, wanted: str) -> str:
+    return (
+        f"{name} is {value}, where {wanted} is wanted, so what is still needed would be removed: "
+        f"kafka-configs.sh --alter --topic {plan.name} --add-config {name}={wanted}"
+    )
+
+
+class Topics:
+    """The topics of one installation, as the broker has them."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._ready: set[str] = set()
+
+    async def ensure(self, *plans: TopicPlan) -> None:
+        """Make what is missing and check what is there; each topic once in this object's life.
+
+        Raises TopicUnfit naming every fault, KafkaRefused or KafkaLost.
+        """
+        wanted = [plan for plan in plans if plan.name not in self._ready]
+        if not wanted:
+            return
+        try:
+            admin = AIOKafkaAdminClient(**self._options)
+            await admin.start()
+            try:
+                await self._ensure(admin, wanted)
+            finally:
+                await admin.close()
+        except (KafkaError, OSError) as error:
+            raise translated(error) from error
+        self._ready.update(plan.name for plan in wanted)
+
+    async def _ensure(self, admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:
+        existing = await _facts(admin, [plan.name for plan in plans])
+        found = [
+            f"{plan.name}: {fault}"
+            for plan in plans
+            if plan.name in existing
+            for fault in faults(plan, existing[plan.name])
+        ]
+        if found:
+            raise TopicUnfit("".join(f"\n  - {fault}" for fault in found) + "\n")
+        missing = [plan for plan in plans if plan.name not in existing]
+        if missing:
+            await _create(admin, missing)
+
+
+async def _create(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:
+    answer = await admin.create_topics(
+        [
+            NewTopic(
+                plan.name, plan.partitions, plan.replication_factor, topic_configs=plan.config()
+            )
+            for plan in plans
+        ]
+    )
+    for name, code, *message in answer.topic_errors:
+        error = for_code(code)
+        if code and error is not TopicAlreadyExistsError:
+            detail = (message[0] if message else None) or error.__name__
+            raise KafkaRefused(
+                f"the topic cannot be made: {detail}", topic=name, remedy="Change the settings."
+            )
+    await _wait_for_leaders(admin, {plan.name for plan in plans})
+
+
+async def _wait_for_leaders(admin: AIOKafkaAdminClient, names: set[str]) -> None:
+    """A topic just made is not at once known to every broker, nor has it a leader."""
+    try:
+        async with asyncio.timeout(_SETTLE_SECONDS):
+            while True:
+                described = await admin.describe_topics(sorted(names))
+                if all(
+                    not topic["error_code"]
+                    and all(partition["leader"] >= 0 for partition in topic["partitions"])
+                    for topic in described
+                ):
+                    return
+                await asyncio.sleep(0.05)
+    except TimeoutError as error:
+        raise KafkaLost(f"topics have no leader: {', '.join(sorted(names))}") from error
+
+
+async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, TopicFacts]:
+    all_topics = set(await admin.list_topics())
+    known = [name for name in names if name in all_topics]
+    if not known:
+        return {}
+    described = await admin.describe_topics(known)
+    partitions = {topic["topic"]: len(topic["partitions"]) for topic in described}
+    answers = await admin.describe_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, name) for name in known]
+    )
+    configs = {
+        name: {entry[0]: entry[1] for entry in entries}
+        for answer in answers
+        for _code, _message, _type, name, entries in answer.resources
+    }
+    return {name: TopicFacts(partitions[name], configs.get(name, {})) for name in known}

@@ -1,0 +1,48 @@
+"""Reading the integers and strings of MySQL's binary protocol out of a byte string.
+
+The law: reading past the end raises IndexError or struct.error, which ``events`` turns into MalformedEvent;
+nothing is ever padded or guessed. Source: MySQL internals manual, "Protocol Basics".
+"""
+
+from __future__ import annotations
+
+
+def uint(data: bytes, at: int, size: int) -> int:
+    """The unsigned little-endian integer of ``size`` bytes at ``at``."""
+    if at + size > len(data):
+        raise IndexError(f"{size} bytes wanted at {at}, of {len(data)}")
+    return int.from_bytes(data[at : at + size], "little")
+
+
+def packed(data: bytes, at: int) -> tuple[int, int]:
+    """A length-encoded integer at ``at``, and where it ends."""
+    first = data[at]
+    if first < 0xFB:
+        return first, at + 1
+    size = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first)
+    if size is None:
+        raise IndexError(f"no length-encoded integer begins with {first:#x}")
+    return uint(data, at + 1, size), at + 1 + size
+
+
+def taken(data: bytes, at: int, size: int) -> tuple[bytes, int]:
+    """``size`` bytes from ``at``, all of them, and where they end."""
+    end = at + size
+    if end > len(data):
+        raise IndexError(f"{size} bytes wanted at {at}, of {len(data)}")
+    return data[at:end], end
+
+
+def packed_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    """A length-encoded byte string at ``at``, and where it ends."""
+    size, at = packed(data, at)
+    return taken(data, at, size)
+
+
+def bits(data: bytes, count: int, *, most_significant_first: bool = False) -> list[bool]:
+    """The first ``count`` bits of ``data``, each byte from its low bit unless told otherwise."""
+    if len(data) * 8 < count:
+        raise IndexError(f"{count} bits wanted, of {len(data) * 8}")
+    if most_significant_first:
+        return [bool(data[n >> 3] & (0x80 >> (n & 7))) for n in range(count)]
+    return [bool(data[n >> 3] & (1 << (n & 7))) for n in range(count)]

@@ -1,0 +1,247 @@
+"""The events of the binlog that are not rows: what each one's bytes mean.
+
+The law: every type of event is decoded, named in ``HARMLESS`` with the reason why it may be passed by, or
+unsupported; there is no fourth case. Source: MySQL's libs/mysql/binlog/event headers and the internals manual.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+
+from connectors.errors import CorruptEvent
+from connectors.mysql.buffer import packed, packed_bytes, taken, uint
+
+
+class EventType(IntEnum):
+    """The types of events that we name; the number is the byte on the wire."""
+
+    QUERY = 2
+    STOP = 3
+    ROTATE = 4
+    INTVAR = 5
+    RAND = 13
+    USER_VAR = 14
+    FORMAT_DESCRIPTION = 15
+    XID = 16
+    TABLE_MAP = 19
+    WRITE_ROWS_V1 = 23
+    UPDATE_ROWS_V1 = 24
+    DELETE_ROWS_V1 = 25
+    INCIDENT = 26
+    HEARTBEAT = 27
+    IGNORABLE = 28
+    ROWS_QUERY = 29
+    WRITE_ROWS = 30
+    UPDATE_ROWS = 31
+    DELETE_ROWS = 32
+    GTID = 33
+    ANONYMOUS_GTID = 34
+    PREVIOUS_GTIDS = 35
+    TRANSACTION_CONTEXT = 36
+    VIEW_CHANGE = 37
+    XA_PREPARE = 38
+    PARTIAL_UPDATE_ROWS = 39
+    TRANSACTION_PAYLOAD = 40
+    HEARTBEAT_V2 = 41
+    GTID_TAGGED = 42
+
+
+HARMLESS = {
+    EventType.STOP: "the server closed this file; the next one follows",
+    EventType.HEARTBEAT: "the server lives and has nothing to send",
+    EventType.HEARTBEAT_V2: "the server lives and has nothing to send",
+    EventType.IGNORABLE: "the server says that it may be passed by",
+    EventType.ROWS_QUERY: "the text of a statement whose rows follow",
+    EventType.PREVIOUS_GTIDS: "what earlier files hold",
+    EventType.TRANSACTION_CONTEXT: "group replication's certification data",
+    EventType.VIEW_CHANGE: "group replication's membership",
+    EventType.INTVAR: "context of a statement; a statement that changes rows is refused itself",
+    EventType.RAND: "context of a statement; a statement that changes rows is refused itself",
+    EventType.USER_VAR: "context of a statement; a statement that changes rows is refused itself",
+}
+"""Event types that carry no change of data, each with the reason."""
+
+_IGNORABLE_FLAG = 0x80
+_IN_USE_FLAG = 0x01
+_HEADER = struct.Struct("<IBIIIH")
+HEADER_SIZE = _HEADER.size
+CHECKSUM_SIZE = 4
+
+
+@dataclass(slots=True)
+class Event:
+    """One event as it came: header fields, and the body without header and checksum."""
+
+    timestamp: int
+    """Seconds since 1970, 0 for artificial events."""
+    type: int
+    server_id: int
+    end_pos: int
+    """Where the next event begins; 0 for artificial events, and modulo 2**32."""
+    flags: int
+    size: int
+    body: bytes
+
+    @property
+    def ignorable(self) -> bool:
+        """Whether the server says that who does not know this event may pass it by."""
+        return bool(self.flags & _IGNORABLE_FLAG)
+
+    @property
+    def type_name(self) -> str:
+        """The type's name, else its number."""
+        return EventType(self.type).name if self.type in _KNOWN else f"type {self.type}"
+
+
+_KNOWN = frozenset(EventType)
+
+
+def parse_event(data: bytes, *, checksum: bool) -> Event:
+    """Split one event into its header and body; with ``checksum``, verify its CRC32.
+
+    Raises CorruptEvent where the length or the checksum does not hold.
+    """
+    if len(data) < HEADER_SIZE:
+        raise CorruptEvent(f"{len(data)} bytes are less than a header")
+    timestamp, kind, server_id, size, end_pos, flags = _HEADER.unpack_from(data)
+    if size != len(data):
+        raise CorruptEvent(f"its header says {size} bytes, {len(data)} came")
+    end = len(data)
+    if checksum:
+        end -= CHECKSUM_SIZE
+        # A file in use is flagged so after its checksum was made.
+        if not flags & _IN_USE_FLAG and zlib.crc32(data[:end]) != uint(data, end, CHECKSUM_SIZE):
+            raise CorruptEvent("its CRC32 does not match")
+    return Event(timestamp, kind, server_id, end_pos, flags, size, data[HEADER_SIZE:end])
+
+
+def format_has_checksum(data: bytes) -> bool:
+    """Whether the events after this FORMAT_DESCRIPTION event (whole, with header) carry a CRC32.
+
+    Since 5.6.1 such an event ends in the algorithm's byte and a checksum of its own.
+    """
+    version = data[HEADER_SIZE + 2 : HEADER_SIZE + 52].rstrip(b"\0").decode("ascii", "replace")
+    if _version(version) < (5, 6, 1):
+        return False
+    return data[-1 - CHECKSUM_SIZE] == 1
+
+
+def _version(text: str) -> tuple[int, ...]:
+    digits = text.split("-")[0].split(".")
+    return tuple(int(part) for part in digits if part.isdigit())
+
+
+@dataclass(frozen=True, slots=True)
+class Gtid:
+    """The start of a transaction, with its GTID or, on a server without them, none."""
+
+    gtid: str | None
+    committed_us: int | None
+    """When it was committed there, microseconds since 1970; None before MySQL 8.0.1."""
+
+
+def parse_gtid(event: Event) -> Gtid:
+    """A GTID or ANONYMOUS_GTID event."""
+    body = event.body
+    sid, number = uuid.UUID(bytes=body[1:17]), uint(body, 17, 8)
+    committed = None
+    logical_clock_end = 42
+    if len(body) >= logical_clock_end + 7:
+        committed = uint(body, logical_clock_end, 7) & ((1 << 55) - 1)
+    gtid = f"{sid}:{number}" if event.type == EventType.GTID else None
+    return Gtid(gtid, committed)
+
+
+def parse_rotate(event: Event) -> tuple[str, int]:
+    """The next file's name and the offset at which it goes on."""
+    return event.body[8:].decode(), uint(event.body, 0, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement as it was run."""
+
+    thread: int
+    database: str | None
+    sql: str
+    sql_mode: int
+    error_code: int
+
+
+# Status variables that come before the charset or the mode, with the bytes of their values;
+# None where the first byte says how many follow. Source: statement_events.h, Query_event_status_vars.
+_STATUS_SIZES: dict[int, int | None] = {0: 4, 1: 8, 3: 4, 4: 6, 5: None, 6: None}
+_SQL_MODE = 1
+
+
+def parse_query(event: Event) -> Query:
+    """A QUERY event; its text is in the client's character set, which is UTF-8 or a subset in practice."""
+    body = event.body
+    thread, _, database_size, error_code, status_size = struct.unpack_from("<IIBHH", body)
+    status, at = taken(body, 13, status_size)
+    database, at = taken(body, at, database_size)
+    return Query(
+        thread=thread,
+        database=database.decode() or None,
+        sql=body[at + 1 :].decode("utf-8", "surrogateescape"),
+        sql_mode=_sql_mode(status),
+        error_code=error_code,
+    )
+
+
+def _sql_mode(status: bytes) -> int:
+    at = 0
+    while at < len(status) and status[at] in _STATUS_SIZES:
+        code = status[at]
+        size = _STATUS_SIZES[code]
+        if code == _SQL_MODE:
+            return uint(status, at + 1, 8)
+        at += 1 + (size if size is not None else 1 + status[at + 1])
+    return 0
+
+
+def parse_incident(event: Event) -> str:
+    """The server's words about an incident."""
+    return event.body[3 : 3 + event.body[2]].decode("utf-8", "replace")
+
+
+_ZSTD, _NO_COMPRESSION = 0, 255
+
+
+def payload_events(event: Event) -> list[bytes]:
+    """The events inside a TRANSACTION_PAYLOAD event, whole, without checksums.
+
+    Source: libs/mysql/binlog/event/codecs/binary.cpp: type, length, value; 0 ends the fields,
+    1 is the payload's size, 2 its compression, 3 its size before compression.
+    """
+    fields: dict[int, int] = {}
+    body, at = event.body, 0
+    while body[at] != 0:
+        kind, at = packed(body, at)
+        value, at = packed_bytes(body, at)
+        fields[kind] = packed(value, 0)[0]
+    content, _ = taken(body, at + 1, fields[1])
+    data = _decompressed(content, fields.get(2, _NO_COMPRESSION), fields.get(3, 0))
+    found, at = [], 0
+    while at < len(data):
+        inner, at = taken(data, at, uint(data, at + 9, 4))
+        found.append(inner)
+    return found
+
+
+def _decompressed(content: bytes, algorithm: int, size: int) -> bytes:
+    if algorithm == _NO_COMPRESSION:
+        return content
+    if algorithm != _ZSTD:
+        raise CorruptEvent(f"a payload is compressed by an unknown algorithm, {algorithm}")
+    import zstandard
+
+    try:
+        # The server writes a stream of frames' blocks without their size in the frame's header.
+        return zstandard.ZstdDecompressor().decompressobj().decompress(content)[: size or None]
+    except zstandard.ZstdError as error:
+        raise CorruptEvent(f"a compressed payload cannot be read: {error}") from error

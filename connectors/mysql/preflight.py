@@ -1,0 +1,97 @@
+"""Whether a server can be captured without loss, and the statement that mends each thing that is wrong.
+
+The law: all faults at once, each with its remedy; nothing is changed on the server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from connectors.errors import PreflightError, ServerIdConflict
+from connectors.mysql.server import ServerFacts, SourceAddress
+
+_WANTED = {
+    "binlog_format": ("ROW", "rows of other formats are not in the binlog"),
+    "binlog_row_image": ("FULL", "a change would not hold all of its row"),
+    "binlog_row_metadata": ("FULL", "the binlog would not name columns, labels and keys"),
+}
+_NEEDED_GRANTS = ("REPLICATION SLAVE", "REPLICATION CLIENT")
+_OLDEST = (8, 0, 1)
+
+
+def check(facts: ServerFacts, address: SourceAddress) -> None:
+    """Raise PreflightError naming every fault, or ServerIdConflict where another replica has our number."""
+    faults = list(_faults(facts, address))
+    if faults:
+        lines = "".join(f"\n  - {fault}" for fault in faults)
+        raise PreflightError(
+            f"{len(faults)} thing(s) to mend on {address}:{lines}\n",
+            remedy="Mend them, then restart this destination; nothing was read or written",
+        )
+    for replica in facts.replicas:
+        if replica.server_id == address.server_id and replica.uuid != address.replica_uuid:
+            raise ServerIdConflict(
+                f"{address} has another replica with it, at {replica.host or 'an unnamed host'}, "
+                f"UUID {replica.uuid or 'unknown'}",
+                server_id=address.server_id,
+            )
+
+
+def _faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
+    version = facts.variables.get("version", "")
+    if _numbers(version) < _OLDEST or "mariadb" in version.lower():
+        yield f"it is version {version or 'unknown'}; MySQL {'.'.join(map(str, _OLDEST))} or newer is needed"
+        return
+    if facts.variables.get("log_bin", "OFF").upper() != "ON":
+        yield "log_bin is OFF: start mysqld with --log-bin (it cannot be set while it runs)"
+        return
+    yield from _setting_faults(facts)
+    yield from _grant_faults(facts, address)
+    if facts.variables.get("server_id") == str(address.server_id):
+        yield (
+            f"its own server_id is {address.server_id}, as this destination's: "
+            "give the destination another server_id"
+        )
+    updates = facts.variables.get("log_replica_updates", facts.variables.get("log_slave_updates"))
+    if facts.is_replica and updates == "OFF":
+        yield (
+            "it is a replica with log_replica_updates=OFF, so its binlog lacks its source's changes: "
+            "start mysqld with --log-replica-updates, or capture its source"
+        )
+
+
+def _setting_faults(facts: ServerFacts) -> Iterator[str]:
+    for name, (wanted, why) in _WANTED.items():
+        value = facts.variables.get(name, "")
+        if value.upper() != wanted:
+            yield f"{name} is {value or 'not known to it'}, {why}: SET PERSIST {name} = '{wanted}'"
+    if facts.variables.get("binlog_row_value_options"):
+        yield (
+            "binlog_row_value_options is PARTIAL_JSON, which cannot be read yet: "
+            "SET PERSIST binlog_row_value_options = ''"
+        )
+    mode = facts.variables.get("gtid_mode", "OFF").upper()
+    if mode not in ("ON", "OFF"):
+        yield f"gtid_mode is {mode}, on its way between OFF and ON: SET PERSIST gtid_mode = 'ON'"
+
+
+def _grant_faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
+    held = _global_privileges(facts.grants)
+    missing = [grant for grant in _NEEDED_GRANTS if not held & {grant, "ALL PRIVILEGES", "SUPER"}]
+    if missing:
+        wanted = ", ".join(missing)
+        yield f"the account lacks {wanted}: GRANT {wanted} ON *.* TO '{address.user}'"
+
+
+def _global_privileges(grants: tuple[str, ...]) -> set[str]:
+    held: set[str] = set()
+    for grant in grants:
+        match = re.match(r"GRANT (.+) ON \*\.\* TO", grant)
+        if match:
+            held.update(name.strip() for name in match[1].split(","))
+    return held
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -1,0 +1,109 @@
+"""Decoding the row images of one version of a table.
+
+The law: an image is read to its last byte or refused; a column that the image does not hold is ABSENT, which is
+not NULL. Source: MySQL's libs/mysql/binlog/event/rows_event.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from connectors.errors import MalformedEvent, UnsupportedEvent
+from connectors.mysql.buffer import bits, packed, taken, uint
+from connectors.mysql.charsets import Charsets
+from connectors.mysql.events import EventType
+from connectors.mysql.table_map import TableMap
+from connectors.mysql.values.registry import reader_for
+
+
+class _Absent(Enum):
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = _Absent.ABSENT
+"""The value of a column that a partial row image does not hold."""
+
+Image = tuple[Any, ...]
+"""One value for each column of the table, in order."""
+
+_V1 = {EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1}
+_WRITES = {EventType.WRITE_ROWS_V1, EventType.WRITE_ROWS}
+_UPDATES = {EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS}
+ROWS_EVENTS = _V1 | {EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS}
+"""The event types that a RowDecoder reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """One changed row: no ``before`` for an insert, no ``after`` for a delete."""
+
+    before: Image | None
+    after: Image | None
+
+
+class RowDecoder:
+    """Decodes rows events for the table as one TABLE_MAP described it."""
+
+    def __init__(self, table_map: TableMap, charsets: Charsets) -> None:
+        self._name = f"{table_map.database}.{table_map.table}"
+        if any(column.name is None for column in table_map.columns):
+            raise UnsupportedEvent(
+                "the binlog does not hold the columns' names",
+                table=self._name,
+                remedy="Run SET PERSIST binlog_row_metadata = 'FULL' on the server, then restart.",
+            )
+        try:
+            self._readers = [reader_for(column, charsets) for column in table_map.columns]
+        except UnsupportedEvent as error:
+            raise UnsupportedEvent(error.detail, table=self._name, remedy=error.advice) from None
+
+    def decode(self, event_type: int, body: bytes) -> Iterator[RowChange]:
+        """The rows of one event's body, in order; raise MalformedEvent where the bytes do not fit."""
+        try:
+            yield from self._rows(event_type, body)
+        except (IndexError, ValueError, KeyError, struct.error) as error:
+            raise MalformedEvent(f"its rows cannot be read: {error}", table=self._name) from error
+
+    def _rows(self, event_type: int, body: bytes) -> Iterator[RowChange]:
+        at = 8 if event_type in _V1 else 8 + uint(body, 8, 2)
+        count, at = packed(body, at)
+        if count != len(self._readers):
+            raise ValueError(f"{count} columns, the table map has {len(self._readers)}")
+        first, at = taken(body, at, (count + 7) // 8)
+        first_columns, second_columns = bits(first, count), None
+        if event_type in _UPDATES:
+            second, at = taken(body, at, (count + 7) // 8)
+            second_columns = bits(second, count)
+        while at < len(body):
+            image, at = self._image(body, at, first_columns)
+            if second_columns is not None:
+                after, at = self._image(body, at, second_columns)
+                yield RowChange(image, after)
+            elif event_type in _WRITES:
+                yield RowChange(None, image)
+            else:
+                yield RowChange(image, None)
+
+    def _image(self, body: bytes, at: int, present: list[bool]) -> tuple[Image, int]:
+        held = sum(present)
+        nulls, at = taken(body, at, (held + 7) // 8)
+        values: list[Any] = []
+        n = 0
+        for reader, is_present in zip(self._readers, present, strict=True):
+            if not is_present:
+                values.append(ABSENT)
+                continue
+            if nulls[n >> 3] >> (n & 7) & 1:
+                values.append(None)
+            else:
+                value, at = reader(body, at)
+                values.append(value)
+            n += 1
+        return tuple(values), at

@@ -1,0 +1,154 @@
+"""Where reading begins: at the cursor, or where the settings say.
+
+The law: a position that the server no longer has is refused by name; "from now" is only ever chosen by the
+settings, never by us.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from dataclasses import dataclass
+
+from connectors.errors import EndPositionUnknown, PositionGone, SourceDiverged, UnsupportedEvent
+from connectors.mysql.events import Event, EventType, parse_gtid
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server import ServerFacts, SourceAddress
+from connectors.mysql.stream import BinlogStream
+
+FIRST_EVENT = 4
+"""Where the first event of a binlog file begins, after its magic number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """The oldest change the server still has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The server's present end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtCoordinates:
+    """A place in a file, at the border of a transaction."""
+
+    coordinates: Coordinates
+
+
+@dataclass(frozen=True, slots=True)
+class AfterGtids:
+    """After these transactions."""
+
+    gtid_set: GtidSet
+
+
+Start = Earliest | Latest | AtCoordinates | AfterGtids
+
+
+def first_offset(start: Start, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
+    """The offset a destination without a cursor begins at."""
+    if not facts.binlogs:
+        raise EndPositionUnknown("it lists no binlog files", source=address)
+    if isinstance(start, Latest):
+        file, size = facts.binlogs[-1]
+        gtids = facts.gtid_executed if facts.has_gtids else None
+        return _offset(facts, Coordinates(file, size), gtids)
+    if isinstance(start, AfterGtids):
+        if not facts.has_gtids:
+            raise PositionGone("the start is a GTID set, but gtid_mode is OFF", source=address)
+        offset = _offset(facts, _head(facts), start.gtid_set)
+    elif isinstance(start, AtCoordinates):
+        gtids = gtids_before(start.coordinates, facts, address) if facts.has_gtids else None
+        offset = _offset(facts, start.coordinates, gtids)
+    else:
+        offset = _offset(facts, _head(facts), facts.gtid_purged if facts.has_gtids else None)
+    check(offset, facts, address)
+    return offset
+
+
+def _offset(facts: ServerFacts, coordinates: Coordinates, gtids: GtidSet | None) -> SourceOffset:
+    return SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates, gtid_set=gtids)
+
+
+def _head(facts: ServerFacts) -> Coordinates:
+    return Coordinates(facts.binlogs[0][0], FIRST_EVENT)
+
+
+def check(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
+    """Raise PositionGone or SourceDiverged where the server cannot go on from an offset."""
+    if offset.gtid_set is not None and facts.has_gtids:
+        _check_gtids(offset.gtid_set, facts, address)
+    else:
+        _check_coordinates(offset, facts, address)
+
+
+def _check_gtids(gtid_set: GtidSet, facts: ServerFacts, address: SourceAddress) -> None:
+    if not facts.gtid_purged.issubset(gtid_set):
+        raise PositionGone(
+            f"it has purged {facts.gtid_purged}, of which the cursor lacks some (it holds {gtid_set})",
+            source=address,
+        )
+    if not gtid_set.issubset(facts.gtid_executed):
+        raise SourceDiverged(
+            f"the cursor holds {gtid_set}, the server only {facts.gtid_executed}", source=address
+        )
+
+
+def _check_coordinates(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
+    place = offset.coordinates
+    if offset.server_uuid != facts.server_uuid:
+        raise SourceDiverged(
+            f"the cursor is of server {offset.server_uuid}, this one is {facts.server_uuid}, "
+            "and without GTIDs their binlogs have nothing in common",
+            source=address,
+        )
+    size = dict(facts.binlogs).get(place.file)
+    if size is None or place.pos > size:
+        held = ", ".join(f"{name} ({bytes_} bytes)" for name, bytes_ in facts.binlogs[-5:])
+        raise PositionGone(f"{place} is not in its binlogs: {held}", source=address)
+
+
+def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAddress) -> GtidSet:
+    """All transactions before a place: what earlier files held, and those of this file up to it."""
+    head = SourceOffset(
+        server_uuid=facts.server_uuid, coordinates=Coordinates(coordinates.file, FIRST_EVENT)
+    )
+    _check_coordinates(
+        SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates), facts, address
+    )
+    stream = BinlogStream(address, head)
+    stream.open()
+    found = GtidSet()
+    try:
+        for placed in stream.events():
+            if placed.event.type == EventType.PREVIOUS_GTIDS:
+                found = previous_gtids(placed.event)
+            is_there = placed.start.file == coordinates.file and placed.start.pos >= coordinates.pos
+            if is_there or placed.end.pos >= dict(facts.binlogs)[coordinates.file]:
+                break
+            if placed.event.type == EventType.GTID:
+                found.add(parse_gtid(placed.event).gtid or "")
+    finally:
+        stream.close()
+    return found
+
+
+def previous_gtids(event: Event) -> GtidSet:
+    """What a PREVIOUS_GTIDS event holds. Source: rpl_gtid_set.cc, Gtid_set::encode."""
+    body, found = event.body, GtidSet()
+    (count,) = struct.unpack_from("<Q", body)
+    if count >> 56:
+        raise UnsupportedEvent("a set of tagged GTIDs at the head of a file")
+    at = 8
+    for _ in range(count):
+        source = str(uuid.UUID(bytes=body[at : at + 16]))
+        (intervals,) = struct.unpack_from("<Q", body, at + 16)
+        at += 24
+        for _ in range(intervals):
+            first, end = struct.unpack_from("<QQ", body, at)
+            found.add_interval(source, first, end - 1)
+            at += 16
+    return found

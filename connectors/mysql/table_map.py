@@ -1,0 +1,230 @@
+"""What a TABLE_MAP event says of a table: names, types, keys, everything a decoder needs.
+
+The law: what the event does not say is None, never a default that could be wrong. Column names, signedness,
+labels and keys are there under ``binlog_row_metadata=FULL``, which the preflight demands.
+Source: MySQL's libs/mysql/binlog/event/rows_event.h, class Table_map_event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from connectors.mysql.buffer import bits, packed, packed_bytes, taken, uint
+
+
+class FieldType(IntEnum):
+    """MySQL's column types as the binlog numbers them."""
+
+    DECIMAL = 0
+    TINY = 1
+    SHORT = 2
+    LONG = 3
+    FLOAT = 4
+    DOUBLE = 5
+    TIMESTAMP = 7
+    LONGLONG = 8
+    INT24 = 9
+    DATE = 10
+    TIME = 11
+    DATETIME = 12
+    YEAR = 13
+    VARCHAR = 15
+    BIT = 16
+    TIMESTAMP2 = 17
+    DATETIME2 = 18
+    TIME2 = 19
+    VECTOR = 242
+    JSON = 245
+    NEWDECIMAL = 246
+    ENUM = 247
+    SET = 248
+    BLOB = 252
+    VAR_STRING = 253
+    STRING = 254
+    GEOMETRY = 255
+
+
+_T = FieldType
+_NUMERIC = {_T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG, _T.NEWDECIMAL, _T.FLOAT, _T.DOUBLE}
+_CHARACTER = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BLOB}
+_METADATA_SIZE = {
+    _T.FLOAT: 1, _T.DOUBLE: 1, _T.BLOB: 1, _T.GEOMETRY: 1, _T.JSON: 1, _T.VECTOR: 1,
+    _T.TIMESTAMP2: 1, _T.DATETIME2: 1, _T.TIME2: 1,
+    _T.VARCHAR: 2, _T.VAR_STRING: 2, _T.BIT: 2, _T.NEWDECIMAL: 2, _T.STRING: 2, _T.ENUM: 2, _T.SET: 2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedColumn:
+    """One column as the row images of this table hold it."""
+
+    type: int
+    metadata: int
+    """Two bytes at most, as the type defines them, low byte first."""
+    nullable: bool
+    name: str | None = None
+    unsigned: bool | None = None
+    collation: int | None = None
+    labels: tuple[bytes, ...] | None = None
+    """Of an ENUM or SET, in the column's own character set."""
+    geometry_type: int | None = None
+    dimensions: int | None = None
+    visible: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMap:
+    """One TABLE_MAP event."""
+
+    table_id: int
+    database: str
+    table: str
+    columns: tuple[MappedColumn, ...]
+    primary_key: tuple[int, ...] | None = field(default=None)
+    """Indexes of the key's columns in the key's order; None where the event names no key."""
+
+
+def table_id_of(body: bytes) -> int:
+    """The table's number, which a TABLE_MAP and the rows events after it begin with."""
+    return uint(body, 0, 6)
+
+
+def parse_table_map(body: bytes) -> TableMap:
+    """Read the body of a TABLE_MAP event; raises IndexError and its kin where it is malformed."""
+    size, at = body[8], 9
+    database, at = taken(body, at, size)
+    size, at = body[at + 1], at + 2
+    table, at = taken(body, at, size)
+    count, at = packed(body, at + 1)
+    types, at = taken(body, at, count)
+    metadata, at = packed_bytes(body, at)
+    nullable, at = taken(body, at, (count + 7) // 8)
+    columns = [
+        MappedColumn(type=kind, metadata=value, nullable=null)
+        for (kind, value), null in zip(_typed(types, metadata), bits(nullable, count), strict=True)
+    ]
+    optional = dict(_fields(body, at))
+    return TableMap(
+        table_id=table_id_of(body),
+        database=database.decode(),
+        table=table.decode(),
+        columns=tuple(_described(columns, optional)),
+        primary_key=_primary_key(optional),
+    )
+
+
+def _typed(types: bytes, metadata: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    for kind in types:
+        size = _METADATA_SIZE.get(FieldType(kind) if kind in _FIELD_TYPES else kind, 0)  # type: ignore[call-overload]
+        raw, at = taken(metadata, at, size)
+        value = int.from_bytes(raw, "little")
+        yield _real_type(kind, raw) if kind == FieldType.STRING else (kind, value)
+
+
+_FIELD_TYPES = frozenset(FieldType)
+
+
+def _real_type(kind: int, raw: bytes) -> tuple[int, int]:
+    """CHAR, BINARY, ENUM and SET all come as STRING; the first byte of metadata tells which.
+
+    A length above 255 borrows two bits of that byte (Field_string::save_field_metadata).
+    """
+    first, second = raw
+    if first & 0x30 != 0x30:
+        return kind, second | (((first & 0x30) ^ 0x30) << 4)
+    return (first, second) if first in (FieldType.ENUM, FieldType.SET) else (kind, second)
+
+
+_SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
+_GEOMETRY_TYPES, _SIMPLE_KEY, _KEY_WITH_PREFIX, _LABEL_DEFAULT_CHARSET = 7, 8, 9, 10
+_LABEL_COLUMN_CHARSET, _VISIBILITY, _DIMENSIONS = 11, 12, 13
+
+
+def _fields(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    while at < len(body):
+        kind = body[at]
+        value, at = packed_bytes(body, at + 1)
+        yield kind, value
+
+
+def _described(columns: list[MappedColumn], optional: dict[int, bytes]) -> list[MappedColumn]:
+    """The columns with all that the optional metadata adds."""
+    where = _indexes(columns)
+    found: list[dict[str, object]] = [{} for _ in columns]
+
+    def describe(indexes: list[int], name: str, values: object) -> None:
+        for index, value in zip(indexes, values, strict=False):  # type: ignore[call-overload]
+            found[index][name] = value
+
+    everyone = list(range(len(columns)))
+    for kind, value in optional.items():
+        if kind == _SIGNEDNESS:
+            numeric = where(_NUMERIC)
+            describe(numeric, "unsigned", bits(value, len(numeric), most_significant_first=True))
+        elif kind in (_DEFAULT_CHARSET, _LABEL_DEFAULT_CHARSET):
+            indexes = where(_CHARACTER if kind == _DEFAULT_CHARSET else {_T.ENUM, _T.SET})
+            describe(indexes, "collation", _with_default(value, len(indexes)))
+        elif kind == _COLUMN_CHARSET:
+            describe(where(_CHARACTER), "collation", _integers(value))
+        elif kind == _LABEL_COLUMN_CHARSET:
+            describe(where({_T.ENUM, _T.SET}), "collation", _integers(value))
+        elif kind == _NAMES:
+            describe(everyone, "name", (name.decode() for name in _strings(value)))
+        elif kind in (_SET_LABELS, _ENUM_LABELS):
+            describe(where({_T.SET if kind == _SET_LABELS else _T.ENUM}), "labels", _labels(value))
+        elif kind == _GEOMETRY_TYPES:
+            describe(where({_T.GEOMETRY}), "geometry_type", _integers(value))
+        elif kind == _VISIBILITY:
+            describe(everyone, "visible", bits(value, len(columns), most_significant_first=True))
+        elif kind == _DIMENSIONS:
+            describe(where({_T.VECTOR}), "dimensions", _integers(value))
+    return [replace(column, **more) for column, more in zip(columns, found, strict=True)]  # type: ignore[arg-type]
+
+
+def _indexes(columns: list[MappedColumn]):  # type: ignore[no-untyped-def]  # a local lookup
+    return lambda kinds: [n for n, column in enumerate(columns) if column.type in kinds]
+
+
+def _primary_key(optional: dict[int, bytes]) -> tuple[int, ...] | None:
+    if _SIMPLE_KEY in optional:
+        return tuple(_integers(optional[_SIMPLE_KEY]))
+    if _KEY_WITH_PREFIX in optional:
+        return tuple(_integers(optional[_KEY_WITH_PREFIX]))[::2]
+    return None
+
+
+def _integers(value: bytes) -> Iterator[int]:
+    at = 0
+    while at < len(value):
+        number, at = packed(value, at)
+        yield number
+
+
+def _strings(value: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(value):
+        text, at = packed_bytes(value, at)
+        yield text
+
+
+def _labels(value: bytes) -> Iterator[tuple[bytes, ...]]:
+    at = 0
+    while at < len(value):
+        count, at = packed(value, at)
+        labels = []
+        for _ in range(count):
+            label, at = packed_bytes(value, at)
+            labels.append(label)
+        yield tuple(labels)
+
+
+def _with_default(value: bytes, count: int) -> list[int]:
+    """A default collation, then pairs (n-th character column, its own collation)."""
+    default, *pairs = _integers(value)
+    collations = [default] * count
+    for index, collation in zip(pairs[::2], pairs[1::2], strict=True):
+        collations[index] = collation
+    return collations

@@ -1,0 +1,69 @@
+"""The wire contract's names: topics, keys, ChangeIds. ``docs/wire.md`` is its text.
+
+The law: names are injective, also under Kafka's rule that ``.`` and ``_`` are the same; the same change has the
+same names for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+WIRE_VERSION = 1
+MAX_TOPIC_LENGTH = 249
+
+HEADER_CHANGE_ID = "change_id"
+HEADER_OLD_KEY = "__debezium.oldkey"
+HEADER_NEW_KEY = "__debezium.newkey"
+
+_PLAIN = re.compile(r"[a-zA-Z0-9]")
+
+
+def row_topic(prefix: str, database: str, table: str) -> str:
+    """The topic of a table's rows."""
+    name = f"{prefix}.{_encoded(database, underscore='--')}.{_encoded(table, underscore='_')}"
+    if len(name) <= MAX_TOPIC_LENGTH:
+        return name
+    # No encoded character is "-x", so a cut name meets no whole one.
+    digest = hashlib.sha256(f"{database}\0{table}".encode()).hexdigest()[:32]
+    return f"{name[: MAX_TOPIC_LENGTH - len(digest) - 2]}-x{digest}"
+
+
+def _encoded(name: str, *, underscore: str) -> str:
+    return "".join(
+        char
+        if _PLAIN.fullmatch(char)
+        else underscore
+        if char == "_"
+        else "".join(f"-{byte:02x}" for byte in char.encode())
+        for char in name
+    )
+
+
+def schemas_topic(prefix: str) -> str:
+    """The compacted topic of all table versions."""
+    return f"{prefix}.__schemas"
+
+
+def journal_topic(prefix: str) -> str:
+    """The topic of Aqueduct's own state."""
+    return f"{prefix}.__journal"
+
+
+def transactions_topic(prefix: str, destination: str) -> str:
+    """The topic of a destination's transaction borders."""
+    return f"{prefix}.__transactions.{destination}"
+
+
+def ddl_topic(prefix: str, destination: str) -> str:
+    """The topic of a destination's DDL."""
+    return f"{prefix}.__ddl.{destination}"
+
+
+def change_id(transaction_id: str, ordinal: int, half: int | None = None) -> str:
+    """The name of one change: unique in a topic and the same after any replay.
+
+    ``half`` is 0 for the delete and 1 for the create of a key change.
+    """
+    name = f"{transaction_id}#{ordinal}"
+    return name if half is None else f"{name}/{half}"

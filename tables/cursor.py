@@ -1,0 +1,87 @@
+"""How far a destination has been published.
+
+The law: a cursor is written in the same Kafka transaction as the rows before it, so it is never ahead of them
+and never behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.errors import JournalDamaged
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates, SourceOffset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """Where a transaction that is published in parts goes on."""
+
+    transaction_id: str
+    rows: int
+    """Source rows of it that are done, filtered ones counted too."""
+    published: int
+    """Row records of it that are published."""
+    part: int
+    """Parts of it that are published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """A destination's place in its source and in its own stream of records."""
+
+    destination: str
+    installation: str
+    epoch: int
+    seq: int
+    """The last number given to a record; 0 before the first."""
+    versions: int
+    """How many table versions the journal held when this was written."""
+    offset: SourceOffset
+    resume: Resume | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The cursor as the journal keeps it."""
+        offset = self.offset
+        return {
+            "destination": self.destination,
+            "installation": self.installation,
+            "epoch": self.epoch,
+            "seq": self.seq,
+            "versions": self.versions,
+            "server_uuid": offset.server_uuid,
+            "file": offset.coordinates.file,
+            "pos": offset.coordinates.pos,
+            "gtid_set": None if offset.gtid_set is None else str(offset.gtid_set),
+            "resume": None
+            if self.resume is None
+            else {
+                "transaction_id": self.resume.transaction_id,
+                "rows": self.resume.rows,
+                "published": self.resume.published,
+                "part": self.resume.part,
+            },
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Cursor:
+        """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
+        try:
+            gtid_set = value["gtid_set"]
+            resume = value["resume"]
+            return cls(
+                destination=value["destination"],
+                installation=value["installation"],
+                epoch=value["epoch"],
+                seq=value["seq"],
+                versions=value["versions"],
+                offset=SourceOffset(
+                    server_uuid=value["server_uuid"],
+                    coordinates=Coordinates(value["file"], value["pos"]),
+                    gtid_set=None if gtid_set is None else GtidSet.parse(gtid_set),
+                ),
+                resume=None if resume is None else Resume(**resume),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalDamaged(f"a cursor cannot be read: {error!r}") from error
