@@ -4,6 +4,7 @@ Lists, cache and package status are private, so no rights are needed and nothing
 apt checks the archive's signature and every package's hash, as it does for the host.
 """
 
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -82,9 +83,7 @@ class PrivateApt:
 
 
 def _proxies() -> dict[str, str]:
-    import os
-
-    return {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
+    return {name: v for name, v in os.environ.items() if name.lower().endswith("_proxy")}
 
 
 def _host_settings() -> str:

@@ -123,11 +123,12 @@ def _run_ivy(jars: Iterable[Jar], java: str, *, owner: Children, work: Path) -> 
 
 def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
-    folders = spec.submodule_search_locations if spec else None
-    for folder in folders or ():
-        for found in Path(folder).glob("jars/ivy-*.jar"):
+    folders = [Path(found) for found in (spec.submodule_search_locations or ())] if spec else []
+    folders += (PROJECT / ".venv/lib").glob("python3.*/site-packages/pyspark")
+    for folder in folders:
+        for found in folder.glob("jars/ivy-*.jar"):
             return found
-    raise MissingSoftwareError("PySpark is not installed for this Python; run `make setup`.")
+    raise MissingSoftwareError("PySpark is not installed; run `make setup`.")
 
 
 def ivy_module(jars: Iterable[Jar]) -> str:

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from devstack.errors import MissingSoftwareError, ToolError
@@ -55,22 +56,25 @@ def parse_version(text: str) -> int | None:
 
 def _install(owner: Children, *, log: Path) -> None:
     say("java", "installing with apt-get")
-    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     try:
-        owner.run(["apt-get", "-q", "update"], log=log, env=env)
-        package = _available(owner, log=log)
-        owner.run(
-            ["apt-get", "-q", "install", "-y", "--no-install-recommends", package],
-            log=log,
-            env=env,
-        )
+        apt_install(owner, _PACKAGES, log=log)
     except ToolError as error:
         raise MissingSoftwareError(f"Java could not be installed ({error})\n{_REMEDY}") from None
 
 
-def _available(owner: Children, *, log: Path) -> str:
-    for package in _PACKAGES:
+def apt_install(owner: Children, packages: Sequence[str], *, log: Path) -> None:
+    """Install, as root, the first of `packages` that the system's apt knows."""
+    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    get = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=120"]
+    with one_at_a_time(log.with_name("apt.lock"), owner):
+        owner.run([*get, "update"], log=log, env=env)
+        package = _available(owner, packages, log=log)
+        owner.run([*get, "install", "-y", "--no-install-recommends", package], log=log, env=env)
+
+
+def _available(owner: Children, packages: Sequence[str], *, log: Path) -> str:
+    for package in packages:
         shown = owner.run(["apt-cache", "policy", package], log=log)
         if re.search(r"Candidate: \d", shown):
             return package
-    raise MissingSoftwareError(f"apt knows no package with Java {_OLDEST}; {_REMEDY}")
+    raise MissingSoftwareError(f"apt knows none of {', '.join(packages)}; install one by hand.")

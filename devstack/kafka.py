@@ -72,7 +72,8 @@ class Kafka:
         if not (data / "meta.properties").exists():
             self._format(properties)
         command = self._command("kafka.Kafka", str(properties), heap="512m")
-        self._child = self._owner.start(command, log=self.log)
+        label = f"kafka {self.address}"
+        self._child = self._owner.start(command, label=label, log=self.log)
         wait_until_ready(
             "kafka",
             self._child,

@@ -88,7 +88,8 @@ class Mysql:
         accounts.write_text(_ACCOUNTS)
         files = [f"--socket={self._socket()}", f"--init-file={accounts}"]
         command = self._command(self.data, *files, f"--port={self.port}")
-        self._child = self._owner.start(command, log=self.log, env=_environment())
+        label = f"mysql {self.host}:{self.port}"
+        self._child = self._owner.start(command, label=label, log=self.log, env=_environment())
         wait_until_ready(
             "mysql",
             self._child,

@@ -20,6 +20,7 @@ from devstack.errors import MissingSoftwareError, StoppedError, ToolError
 
 _POLL_SECONDS = 0.05
 _TAIL_LINES = 12
+_LAUNCHER = Path(__file__).with_name("launch.py")
 
 # The kernel's parent-death signal comes when the *thread* that started a child ends.
 # This one thread lives as long as the interpreter, so callers may start servers from any.
@@ -49,17 +50,17 @@ class ProcessIdentity:
 def start_tick(pid: int) -> int | None:
     """Return when `pid` started, in clock ticks since boot; None without a live process."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        state, started = parse_stat(Path(f"/proc/{pid}/stat").read_text())
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return parse_start_tick(stat)
+    return None if state in "ZX" else started
 
 
-def parse_start_tick(stat: str) -> int | None:
-    """Read the start time out of /proc/PID/stat (proc_pid_stat(5)); None for a zombie."""
+def parse_stat(stat: str) -> tuple[str, int]:
+    """Read the state and the start time out of /proc/PID/stat (proc_pid_stat(5))."""
     # The name, in parentheses, may itself hold spaces and parentheses.
     state, *fields = stat.rpartition(")")[2].split()
-    return None if state in "ZX" else int(fields[18])
+    return state, int(fields[18])
 
 
 def end(identity: ProcessIdentity, *, grace: float) -> None:
@@ -108,21 +109,29 @@ class Child:
 
 
 class Children:
-    """The programs of one owner; after `close()` none of them runs and none can be started."""
+    """The programs of one owner; after `close()` none of them runs and none can be started.
 
-    def __init__(self, *, detached: bool = False) -> None:
-        self._detached = detached
+    With a `record` servers outlive the owner, and are noted in that file before they can do so.
+    """
+
+    def __init__(self, *, record: Path | None = None) -> None:
+        self._record = record
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._living: list[Child] = []
 
     def start(
-        self, command: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        *,
+        label: str,
+        log: Path,
+        env: Mapping[str, str] | None = None,
     ) -> Child:
-        """Start a server whose output goes to the end of `log`."""
+        """Start a server, known as `label`, whose output goes to the end of `log`."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
-            return self._spawn(command, output=output, env=env, tied=not self._detached)
+            return self._spawn(command, output=output, env=env, label=label)
 
     def run(
         self,
@@ -138,7 +147,7 @@ class Children:
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
-            child = self._spawn(command, output=output, env=env, tied=True, cwd=cwd)
+            child = self._spawn(command, output=output, env=env, cwd=cwd)
         status = child.popen.wait()
         with self._lock:
             self._living.remove(child)
@@ -170,33 +179,46 @@ class Children:
         *,
         output: IO[bytes],
         env: Mapping[str, str] | None,
-        tied: bool,
         cwd: Path | None = None,
+        label: str | None = None,
     ) -> Child:
         program = shutil.which(command[0])
         if program is None:
             raise MissingSoftwareError(f"{command[0]} is not installed; install it and try again.")
         argv = [program, *command[1:]]
-        if tied:
-            launcher = str(Path(__file__).with_name("launch.py"))
-            argv = [sys.executable, "-IS", launcher, str(os.getpid()), *argv]
+        record = self._record if label else None
+        if record is None:
+            argv = [sys.executable, "-IS", str(_LAUNCHER), str(os.getpid()), *argv]
 
         def spawn() -> Child:
             with self._lock:
                 self.check_open()
-                popen = subprocess.Popen(
-                    argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=env,
-                    cwd=cwd,
-                    start_new_session=True,  # Ctrl-C reaches us alone; we end them in order
-                )
-                # Not yet reaped, so it has a start time even if it has ended already.
-                stat = Path(f"/proc/{popen.pid}/stat").read_text().rpartition(")")[2].split()
-                child = Child(ProcessIdentity(popen.pid, int(stat[19])), popen)
+                child = _popen(argv, output=output, env=env, cwd=cwd)
                 self._living.append(child)
+                if record:
+                    with record.open("a") as file:
+                        file.write(f"{child.identity.pid} {child.identity.started} {label}\n")
                 return child
 
         return _SPAWNER.submit(spawn).result()
+
+
+def _popen(
+    argv: Sequence[str],
+    *,
+    output: IO[bytes],
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+) -> Child:
+    popen = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,  # Ctrl-C reaches us alone; we end them in order
+    )
+    # Not yet waited for, so the pid is still its own even if it has ended.
+    stat = Path(f"/proc/{popen.pid}/stat").read_text()
+    return Child(ProcessIdentity(popen.pid, parse_stat(stat)[1]), popen)

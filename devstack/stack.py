@@ -6,15 +6,15 @@ all of them and is the one that is reported.
 
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Self
 
 from devstack import jars, java, mysql_software
-from devstack.errors import DevstackError, StoppedError
+from devstack.errors import DevstackError
 from devstack.kafka import Kafka
 from devstack.mysql import Mysql
-from devstack.paths import CACHE, PROJECT
+from devstack.parallel import run_all
+from devstack.paths import CACHE, RUNS
 from devstack.processes import Children
 from devstack.progress import say
 from devstack.zookeeper import ZooKeeper
@@ -26,24 +26,24 @@ Options = Mapping[str, str | int]
 class Stack:
     """The development servers: running from `start()` to `stop()`, or within a `with` block.
 
-    `detached` servers outlive this process; the others end with it, even by kill -9.
+    They end with this process, even by kill -9, unless `record` is a file to note their pids in.
     """
 
     def __init__(
         self,
-        run_dir: Path | str = PROJECT / ".run/default",
+        run_dir: Path | str = RUNS / "default",
         services: Sequence[str] = SERVICES,
         *,
         mysql_options: Options | None = None,
         kafka_options: Options | None = None,
         cache: Path = CACHE,
-        detached: bool = False,
+        record: Path | None = None,
     ) -> None:
         if unknown := set(services) - set(SERVICES):
             raise DevstackError(f"no such server: {', '.join(sorted(unknown))}.")
         self.run_dir = Path(run_dir).resolve()
         self.services = tuple(services)
-        self.children = Children(detached=detached)
+        self.children = Children(record=record)
         self._options = {"mysql": mysql_options, "kafka": kafka_options}
         self._cache = cache
         self._java_lock = threading.Lock()
@@ -94,16 +94,7 @@ class Stack:
             "kafka": self._start_kafka,
             "zookeeper": self._start_zookeeper,
         }
-        pool = ThreadPoolExecutor(len(self.services), thread_name_prefix="devstack")
-        try:
-            futures = [pool.submit(starts[name]) for name in self.services]
-            wait(futures, return_when=FIRST_EXCEPTION)
-            _raise_first(futures)
-        except BaseException:
-            self.stop()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        run_all(self.children, [starts[name] for name in self.services])
 
     def stop(self) -> None:
         """End all servers; safe to call more than once."""
@@ -143,10 +134,3 @@ class Stack:
         self.servers[name] = server
         server.start()
         say(name, f"ready on port {server.port}")
-
-
-def _raise_first(futures: Sequence[Future[None]]) -> None:
-    """Raise what went wrong first, rather than what was called off because of it."""
-    errors = [error for future in futures if future.done() and (error := future.exception())]
-    for error in sorted(errors, key=lambda error: isinstance(error, StoppedError)):
-        raise error

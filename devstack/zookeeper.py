@@ -38,7 +38,8 @@ class ZooKeeper:
             f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
             *("-cp", self._classpath, main, str(settings)),
         ]
-        self._child = self._owner.start(command, log=self.log)
+        label = f"zookeeper {self.address}"
+        self._child = self._owner.start(command, label=label, log=self.log)
         wait_until_ready(
             "zookeeper",
             self._child,

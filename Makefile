@@ -1,0 +1,51 @@
+# Everything a person or a CI runs. `make` alone lists it.
+
+SHELL := /bin/sh
+VENV_PYTHON := .venv/bin/python
+OWN := app connectors tables spark_sink devstack demo tests
+MINIMUM := import sys; sys.exit(sys.version_info < (3, 11))
+
+# The first usable one; 3.11 is what is developed on.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c '$(MINIMUM)' 2>/dev/null && echo $$python && break; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lock stack-up stack-down stack-status clean
+
+help: ## list what can be done
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
+
+setup: ## make .venv and fetch MySQL, Kafka, ZooKeeper and Spark's jars into .cache
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer was found; install one, \
+	or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -m devstack setup
+
+demo: setup ## run the whole of it on real servers; KEEP=1 leaves them running
+	@KEEP=$(KEEP) $(VENV_PYTHON) -m demo
+
+test: setup ## run every test; it starts the servers it needs
+	@$(VENV_PYTHON) -m pytest $(ARGS)
+
+check: setup ## lint, formatting, types, and every test
+	@$(VENV_PYTHON) -m ruff check .
+	@$(VENV_PYTHON) -m ruff format --check .
+	@$(VENV_PYTHON) -m mypy $(wildcard $(OWN))
+	@$(VENV_PYTHON) -m pytest $(ARGS)
+
+lock: ## pin anew in requirements.lock what pyproject.toml asks for, with all hashes
+	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install -q uv==0.13.8; }
+	@.cache/uv/bin/uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --no-build-isolation --output-file requirements.lock
+
+stack-up: setup ## start MySQL, Kafka and ZooKeeper, and leave them running
+	@$(VENV_PYTHON) -m devstack up
+
+stack-down: ## end them; their data stay in .run
+	@$(VENV_PYTHON) -m devstack down
+
+stack-status: ## say which of them run, and where
+	@$(VENV_PYTHON) -m devstack status
+
+clean: ## end the servers; remove their data, and all that was downloaded or installed
+	@test ! -x $(VENV_PYTHON) || $(VENV_PYTHON) -m devstack down
+	@rm -rf .run .cache .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,88 @@
+"""Prepare a checkout: the virtual environment, and the servers' software, at the same time.
+
+Runs on any Python that the project supports, with the standard library alone; pip's work takes
+the longest, so MySQL and Java come in meanwhile.
+"""
+
+import os
+import sys
+from concurrent.futures import Future
+from pathlib import Path
+
+from devstack import jars, java, mysql_software
+from devstack.errors import DownloadError, MissingSoftwareError, ToolError
+from devstack.parallel import run_all
+from devstack.paths import CACHE, PROJECT
+from devstack.processes import Children
+from devstack.progress import say
+from devstack.seal import one_at_a_time
+
+_VENV = PROJECT / ".venv"
+_PYTHON = str(_VENV / "bin/python")
+_LOCKS = ("requirements.build.lock", "requirements.lock")
+
+
+def prepare(owner: Children) -> None:
+    """Make `.venv` and fill `.cache`; what is there and whole is left alone."""
+    java_ready: Future[str] = Future()
+
+    def find_java() -> None:
+        try:
+            java_ready.set_result(java.find_or_install(owner))
+        except BaseException as error:
+            java_ready.set_exception(error)
+            raise
+
+    def python_then_jars() -> None:
+        make_venv(owner)
+        jars.fetch(jars.LOCKS, java_ready.result(), owner=owner)
+
+    run_all(owner, [lambda: _mysql(owner), find_java, python_then_jars])
+
+
+def _mysql(owner: Children) -> None:
+    mysql_software.find_or_fetch(owner)
+
+
+def make_venv(owner: Children) -> None:
+    """Install exactly what the locks name, with their hashes, unless that was done before."""
+    ready = _VENV / "ready"
+    locks = "".join((PROJECT / name).read_text() for name in _LOCKS)
+    if ready.exists() and ready.read_text() == locks:
+        return
+    log = CACHE / "pip.log"
+    with one_at_a_time(CACHE / "venv.lock", owner):
+        _ensure_venv_module(owner)
+        say("python", f"installing packages for Python {sys.version.split()[0]} (about a minute)")
+        try:
+            owner.run([sys.executable, "-m", "venv", *_clear(), str(_VENV)], log=log)
+            for name in _LOCKS:
+                owner.run([*_pip(), "-r", str(PROJECT / name)], log=log)
+        except ToolError as error:
+            raise DownloadError(f"the Python packages could not be installed: {error}") from None
+        ready.write_text(locks)
+    say("python", "ready in .venv")
+
+
+def _clear() -> list[str]:
+    """Return the option that empties `.venv`, if another Python made it."""
+    same = (_VENV / f"lib/python3.{sys.version_info.minor}").exists()
+    return [] if same else ["--clear"]
+
+
+def _pip() -> list[str]:
+    install = [_PYTHON, "-m", "pip", "install", "--disable-pip-version-check"]
+    return [*install, "--progress-bar=off", "--require-hashes", "--no-build-isolation"]
+
+
+def _ensure_venv_module(owner: Children) -> None:
+    """Install what Debian leaves out of its Python, where that is allowed."""
+    try:
+        owner.run([sys.executable, "-c", "import ensurepip, venv"], log=CACHE / "venv.log")
+    except ToolError:
+        package = f"python3.{sys.version_info.minor}-venv"
+        if os.geteuid() or not Path("/usr/bin/apt-get").exists():
+            message = f"this Python has no `venv` module; install the package {package}."
+            raise MissingSoftwareError(message) from None
+        say("python", f"installing {package} with apt-get")
+        java.apt_install(owner, [package], log=CACHE / "venv.log")
