@@ -1,0 +1,72 @@
+"""Asks the worker and the sink how far they are, over HTTP, as an operator would."""
+
+import http.client
+import json
+import re
+from dataclasses import dataclass
+
+_GAUGE = re.compile(r"^aqueduct_sink_applied_offset\{([^}]*)\} (\S+)$", re.MULTILINE)
+_ROWS = re.compile(r"^aqueduct_sink_rows_total\{[^}]*\} (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_TIMEOUT = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What the worker says of one destination."""
+
+    state: str
+    error: str | None
+    gtid_set: str
+    seq: int
+
+
+def worker_status(port: int, destination: str) -> Status | None:
+    """How far the worker is; None while it does not answer or does not know the destination."""
+    body = _get(port, "/status")
+    if body is None:
+        return None
+    told = json.loads(body).get("destinations", {}).get(destination)
+    if told is None:
+        return None
+    cursor = told.get("cursor") or {}
+    return Status(
+        state=told["state"],
+        error=told.get("error"),
+        gtid_set=cursor.get("gtid_set") or "",
+        seq=cursor.get("seq") or 0,
+    )
+
+
+def sink_offsets(port: int) -> dict[tuple[str, int], int] | None:
+    """For each topic and partition the next offset to apply; None while the sink does not answer."""
+    body = _get(port, "/metrics")
+    return None if body is None else applied_offsets(body)
+
+
+def sink_rows(port: int) -> int | None:
+    """How many row changes the sink has applied since its start; None while it does not answer."""
+    body = _get(port, "/metrics")
+    return None if body is None else sum(int(float(value)) for value in _ROWS.findall(body))
+
+
+def applied_offsets(metrics: str) -> dict[tuple[str, int], int]:
+    """The gauge of applied offsets, from Prometheus' text format."""
+    offsets = {}
+    for labels, value in _GAUGE.findall(metrics):
+        label = dict(_LABEL.findall(labels))
+        offsets[label["topic"], int(label["partition"])] = int(float(value))
+    return offsets
+
+
+def _get(port: int, path: str) -> str | None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read().decode()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return body if response.status < 400 else None
