@@ -1,0 +1,4 @@
+"""The Spark job that keeps warehouse tables equal to the MySQL source.
+
+It knows the wire contract (docs/wire.md) and nothing else of Aqueduct.
+"""

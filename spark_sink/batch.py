@@ -1,0 +1,128 @@
+"""What one micro-batch holds, learned in a single pass, before any table is touched.
+
+Law: a record that breaks the contract stops the batch here, named by topic, partition and offset.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as f
+
+from spark_sink.errors import PoisonRecord, UnsupportedPartialImage, UnsupportedWire
+from spark_sink.ledger import Floor
+from spark_sink.schemas import VersionKey
+from spark_sink.wire import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
+
+_GROUP: Final = (
+    "topic",
+    "partition",
+    "destination",
+    "source_database",
+    "source_table",
+    "database",
+    "table",
+    "version",
+)
+_OPS: Final = ("c", "u", "d", "r", "t")
+
+
+@dataclass(slots=True)
+class TablePart:
+    """What a batch has for one table."""
+
+    name: tuple[str, str]
+    versions: set[VersionKey] = field(default_factory=set)
+    ops: Counter[str] = field(default_factory=Counter)
+    truncates: list[Floor] = field(default_factory=list)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything but truncates is there."""
+        return self.ops.total() > self.ops["t"]
+
+
+@dataclass(slots=True)
+class Contents:
+    """What a batch holds."""
+
+    tables: dict[tuple[str, str], TablePart] = field(default_factory=dict)
+    records: Counter[tuple[str, int]] = field(default_factory=Counter)
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+
+
+def envelopes(records: DataFrame) -> DataFrame:
+    """Kafka's records as the columns of `wire.FIELDS`; tombstones say nothing more and go."""
+    text = records.where("value IS NOT NULL").selectExpr(
+        "topic", "partition", "offset", "CAST(value AS STRING) AS text"
+    )
+    parsed = text.withColumn("e", f.from_json("text", ENVELOPE, JSON_OPTIONS))
+    return parsed.selectExpr(*(f"{sql} AS `{name}`" for name, sql in FIELDS.items()))
+
+
+def contents(batch: DataFrame) -> Contents:
+    """Reads the whole batch once. Raises the named error of the first record that is amiss."""
+    where = "struct(topic, partition, offset, {})"
+    rows = (
+        batch.groupBy(*_GROUP)
+        .agg(
+            *(f.expr(f"count_if(op = '{op}')").alias(f"op_{op}") for op in _OPS),
+            f.expr("count(*)").alias("records"),
+            f.expr("min(ts_ms)").alias("oldest"),
+            f.expr("max(ts_ms)").alias("newest"),
+            f.expr(f"min({where.format('reason')}) FILTER (WHERE reason IS NOT NULL)").alias("bad"),
+            f.expr(f"min({where.format('wire')}) FILTER (WHERE wire <> {NUMBER})").alias("alien"),
+            f.expr(f"min({where.format('op')}) FILTER (WHERE partial)").alias("partial"),
+            f.expr("max(struct(epoch, seq, ts_ms)) FILTER (WHERE op = 't')").alias("truncate"),
+        )
+        .collect()
+    )
+    _refuse(rows)
+    return _gathered(rows)
+
+
+def _refuse(rows: Iterable[Row]) -> None:
+    for row in rows:
+        if row.alien is not None:
+            at = row.alien
+            raise UnsupportedWire(
+                place(at.topic, at.partition, at.offset, f"wire {at.wire}"),
+                advice="Use a sink of the worker's version",
+            )
+        if row.bad is not None:
+            at = row.bad
+            raise PoisonRecord(place(at.topic, at.partition, at.offset, at.reason))
+        if row.partial is not None:
+            at = row.partial
+            raise UnsupportedPartialImage(place(at.topic, at.partition, at.offset))
+
+
+def _gathered(rows: Iterable[Row]) -> Contents:
+    result = Contents()
+    for row in rows:
+        name = (row.database, row["table"])
+        part = result.tables.setdefault(name, TablePart(name))
+        part.versions.add(
+            VersionKey(row.destination, row.source_database, row.source_table, row.version)
+        )
+        part.ops.update({op: row[f"op_{op}"] for op in _OPS if row[f"op_{op}"]})
+        if row.truncate is not None:
+            part.truncates.append(
+                Floor(
+                    database=name[0],
+                    table=name[1],
+                    destination=row.destination,
+                    epoch=row.truncate.epoch,
+                    seq=row.truncate.seq,
+                    ts_ms=row.truncate.ts_ms,
+                )
+            )
+        result.records[row.topic, row.partition] += row.records
+        result.oldest_ms = min(result.oldest_ms or row.oldest, row.oldest)
+        result.newest_ms = max(result.newest_ms or row.newest, row.newest)
+    return result

@@ -1,0 +1,187 @@
+"""From a batch's envelopes to the rows that one table must take: parse, check, fold.
+
+Law: of each key only the last change stands, by (epoch, seq) within a destination; a text that is
+no value of its column stops the job and names its record. Everything here is Spark SQL text over
+the columns of `wire.FIELDS`, so it does no I/O and runs on any executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from spark_sink.evolve import Shape
+from spark_sink.ledger import Floors
+from spark_sink.names import literal, quoted
+from spark_sink.schemas import Column, TableVersion, VersionKey
+from spark_sink.wire import poison_sql
+
+_META: Final = ("topic", "partition", "offset", "op", "destination", "epoch", "seq", "version")
+_NTH: Final = "__aqueduct_nth"
+
+
+def changes(
+    batch: DataFrame, shape: Shape, versions: Sequence[TableVersion], *, floors: Floors
+) -> DataFrame:
+    """The rows of the batch for one table, in the columns of its warehouse table.
+
+    One row per key for a keyed table, one per signed image for a log.
+    """
+    parsed: DataFrame | None = None
+    for columns, keys in _alike(versions):
+        rows = _images(batch.where(_of_versions(keys)), shape)
+        for expressions in steps(shape, columns):
+            rows = rows.selectExpr(*expressions)
+        parsed = rows if parsed is None else parsed.unionByName(rows)
+    assert parsed is not None
+    above = [f"NOT {below_sql(destination, floor)}" for destination, floor in floors.items()]
+    standing = parsed.where(" AND ".join(above)) if above else parsed
+    if not shape.keyed:
+        return standing
+    several = len({version.key.destination for version in versions}) > 1
+    for window in fold_windows(shape, several_destinations=several):
+        ranked = standing.selectExpr("*", f"row_number() OVER ({window}) AS {_NTH}")
+        standing = ranked.where(f"{_NTH} = 1").drop(_NTH)
+    return standing
+
+
+def below_sql(destination: str, floor: tuple[int, int]) -> str:
+    """Whether a row's change came before a truncate of its table."""
+    epoch, seq = floor
+    return (
+        f"(__destination = {literal(destination)} AND "
+        f"(__epoch < {epoch} OR (__epoch = {epoch} AND __seq < {seq})))"
+    )
+
+
+def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
+    """The windows of whose rows the first stands, one after the other."""
+    key = ", ".join(key_parts(shape, ""))
+    last = "ORDER BY __epoch DESC, __seq DESC"
+    if not several_destinations:
+        return [f"PARTITION BY {key} {last}"]
+    return [
+        f"PARTITION BY {key}, __destination {last}",
+        f"PARTITION BY {key} ORDER BY __ts_ms DESC, __destination DESC",
+    ]
+
+
+def key_parts(shape: Shape, alias: str) -> list[str]:
+    """Expressions that are equal exactly where two rows have the same key."""
+    types = dict(shape.columns)
+    parts = [f"{alias}{quoted(name)}" for name in shape.key]
+    # A zero date is NULL with its text aside, and a part of the key all the same.
+    parts += [
+        f"try_element_at({alias}__unrepresentable, {literal(name)})"
+        for name in shape.key
+        if types[name] in {"date", "timestamp", "timestamp_ntz"}
+    ]
+    return parts
+
+
+def steps(shape: Shape, columns: Sequence[Column]) -> list[list[str]]:
+    """The projections from (meta, image, sign) to the table's row: text, values, reason, row."""
+    kept = [*_META, "ts_ms", "image", "sign"]
+    fields = ", ".join(f"{quoted(column.name)} STRING" for column in columns)
+    text = f"from_json(image, {literal(fields)}, map('mode', 'PERMISSIVE')) AS r"
+    values = ", ".join(
+        f"{column.reading.sql.format(text=f'r.{quoted(column.name)}')} AS {quoted(column.name)}"
+        for column in columns
+    )
+    return [
+        [*kept, text],
+        [*kept, "r", f"struct({values}) AS v"],
+        [*kept, "r", "v", f"{reason_sql(shape, columns)} AS reason"],
+        _row(shape, columns),
+    ]
+
+
+def reason_sql(shape: Shape, columns: Sequence[Column]) -> str:
+    """Why an image is no row of its version; NULL where it is one."""
+    names = ", ".join(literal(name) for name in sorted(column.name for column in columns))
+    whens = [
+        (
+            f"WHEN NOT (sort_array(json_object_keys(image)) <=> array({names})) "
+            "THEN 'the columns are not those of its version'"
+        )
+    ]
+    for column in columns:
+        own = quoted(column.name)
+        if not column.reading.total and not column.reading.temporal:
+            fault = literal(f"column {column.name} holds no {column.mysql_type}")
+            whens.append(f"WHEN r.{own} IS NOT NULL AND v.{own} IS NULL THEN {fault}")
+        if shape.spelling(column.name) in shape.key:
+            fault = literal(f"key column {column.name} is null")
+            whens.append(f"WHEN r.{own} IS NULL THEN {fault}")
+    return f"CASE {' '.join(whens)} END"
+
+
+def _row(shape: Shape, columns: Sequence[Column]) -> list[str]:
+    present = {shape.spelling(column.name): column for column in columns}
+    row = []
+    for name, kind in shape.columns:
+        column = present.get(name)
+        value = f"v.{quoted(column.name)}" if column else "NULL"
+        if column and shape.keyed and name not in shape.key:
+            value = f"if(op = 'd', NULL, {value})"
+        row.append(f"CAST({value} AS {kind}) AS {quoted(name)}")
+    deleted = "op = 'd'" if shape.keyed else "false"
+    row += [
+        "destination AS __destination",
+        "epoch AS __epoch",
+        # The check sits on the one value that no later step can do without.
+        f"if(reason IS NULL, seq, CAST({poison_sql('reason')} AS BIGINT)) AS __seq",
+        f"{deleted} AS __deleted",
+        "version AS __schema",
+        "ts_ms AS __ts_ms",
+        f"{_unrepresentable(shape, present)} AS __unrepresentable",
+    ]
+    return row if shape.keyed else [*row, "sign AS __delta"]
+
+
+def _unrepresentable(shape: Shape, present: dict[str | None, Column]) -> str:
+    entries = []
+    for name, column in present.items():
+        if name is None or not column.reading.temporal:
+            continue
+        own = quoted(column.name)
+        held = "" if name in shape.key or not shape.keyed else "op <> 'd' AND "
+        lost = f"{held}r.{own} IS NOT NULL AND v.{own} IS NULL"
+        entries.append(f"struct({literal(name)} AS k, if({lost}, r.{own}, NULL) AS t)")
+    if not entries:
+        return "CAST(NULL AS MAP<STRING, STRING>)"
+    found = f"filter(array({', '.join(entries)}), x -> x.t IS NOT NULL)"
+    return f"if(size({found}) = 0, NULL, map_from_entries({found}))"
+
+
+def _images(rows: DataFrame, shape: Shape) -> DataFrame:
+    meta = [*_META, "ts_ms"]
+    changed = rows.where("op <> 't'")
+    if shape.keyed:
+        return changed.selectExpr(*meta, "coalesce(after, before) AS image", "1 AS sign")
+    signed = (
+        "inline(filter(array(struct(before AS image, -1 AS sign), struct(after AS image, 1 AS "
+        "sign)), x -> x.image IS NOT NULL))"
+    )
+    return changed.selectExpr(*meta, signed)
+
+
+def _of_versions(keys: Iterable[VersionKey]) -> str:
+    return " OR ".join(
+        f"(destination = {literal(key.destination)} AND version = {key.version}"
+        f" AND source_database = {literal(key.database)}"
+        f" AND source_table = {literal(key.table)})"
+        for key in keys
+    )
+
+
+def _alike(
+    versions: Sequence[TableVersion],
+) -> Iterable[tuple[tuple[Column, ...], list[VersionKey]]]:
+    """Versions with the same columns are parsed together: shards of one logical table."""
+    groups: dict[tuple[Column, ...], list[VersionKey]] = {}
+    for version in versions:
+        groups.setdefault(version.columns, []).append(version.key)
+    return groups.items()

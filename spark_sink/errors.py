@@ -1,0 +1,105 @@
+"""Every fault the sink reports by name, so that one line tells an operator what to do.
+
+The docstring of a class is its default message; the text given on raising says where.
+Whatever stops the sink leaves its tables and its checkpoint as they were, so that a start after
+the cause is gone goes on from there.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+
+class SinkError(Exception):
+    """The sink stopped."""
+
+    def __init__(self, where: str = "", *, advice: str = "") -> None:
+        self.where = where
+        self.advice = advice
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        """`Name: what: where. What to do.` on one line."""
+        what = inspect.getdoc(type(self)) or ""
+        text = f"{type(self).__name__}: {what.rstrip('.')}"
+        if self.where:
+            text += f": {self.where}"
+        if self.advice:
+            text += f". {self.advice}"
+        return " ".join(text.split())
+
+
+class BadSettings(SinkError):
+    """The settings cannot be used."""
+
+
+class PoisonRecord(SinkError):
+    """A record does not follow the wire contract."""
+
+
+class UnsupportedWire(SinkError):
+    """A record follows another number of the wire contract than 1."""
+
+
+class UnsupportedPartialImage(SinkError):
+    """A record lacks columns (its row image is partial); set binlog_row_image=FULL at the source."""
+
+
+class UnknownSchema(SinkError):
+    """A record uses a table version that the schemas topic does not hold."""
+
+
+class UnsupportedType(SinkError):
+    """A column has a MySQL type for which the sink has no warehouse type."""
+
+
+class ColumnClash(SinkError):
+    """Two columns of a table have names that the warehouse takes for one."""
+
+
+class ReservedName(SinkError):
+    """A column has the name of one of the sink's bookkeeping columns."""
+
+
+class TypeConflict(SinkError):
+    """A column's type changed in a way that the warehouse table cannot follow."""
+
+
+class KeyChanged(SinkError):
+    """A table's primary key changed."""
+
+
+class ForeignTable(SinkError):
+    """The folder of a table holds something that the sink did not make."""
+
+
+class UnknownTable(SinkError):
+    """The warehouse holds no such table."""
+
+
+class DataLost(SinkError):
+    """Kafka no longer holds records that the sink has not read."""
+
+
+class ForeignCheckpoint(SinkError):
+    """The warehouse or checkpoint belongs to another prefix or Kafka cluster."""
+
+
+class WarehouseBehind(SinkError):
+    """The checkpoint is ahead of the warehouse's ledger, so records would be left out."""
+
+
+class CheckpointDamaged(SinkError):
+    """The checkpoint cannot be read."""
+
+
+class CheckpointShared(SinkError):
+    """Another sink uses the same checkpoint."""
+
+
+class KafkaUnreachable(SinkError):
+    """Kafka does not answer."""
+
+
+class SparkFailed(SinkError):
+    """Spark gave up."""

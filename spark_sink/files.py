@@ -1,0 +1,49 @@
+"""Small text files wherever the warehouse is: a disk, HDFS, an object store.
+
+Law: everything goes through Hadoop's file systems, as Spark's own files do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+class Files:
+    """Reads, writes and lists by path or URI."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm: Any = spark._jvm
+        self._conf = spark._jsc.hadoopConfiguration()
+
+    def read(self, path: str) -> str | None:
+        """The file's text; None where there is none."""
+        where, system = self._at(path)
+        if not system.exists(where):
+            return None
+        stream = system.open(where)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, path: str, text: str) -> None:
+        """Makes or replaces the file."""
+        where, system = self._at(path)
+        stream = system.create(where, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+    def names(self, folder: str) -> list[str]:
+        """What a folder holds; empty where there is no folder."""
+        where, system = self._at(folder)
+        if not system.exists(where):
+            return []
+        return sorted(str(status.getPath().getName()) for status in system.listStatus(where))
+
+    def _at(self, path: str) -> tuple[Any, Any]:
+        where = self._jvm.org.apache.hadoop.fs.Path(path)
+        return where, where.getFileSystem(self._conf)

@@ -1,0 +1,32 @@
+"""The sink's log: plain lines on the console, details in a file.
+
+Law: the console never has a traceback, and no line has row data.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from spark_sink.settings import Log
+
+_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+# They write tracebacks of errors that the sink reports itself, in one line.
+_NOISY = ("py4j", "pyspark", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+def configure(log: Log) -> None:
+    """Sets up the root logger."""
+    console = logging.StreamHandler()
+    console.setLevel(log.level.upper())
+    handlers: list[logging.Handler] = [console]
+    if log.file:
+        details = logging.FileHandler(log.file)
+        details.setLevel(logging.DEBUG)
+        handlers.append(details)
+    logging.basicConfig(level=logging.INFO, format=_FORMAT, handlers=handlers, force=True)
+    logging.getLogger("spark_sink").setLevel(logging.DEBUG)
+    for name in _NOISY:
+        noisy = logging.getLogger(name)
+        noisy.setLevel(logging.WARNING)
+        noisy.handlers = [details] if log.file else [logging.NullHandler()]
+        noisy.propagate = False

@@ -1,0 +1,82 @@
+"""Every metric of the sink, with its meaning.
+
+Law: base units, `_total` on counters, and labels bounded by the number of tables and partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+_SECONDS = (0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 900, 3600)
+
+
+class Metrics:
+    """The sink's metrics in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._batches = Counter("aqueduct_sink_batches", "Batches applied.", registry=self.registry)
+        self._rows = Counter(
+            "aqueduct_sink_rows",
+            "Row changes applied, by the wire's op.",
+            ["table", "op"],
+            registry=self.registry,
+        )
+        self._offset = Gauge(
+            "aqueduct_sink_applied_offset",
+            "The offset up to which (exclusive) a partition has been applied.",
+            ["topic", "partition"],
+            registry=self.registry,
+        )
+        self._duration = Histogram(
+            "aqueduct_sink_batch_duration_seconds",
+            "From a batch's start to its line in the ledger.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._lag = Histogram(
+            "aqueduct_sink_lag_seconds",
+            "From the source's commit of a batch's oldest change to its being applied.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._newest = Gauge(
+            "aqueduct_sink_newest_commit_timestamp_seconds",
+            "When the source committed the newest change applied.",
+            registry=self.registry,
+        )
+        self._error = Gauge(
+            "aqueduct_sink_last_error",
+            "1 for the error that stopped the sink.",
+            ["error"],
+            registry=self.registry,
+        )
+
+    def serve(self, bind: str, port: int) -> None:
+        """Answers GET /metrics until the process ends."""
+        start_http_server(port, addr=bind, registry=self.registry)
+
+    def rows(self, table: str, op: str, number: int) -> None:
+        """Counts changes of one table."""
+        self._rows.labels(table, op).inc(number)
+
+    def applied(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Notes up to where partitions are applied."""
+        for (topic, partition), offset in offsets.items():
+            self._offset.labels(topic, str(partition)).set(offset)
+
+    def batch(self, *, seconds: float) -> None:
+        """Counts a batch."""
+        self._batches.inc()
+        self._duration.observe(seconds)
+
+    def lag(self, *, seconds: float, newest: float) -> None:
+        """Notes a batch's lag and the time of its newest change."""
+        self._lag.observe(max(0.0, seconds))
+        self._newest.set(newest)
+
+    def failed(self, name: str) -> None:
+        """Notes the error that stops the sink."""
+        self._error.labels(name).set(1)

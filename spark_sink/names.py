@@ -1,0 +1,85 @@
+"""Names of topics, folders and SQL identifiers, so that no source name can reach where it should not.
+
+Law: two tables never share a folder, and no name leaves the warehouse.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+from urllib.parse import unquote
+
+LEDGER: Final = "__ledger"
+FLOORS: Final = "__floors"
+CHECKPOINT: Final = "__checkpoint"
+ORIGIN: Final = "__origin.json"
+
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-.")
+_LONGEST: Final = 200
+
+
+def topic_pattern(prefix: str, *, include: str = "", exclude: str = "") -> str:
+    """A Java regular expression of the row topics of `prefix`.
+
+    `include` and `exclude` are regular expressions over the whole topic name. The wire contract
+    has no `_` in a topic's second part, so `__schemas` and its kin never match.
+    """
+    wanted = f"(?=(?:{include})$)" if include else ""
+    unwanted = f"(?!(?:{exclude})$)" if exclude else ""
+    return f"{unwanted}{wanted}{_quote_java(prefix)}\\.[A-Za-z0-9-]+\\.[A-Za-z0-9_-]+"
+
+
+def schemas_topic(prefix: str) -> str:
+    """The topic with the columns of each table version."""
+    return f"{prefix}.__schemas"
+
+
+def folder(name: str) -> str:
+    """The folder of a database or table: percent-encoded UTF-8, safe on any file system.
+
+    Capitals are encoded too (some stores take `A` for `a`), and so is a leading `.` or `_`, which
+    would hide the folder from Spark or meet the sink's own. A very long name is cut and ends in
+    `%x` and 32 hexadecimal digits of its SHA-256, which no encoded name contains.
+    """
+    encoded = "".join(
+        char if char in _PLAIN and not (at == 0 and char in "._") else _percent(char)
+        for at, char in enumerate(name)
+    )
+    if len(encoded) <= _LONGEST:
+        return encoded
+    digest = hashlib.sha256(name.encode()).hexdigest()[:32]
+    return re.sub(r"%[0-9A-F]?$", "", encoded[:150]) + "%x" + digest
+
+
+def unfolder(encoded: str) -> str:
+    """The name of a folder made by `folder`; a cut name stays as it is."""
+    return encoded if "%x" in encoded else unquote(encoded)
+
+
+def table_path(warehouse: str, database: str, table: str) -> str:
+    """Where a table lies: `<warehouse>/<database>/<table>`."""
+    return f"{warehouse.rstrip('/')}/{folder(database)}/{folder(table)}"
+
+
+def quoted(name: str) -> str:
+    """A Spark SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A Spark SQL string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def delta(path: str) -> str:
+    """The Delta table at a path, as Spark SQL names it."""
+    return f"delta.{quoted(path)}"
+
+
+def _percent(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _quote_java(text: str) -> str:
+    return re.sub(r"([^A-Za-z0-9_])", r"\\\1", text)

@@ -1,0 +1,104 @@
+"""The Spark session: quiet, small, with Delta and Kafka from local jars; and its orderly end.
+
+Law: what `spark-submit` was given is never overruled, and no JVM outlives the sink.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import BadSettings
+from spark_sink.settings import Settings
+
+_LOG4J: Final = Path(__file__).parent / "log4j2.properties"
+_SECONDS_TO_END: Final = 10
+
+# Exactness and quick small batches; needed under any master.
+_ALWAYS: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
+    "spark.sql.streaming.stopTimeout": "10s",
+    "spark.ui.showConsoleProgress": "false",
+}
+# Only where nobody said otherwise.
+_DEFAULTS: Final = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # The batch is cached and Kafka's offsets are fixed, so its rows are the same on each reading.
+    "spark.databricks.delta.merge.materializeSource": "none",
+    "spark.sql.adaptive.enabled": "false",
+}
+_LOCAL: Final = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def submitted() -> bool:
+    """Whether spark-submit started this process, and so chose master, memory and jars."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def start(settings: Settings) -> SparkSession:
+    """The session for the sink."""
+    own = {} if submitted() else _own_jvm(settings)
+    given = SparkConf()
+    wanted = {**{k: v for k, v in _DEFAULTS.items() if not given.contains(k)}, **_ALWAYS, **own}
+    builder = SparkSession.builder.appName(f"aqueduct-sink {settings.prefix}")
+    for key, value in wanted.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def close(spark: SparkSession) -> None:
+    """Ends the session, and the JVM if it is ours."""
+    gateway: Any = SparkContext._gateway
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    spark.stop()
+    if process is None:
+        return
+    gateway.shutdown()
+    if process.stdin is not None:
+        # The JVM ends when its standard input does.
+        process.stdin.close()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _own_jvm(settings: Settings) -> dict[str, str]:
+    """What `python -m spark_sink` has to say where spark-submit would."""
+    jars = sorted(settings.jars.glob("*.jar")) if settings.jars.is_dir() else []
+    if not jars:
+        raise BadSettings(
+            f"jars: no jar in {settings.jars}", advice="Fill it with: python -m devstack jars"
+        )
+    options = [
+        f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+    ]
+    if settings.log.file:
+        options.append(f"-Daqueduct.spark.log={settings.log.file.absolute()}.spark")
+    local = _LOCAL if settings.master.startswith("local") else {}
+    return {
+        "spark.master": settings.master,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.driver.extraJavaOptions": " ".join(options),
+        **local,
+    }

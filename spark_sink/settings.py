@@ -1,0 +1,143 @@
+"""The sink's settings: one YAML file and `AQUEDUCT_SINK_*`, read once and checked whole.
+
+Law: every fault is reported, all in one message, and an unknown key is a fault.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    YamlConfigSettingsSource,
+)
+from yaml import YAMLError
+
+from spark_sink.errors import BadSettings
+from spark_sink.names import CHECKPOINT
+
+_ENV_PREFIX = "AQUEDUCT_SINK_"
+_JARS = Path(__file__).parent.parent / ".cache" / "jars" / "spark"
+_OURS = frozenset({"subscribe", "subscribepattern", "assign", "startingoffsets", "failondataloss"})
+
+
+class Metrics(BaseModel):
+    """Where Prometheus reads; port 0 is off."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bind: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8084
+
+
+class Log(BaseModel):
+    """What is logged; with `file`, the file has the details (tracebacks, Spark's own log)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    file: Path | None = None
+
+
+class Settings(BaseSettings):
+    """All settings; docs/sink.md explains each."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix=_ENV_PREFIX, env_nested_delimiter="__"
+    )
+
+    prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,100}$")]
+    bootstrap_servers: Annotated[str, Field(min_length=1)]
+    warehouse: Annotated[str, Field(min_length=1)]
+    checkpoint: str = ""
+    mode: Literal["continuous", "available-now"] = "continuous"
+    trigger_interval: Annotated[float, Field(ge=0, le=3600)] = 0.5
+    max_offsets_per_trigger: Annotated[int, Field(ge=1)] = 100_000
+    include: str = ""
+    exclude: str = ""
+    kafka_options: dict[str, str] = {}
+    master: str = "local[2]"
+    driver_memory: Annotated[str, Field(pattern=r"^[0-9]+[mg]$")] = "1g"
+    jars: Path = Path(os.environ.get("AQUEDUCT_SPARK_JARS") or _JARS)
+    metrics: Metrics = Field(default_factory=Metrics)
+    log: Log = Field(default_factory=Log)
+
+    @field_validator("warehouse", "checkpoint")
+    @classmethod
+    def _absolute(cls, value: str) -> str:
+        """A path without a scheme is a local one; Spark must not resolve it against its own."""
+        if not value or re.match(r"^[a-z][a-z0-9+.-]*:", value):
+            return value.rstrip("/")
+        return str(Path(value).absolute())
+
+    @field_validator("include", "exclude")
+    @classmethod
+    def _regular_expression(cls, value: str) -> str:
+        re.compile(value)
+        return value
+
+    @field_validator("kafka_options")
+    @classmethod
+    def _not_ours(cls, value: dict[str, str]) -> dict[str, str]:
+        taken = sorted(key for key in value if key.lower() in _OURS or "isolation" in key)
+        if taken:
+            raise ValueError(f"{', '.join(taken)} cannot be set: exactness depends on it")
+        return value
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if not self.checkpoint:
+            # A frozen model still has to learn the default that depends on another field.
+            object.__setattr__(self, "checkpoint", f"{self.warehouse}/{CHECKPOINT}")
+        return self
+
+
+def read(path: Path | None, **overrides: Any) -> Settings:
+    """The settings from `path` (none: the environment alone); `overrides` win over both."""
+    if path is not None and not path.is_file():
+        raise BadSettings(f"{path} is not a file")
+
+    class FromFile(Settings):
+        """Adds the file below the environment."""
+
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
+            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            file = YamlConfigSettingsSource(settings_cls, yaml_file=path)
+            return init_settings, env_settings, file
+
+    where = str(path) if path else "the environment"
+    try:
+        _refuse_unknown_environment()
+        return FromFile(**overrides)
+    except ValidationError as fault:
+        faults = "; ".join(
+            f"{'.'.join(map(str, error['loc'])) or 'settings'}: {error['msg']}"
+            for error in fault.errors()
+        )
+        raise BadSettings(f"{where}: {faults}") from None
+    except (YAMLError, ValueError, OSError) as fault:
+        raise BadSettings(f"{where}: {' '.join(str(fault).split())}") from None
+
+
+def _refuse_unknown_environment() -> None:
+    known = {f"{_ENV_PREFIX}{name}".upper() for name in Settings.model_fields}
+    unknown = [
+        name
+        for name in os.environ
+        if name.upper().startswith(_ENV_PREFIX) and name.upper().split("__")[0] not in known
+    ]
+    if unknown:
+        raise ValueError(f"unknown environment variables {', '.join(sorted(unknown))}")

@@ -1,0 +1,158 @@
+"""Tables at rest: Delta behind five methods, so that another format can take its place.
+
+Law: nothing here knows a batch, Kafka or a clock; it makes, widens, fills and reads tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import count
+from typing import Protocol
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from spark_sink.errors import ForeignTable, UnknownTable
+from spark_sink.evolve import KEY_PROPERTY, NAME_PROPERTY, Shape, alter_sql, create_sql
+from spark_sink.ledger import Floor
+from spark_sink.merge import merge_sql, truncate_sql
+from spark_sink.names import delta, quoted, table_path
+from spark_sink.schemas import BOOKKEEPING, DELTA_COLUMN
+
+_OURS = frozenset({*(name for name, _ in BOOKKEEPING), DELTA_COLUMN[0]})
+_ATTEMPTS = 5
+
+
+class Warehouse(Protocol):
+    """Where tables are kept."""
+
+    def shape(self, database: str, table: str) -> Shape | None:
+        """The table's shape; None where there is no such table."""
+
+    def evolve(self, held: Shape | None, wanted: Shape) -> None:
+        """Makes the table, or gives it the columns and types of `wanted`."""
+
+    def merge(self, shape: Shape, rows: DataFrame) -> None:
+        """Applies rows that `compact.changes` made."""
+
+    def truncate(self, shape: Shape, floor: Floor) -> None:
+        """Removes what came before a truncate."""
+
+    def rows(self, shape: Shape) -> DataFrame:
+        """All that the table holds, bookkeeping included."""
+
+
+class DeltaWarehouse:
+    """Delta tables at `<root>/<database>/<table>`."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        self._root = root.rstrip("/")
+        self._views = count()
+
+    def shape(self, database: str, table: str) -> Shape | None:
+        """See Warehouse."""
+        path = table_path(self._root, database, table)
+        found = self._describe(path)
+        if found is None:
+            return None
+        properties, columns = found
+        if json.loads(properties.get(NAME_PROPERTY, "null")) != [database, table]:
+            raise ForeignTable(path, advice="Move it away; the sink makes its tables itself")
+        return Shape(
+            database,
+            table,
+            tuple((name, kind) for name, kind in columns if name not in _OURS),
+            tuple(json.loads(properties[KEY_PROPERTY])),
+            mapped=properties.get("delta.columnMapping.mode", "none") != "none",
+        )
+
+    def evolve(self, held: Shape | None, wanted: Shape) -> None:
+        """See Warehouse."""
+        path = table_path(self._root, wanted.database, wanted.table)
+        statements = [create_sql(path, wanted)] if held is None else alter_sql(path, held, wanted)
+        for statement in statements:
+            self._spark.sql(statement)
+
+    def merge(self, shape: Shape, rows: DataFrame) -> None:
+        """See Warehouse. Safe to call from several threads for different tables."""
+        view = f"aqueduct_changes_{next(self._views)}"
+        # The view has to be in the session that the rows are from.
+        session = rows.sparkSession
+        rows.createOrReplaceTempView(view)
+        path = table_path(self._root, shape.database, shape.table)
+        try:
+            _again_on_conflict(lambda: session.sql(merge_sql(path, shape, source=view)))
+        finally:
+            session.catalog.dropTempView(view)
+
+    def truncate(self, shape: Shape, floor: Floor) -> None:
+        """See Warehouse."""
+        path = table_path(self._root, shape.database, shape.table)
+        _again_on_conflict(lambda: self._spark.sql(truncate_sql(path, shape, floor)))
+
+    def rows(self, shape: Shape) -> DataFrame:
+        """See Warehouse."""
+        path = table_path(self._root, shape.database, shape.table)
+        return self._spark.read.format("delta").load(path)
+
+    def _describe(self, path: str) -> tuple[dict[str, str], list[tuple[str, str]]] | None:
+        try:
+            detail = self._spark.sql(f"DESCRIBE DETAIL {delta(path)}").collect()[0]
+            schema = self._spark.read.format("delta").load(path).schema
+        except PySparkException as fault:
+            if "DELTA_TABLE_NOT_FOUND" in str(fault) or "DELTA_MISSING_DELTA_TABLE" in str(fault):
+                return None
+            if "PATH_NOT_FOUND" in str(fault):
+                return None
+            raise
+        return detail.properties, [(x.name, x.dataType.simpleString()) for x in schema.fields]
+
+
+def current(
+    spark: SparkSession, warehouse: str, database: str, table: str, *, bookkeeping: bool = False
+) -> DataFrame:
+    """What a table holds now: no deleted rows, and no bookkeeping columns unless asked for.
+
+    `spark` needs Delta's two session settings (docs/sink.md). For a table without a primary key
+    each row comes as often as the source has it; such rows have no bookkeeping columns but
+    `__unrepresentable`. Raises UnknownTable.
+    """
+    store = DeltaWarehouse(spark, warehouse)
+    shape = store.shape(database, table)
+    if shape is None:
+        raise UnknownTable(f"{database}.{table}")
+    if shape.keyed:
+        rows = store.rows(shape).where("NOT __deleted")
+        return rows if bookkeeping else rows.drop(*_OURS)
+    return _standing(store.rows(shape), shape, bookkeeping=bookkeeping)
+
+
+def _standing(images: DataFrame, shape: Shape, *, bookkeeping: bool) -> DataFrame:
+    """The rows of a log: each distinct image as often as its signs add up to."""
+    columns = [quoted(name) for name, _ in shape.columns]
+    # A map cannot be grouped by; its sorted entries can.
+    entries = f.expr("array_sort(map_entries(__unrepresentable))").alias("__entries")
+    sums = (
+        images.select(*columns, entries, "__delta")
+        .groupBy(*columns, "__entries")
+        .agg(f.sum("__delta").cast("int").alias("__n"))
+        .where("__n > 0")
+    )
+    back = "map_from_entries(__entries) AS __unrepresentable"
+    repeated = sums.selectExpr(*columns, back, "explode(sequence(1, __n)) AS __nth").drop("__nth")
+    return repeated if bookkeeping else repeated.drop("__unrepresentable")
+
+
+def _again_on_conflict(act: Callable[[], object]) -> None:
+    """Repeats `act` where another writer (an OPTIMIZE, say) committed first: it is idempotent."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            act()
+        except PySparkException as fault:
+            if attempt == _ATTEMPTS or "DELTA_CONCURRENT" not in str(fault):
+                raise
+        else:
+            return

@@ -1,0 +1,89 @@
+"""The envelope of docs/wire.md as Spark sees it, and what makes a record one of its kind.
+
+Law: a record that breaks the contract is found with its place and its reason; it never becomes a
+row of NULLs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NUMBER: Final = 1
+
+_CORRUPT: Final = "__not_json"
+ENVELOPE: Final = (
+    "before STRING, after STRING, absent ARRAY<STRING>, op STRING, "
+    "source STRUCT<name STRING, db STRING, `table` STRING, logical_db STRING, "
+    "logical_table STRING, ts_ms BIGINT, seq BIGINT, epoch BIGINT, `schema` INT, wire INT>, "
+    f"{_CORRUPT} STRING"
+)
+JSON_OPTIONS: Final = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+
+# The first that holds is the reason; each is a Spark condition over the parsed envelope `e`.
+_FAULTS: Final = (
+    ("not a JSON object", f"e IS NULL OR e.{_CORRUPT} IS NOT NULL OR rtrim(text) NOT LIKE '%}}'"),
+    ("source is missing", "e.source IS NULL"),
+    ("source.wire is missing", "e.source.wire IS NULL"),
+    *(
+        (f"source.{name} is missing", f"e.source.`{name}` IS NULL")
+        for name in ("name", "db", "table", "ts_ms", "seq", "epoch", "schema")
+    ),
+    ("op is none of c, u, d, r, t", "e.op IS NULL OR e.op NOT IN ('c', 'u', 'd', 'r', 't')"),
+    (
+        "before and after do not fit op",
+        (
+            "(e.before IS NOT NULL) <> (e.op IN ('u', 'd'))"
+            " OR (e.after IS NOT NULL) <> (e.op IN ('c', 'u', 'r'))"
+        ),
+    ),
+)
+
+# What a batch's rows carry from here on, one Spark expression each.
+FIELDS: Final = {
+    "topic": "topic",
+    "partition": "partition",
+    "offset": "offset",
+    "reason": "CASE "
+    # A record of another wire number is judged by that alone: the rest may mean something else.
+    + "".join(
+        f"WHEN {'e.source.wire = 1 AND ' if place > 2 else ''}({condition}) THEN '{reason}' "
+        for place, (reason, condition) in enumerate(_FAULTS)
+    )
+    + "END",
+    "wire": "e.source.wire",
+    "partial": "size(e.absent) > 0",
+    "op": "e.op",
+    "before": "e.before",
+    "after": "e.after",
+    "destination": "e.source.name",
+    "source_database": "e.source.db",
+    "source_table": "e.source.`table`",
+    "database": "coalesce(e.source.logical_db, e.source.db)",
+    "table": "coalesce(e.source.logical_table, e.source.`table`)",
+    "version": "e.source.`schema`",
+    "epoch": "e.source.epoch",
+    "seq": "e.source.seq",
+    "ts_ms": "e.source.ts_ms",
+}
+
+_MARK: Final = "aqueduct-poison"
+
+
+def poison_sql(reason: str) -> str:
+    """A Spark expression that stops the job and names the record it is evaluated on."""
+    return f"raise_error(concat_ws('|', '{_MARK}', topic, partition, offset, {reason}, '{_MARK}'))"
+
+
+def poisoned(message: str) -> str | None:
+    """Which record stopped a job, from the job's error message."""
+    parts = message.split(_MARK + "|", 1)
+    if len(parts) == 1:
+        return None
+    topic, partition, offset, reason = parts[1].split("|" + _MARK, 1)[0].split("|", 3)
+    return place(topic, partition, offset, reason)
+
+
+def place(topic: str, partition: int | str, offset: int | str, reason: str = "") -> str:
+    """Where a record is, as every error says it."""
+    where = f"topic {topic}, partition {partition}, offset {offset}"
+    return f"{where}: {reason}" if reason else where
