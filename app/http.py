@@ -5,6 +5,7 @@ The law: it only reads; it is ours and not Faust's, whose server starts after re
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from aiohttp import web
 from mode import Service
 
 from app import metrics
+from connectors.errors import SettingsError
 
 StatusSource = Callable[[], dict[str, Any]]
 
@@ -25,6 +27,11 @@ class HttpServer(Service):  # type: ignore[misc]  # mode has no types
         self._bind, self._port = bind, port
         self._status = status
         self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://{self._bind}:{self._port}"
 
     async def on_start(self) -> None:
         """Begin to listen."""
@@ -40,7 +47,13 @@ class HttpServer(Service):  # type: ignore[misc]  # mode has no types
         )
         self._runner = web.AppRunner(site_app, access_log=None)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._bind, self._port).start()
+        try:
+            await web.TCPSite(self._runner, self._bind, self._port).start()
+        except OSError as error:
+            raise SettingsError(
+                f"http: {self._bind}:{self._port} cannot be listened on: {os.strerror(error.errno or 0)}",
+                remedy="Choose another http.port, or end the process that has it (ss -ltnp).",
+            ) from error
 
     async def on_stop(self) -> None:
         """Close every connection."""

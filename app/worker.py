@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import faust
+from faust.app.base import BootStrategy
 from faust.transport.drivers import aiokafka as driver
 from mode import Service
+from yarl import URL
 
 from app import __version__, journal_agent, metrics
 from app.destination import Destination, Plan
@@ -22,7 +25,7 @@ from app.pipeline.assemble import Rules
 from app.pipeline.filter import TableFilter
 from app.publisher import TopicPlans
 from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtids, load
-from connectors.errors import AqueductError, SettingsError
+from connectors.errors import AqueductError, Retry, SettingsError
 from connectors.kafka.topics import Topics
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
@@ -34,6 +37,8 @@ from tables.faust_tables import FaustCheckpoint
 log = logging.getLogger(__name__)
 
 STATUS_LINE_SECONDS = 10.0
+EXIT_CONFIGURATION = 78
+"""The exit code for settings that are not usable (EX_CONFIG of sysexits.h)."""
 
 
 class _ReadCommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # faust has no types
@@ -56,12 +61,26 @@ class _ReadCommittedTransport(driver.Transport):  # type: ignore[misc]
     Consumer = _ReadCommittedConsumer
 
 
+class _WithoutFaustWeb(BootStrategy):  # type: ignore[misc]
+    """`faust worker` turns Faust's web server on, whatever the app's settings say: it listens on all
+    interfaces and shows the tables to whoever asks."""
+
+    enable_web = False
+
+
 class AqueductApp(faust.App):  # type: ignore[misc]
     """A Faust app that reads only what was committed, and begins with our services."""
 
+    BootStrategy = _WithoutFaustWeb
+    http: HttpServer
     services: tuple[Service, ...] = ()
     plans: TopicPlans
     kafka_options: dict[str, Any]
+
+    @property
+    def web_server_url(self) -> URL:
+        """Our own HTTP server, for Faust's banner."""
+        return URL(self.http.url)
 
     def _new_transport(self) -> Any:
         return _ReadCommittedTransport(self.conf.broker_consumer, self)
@@ -76,16 +95,19 @@ class AqueductApp(faust.App):  # type: ignore[misc]
                 return
             except AqueductError as error:
                 log.error("%s: %s", error.name, error)
-                if error.retry.value != "timed":
-                    raise SystemExit(f"{error.name}: {error}") from None
+                if error.retry is not Retry.TIMED:
+                    give_up(error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 30.0)
 
     async def on_start(self) -> None:
         """Start our services at once; taking over waits for no recovery of Faust's tables."""
         await super().on_start()
-        for service in self.services:
-            await self.add_runtime_dependency(service)
+        try:
+            for service in self.services:
+                await self.add_runtime_dependency(service)
+        except AqueductError as error:
+            give_up(error)
 
 
 class Destinations(Service):  # type: ignore[misc]
@@ -117,12 +139,19 @@ class Destinations(Service):  # type: ignore[misc]
         return {name: one.status.to_json() for name, one in self._destinations.items()}
 
 
+def give_up(error: AqueductError) -> NoReturn:
+    """End the process at once with one line; Faust would show a traceback for each of its services."""
+    logging.shutdown()
+    print(f"aqueduct: {error.name}: {error}", file=sys.__stderr__, flush=True)
+    os._exit(EXIT_CONFIGURATION)
+
+
 def app_from_environment() -> AqueductApp:
     """The app that ``faust -A app`` runs; settings that are not usable end the process with one message."""
     try:
         return build(load())
     except SettingsError as error:
-        sys.exit(f"aqueduct: {error.name}: {error}")
+        give_up(error)
 
 
 def build(settings: Settings) -> AqueductApp:
@@ -173,7 +202,8 @@ def build(settings: Settings) -> AqueductApp:
             "destinations": destinations.status(),
         }
 
-    app.services = (HttpServer(settings.http.bind, settings.http.port, status), destinations)
+    app.http = HttpServer(settings.http.bind, settings.http.port, status)
+    app.services = (app.http, destinations)
     return app
 
 

@@ -41,7 +41,9 @@ class AqueductError(Exception):
         text = f"{headline}: {self.detail}" if self.detail else headline
         if self.where:
             text += " [" + ", ".join(f"{name}={value}" for name, value in self.where.items()) + "]"
-        return f"{text.rstrip('.')}. {self.advice}".strip()
+        # A list of faults ends in a line's end; what to do then stands on a line of its own.
+        end = "" if text.endswith("\n") else ". "
+        return f"{text.rstrip('.')}{end}{self.advice}".strip()
 
 
 class SettingsError(AqueductError):
