@@ -44,7 +44,7 @@ def read(server: Server, database: str) -> Truth:
         cursor.execute("SHOW BINARY LOGS")
         first_file = cursor.fetchone()[0]
     stream = BinLogStreamReader(
-        {"host": server.host, "port": server.port, "user": server.user, "passwd": ""},
+        {"host": server.host, "port": server.port, "user": server.user, "password": ""},
         server_id=_READER_SERVER_ID,
         resume_stream=True,
         blocking=False,
