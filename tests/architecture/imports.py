@@ -1,0 +1,111 @@
+"""The import law: layers, cycles, and the home of each third-party library.
+
+The law: each check takes modules and gives breaches as sentences, so that planted ones can be seen to fail.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+
+from tests.architecture.tree import Module
+
+LAYERS: Mapping[str, frozenset[str]] = {
+    "connectors": frozenset({"connectors"}),
+    "tables": frozenset({"connectors", "tables"}),
+    "app": frozenset({"connectors", "tables", "app"}),
+    "spark_sink": frozenset({"spark_sink"}),
+}
+"""What each package of the product may import of ours; devstack, demo and tests may import all."""
+
+HOMES: Mapping[str, tuple[str, ...]] = {
+    "faust": ("app/", "tables/"),
+    "mode": ("app/", "tables/"),
+    "aiohttp": ("app/http.py",),
+    "yarl": ("app/",),
+    "pymysql": ("connectors/mysql/",),
+    "pymysqlreplication": ("connectors/mysql/",),
+    "sqlglot": ("connectors/mysql/ddl",),
+    "zstandard": ("connectors/mysql/",),
+    "kazoo": ("connectors/zookeeper/",),
+    "aiokafka": ("connectors/kafka/",),
+    "pyspark": ("spark_sink/",),
+    "delta": ("spark_sink/",),
+    "py4j": ("spark_sink/",),
+    "prometheus_client": ("app/metrics.py", "spark_sink/metrics.py"),
+    "pydantic": ("app/settings.py", "spark_sink/settings.py"),
+    "pydantic_settings": ("app/settings.py", "spark_sink/settings.py"),
+    "yaml": ("app/settings.py", "spark_sink/settings.py"),
+    "orjson": ("app/", "tables/", "connectors/"),
+    "structlog": ("app/",),
+}
+"""Where the product may import a library: folders, files, or beginnings of file names."""
+
+_OURS = {*LAYERS, "devstack", "demo", "tests"}
+
+
+def layer_breaches(modules: Iterable[Module]) -> Iterator[str]:
+    """Imports that go the wrong way between the packages of the product."""
+    for module in modules:
+        allowed = LAYERS.get(_top(module.name))
+        if allowed is None:
+            continue
+        for source in sorted({_top(source) for source, _ in module.imports()} & _OURS - allowed):
+            yield f"{module.file.path} imports {source}"
+
+
+def homeless(modules: Iterable[Module]) -> Iterator[str]:
+    """Third-party imports of the product outside the library's home, or of a library that has none."""
+    for module in modules:
+        if _top(module.name) not in LAYERS:
+            continue
+        for library in sorted({_top(source) for source, _ in module.imports()}):
+            if library in _OURS or library in sys.stdlib_module_names:
+                continue
+            if not module.file.path.startswith(HOMES.get(library, ())):
+                yield f"{module.file.path} imports {library}"
+
+
+def cycles(modules: Iterable[Module]) -> Iterator[str]:
+    """Each group of modules that import one another, in a round or by way of others."""
+    graph = _graph(list(modules))
+    for group in _strongly_connected(graph):
+        if len(group) > 1:
+            yield " <-> ".join(sorted(group))
+
+
+def _top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _graph(modules: list[Module]) -> dict[str, set[str]]:
+    names = {module.name for module in modules}
+    graph: dict[str, set[str]] = {}
+    for module in modules:
+        wanted = set()
+        for source, name in module.imports():
+            inner = f"{source}.{name}"
+            wanted.add(inner if inner in names else source)
+        graph[module.name] = wanted & names - {module.name}
+    return graph
+
+
+def _strongly_connected(graph: dict[str, set[str]]) -> Iterator[set[str]]:
+    """Groups in which each reaches each: what is reached both ways, a plain search from every module."""
+    reached = {name: _reach(graph, name) for name in graph}
+    grouped: set[str] = set()
+    for name in sorted(graph):
+        if name not in grouped:
+            group = {other for other in reached[name] if name in reached[other]} | {name}
+            grouped |= group
+            yield group
+
+
+def _reach(graph: dict[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for following in graph[waiting.pop()] - found:
+            found.add(following)
+            waiting.append(following)
+    return found

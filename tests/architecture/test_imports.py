@@ -1,0 +1,106 @@
+from collections.abc import Iterable
+
+from tests.architecture.imports import HOMES, cycles, homeless, layer_breaches
+from tests.architecture.tree import Module, module_from, modules
+
+OPEN_BREACHES = {
+    "app/worker.py imports aiokafka": "it makes the TLS context that belongs to connectors/kafka",
+}
+"""Known and still to be mended; one that was mended must leave this list."""
+
+PACKAGE_FINDS_ITS_APP = "app.worker"
+"""`app.__getattr__` imports it when Faust asks for the app (PEP 562), never while modules load."""
+
+
+def test_imports_go_one_way_and_the_sink_stands_alone() -> None:
+    assert list(layer_breaches(modules())) == []
+
+
+def test_no_modules_import_each_other() -> None:
+    assert list(cycles(_without_the_entrance(modules()))) == []
+
+
+def test_each_library_is_imported_in_its_home_only() -> None:
+    assert set(homeless(modules())) == set(OPEN_BREACHES)
+
+
+def test_a_connector_that_imports_the_app_is_found() -> None:
+    planted = module_from("connectors/kafka/wrong.py", "from app import metrics\n")
+    assert list(layer_breaches([planted])) == ["connectors/kafka/wrong.py imports app"]
+
+
+def test_an_import_within_a_function_is_found_too() -> None:
+    planted = module_from("tables/wrong.py", "def f() -> None:\n    import app.policy\n")
+    assert list(layer_breaches([planted])) == ["tables/wrong.py imports app"]
+
+
+def test_the_sink_that_imports_a_connector_is_found() -> None:
+    planted = module_from("spark_sink/wrong.py", "from connectors import wire\n")
+    assert list(layer_breaches([planted])) == ["spark_sink/wrong.py imports connectors"]
+
+
+def test_the_product_that_imports_the_servers_or_tests_is_found() -> None:
+    planted = module_from("app/wrong.py", "import devstack\nimport tests.conftest\n")
+    assert list(layer_breaches([planted])) == [
+        "app/wrong.py imports devstack",
+        "app/wrong.py imports tests",
+    ]
+
+
+def test_a_relative_import_is_followed() -> None:
+    planted = module_from("connectors/kafka/wrong.py", "from ... import app\n")
+    assert list(planted.imports()) == [("", "app")]
+    near = module_from("connectors/kafka/near.py", "from . import topics\nfrom .. import wire\n")
+    assert list(near.imports()) == [("connectors.kafka", "topics"), ("connectors", "wire")]
+
+
+def test_demo_devstack_and_tests_may_import_all() -> None:
+    planted = [
+        module_from("demo/fine.py", "import app.policy, spark_sink, pyspark\n"),
+        module_from("tests/fine.py", "import connectors.wire, kazoo\n"),
+    ]
+    assert [*layer_breaches(planted), *homeless(planted)] == []
+
+
+def test_a_library_outside_its_home_is_found() -> None:
+    planted = [
+        module_from("connectors/mysql/wrong.py", "import aiokafka.errors\n"),
+        module_from("app/wrong.py", "from prometheus_client import Counter\n"),
+        module_from("connectors/mysql/rows.py", "import sqlglot\n"),
+        module_from("connectors/mysql/ddl_parse.py", "import sqlglot\n"),
+    ]
+    assert list(homeless(planted)) == [
+        "connectors/mysql/wrong.py imports aiokafka",
+        "app/wrong.py imports prometheus_client",
+        "connectors/mysql/rows.py imports sqlglot",
+    ]
+
+
+def test_a_library_without_a_home_is_found() -> None:
+    planted = module_from("app/wrong.py", "import requests\n")
+    assert list(homeless([planted])) == ["app/wrong.py imports requests"]
+    assert "requests" not in HOMES
+
+
+def test_a_round_of_three_is_found() -> None:
+    planted = [
+        module_from("tables/a.py", "from tables import b\n"),
+        module_from("tables/b.py", "import tables.c\n"),
+        module_from("tables/c.py", "def f() -> None:\n    from tables.a import x\n"),
+        module_from("tables/d.py", "from tables import a\n"),
+    ]
+    assert list(cycles(planted)) == ["tables.a <-> tables.b <-> tables.c"]
+
+
+def _without_the_entrance(found: Iterable[Module]) -> list[Module]:
+    """All modules, less the one import that the package makes on demand."""
+    line = f"from {PACKAGE_FINDS_ITS_APP} import app_from_environment"
+    changed = []
+    for module in found:
+        if module.file.path == "app/__init__.py":
+            assert module.file.text.count(line) == 1
+            text = module.file.text.replace(line, "pass")
+            changed.append(module_from(module.file.path, text))
+        else:
+            changed.append(module)
+    return changed

@@ -1,0 +1,63 @@
+"""What no file of the tree may hold, and how large one may be.
+
+The law: the patterns are put together here from parts, so that this file does not hold what it forbids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from tests.architecture.tree import File, Module
+
+MOST_LINES = 350
+
+_HOSTS = (
+    ("pypi", "org"), ("pythonhosted", "org"), ("maven", "org"), ("repo.maven.apache", "org"),
+    ("repository.apache", "org"), ("archive.apache", "org"), ("dlcdn.apache", "org"),
+    ("downloads.apache", "org"), ("debian", "org"), ("archive.ubuntu", "com"), ("security.ubuntu", "com"),
+    ("repo.mysql", "com"), ("cdn.mysql", "com"), ("dev.mysql", "com"), ("docker", "io"), ("ghcr", "io"),
+    ("quay", "io"), ("gcr", "io"), ("npmjs", "org"), ("anaconda", "org"), ("crates", "io"),
+    ("proxy.golang", "org"), ("rubygems", "org"),
+)  # fmt: skip
+REGISTRY = re.compile(
+    r"\b(" + "|".join(re.escape(".".join(parts)) for parts in _HOSTS) + r")\b", re.IGNORECASE
+)
+_MACHINE = re.compile(r"(?<![\w.$}~*-])/(" + "|".join(("ro" + "ot", "wo" + "rk")) + r")/")
+
+
+def registry_hosts(files: Iterable[File]) -> Iterator[str]:
+    """Places that name the host of a package registry."""
+    for file in files:
+        for number, line in enumerate(file.text.splitlines(), start=1):
+            if found := REGISTRY.search(line):
+                yield f"{file.path}:{number} names {found[1]}"
+
+
+def machine_paths(files: Iterable[File], checkout: Path) -> Iterator[str]:
+    """Places that name a path of one machine: this checkout's own, or a person's."""
+    own = str(checkout)
+    # A checkout right below the root may be called like a folder that files rightly name.
+    told = re.escape(own) if own.count("/") > 1 else None
+    for file in files:
+        for number, line in enumerate(file.text.splitlines(), start=1):
+            if _MACHINE.search(line) or (told and re.search(told, line)):
+                yield f"{file.path}:{number} names a path of one machine"
+
+
+def too_long(files: Iterable[File], excused: Mapping[str, str]) -> Iterator[str]:
+    """Files above the limit without an excuse, and excuses for files that need none."""
+    long = {file.path: file.lines for file in files if file.lines > MOST_LINES}
+    for path in sorted(long.keys() - excused.keys()):
+        yield f"{path} has {long[path]} lines, more than {MOST_LINES}"
+    for path in sorted(excused.keys() - long.keys()):
+        yield f"{path} is excused for nothing"
+
+
+def without_docstring(modules: Iterable[Module]) -> Iterator[str]:
+    """Modules that do not say why they exist; an empty file, and a file of tests, need not."""
+    for module in modules:
+        is_test = module.name.rpartition(".")[2].startswith("test_")
+        if module.file.text.strip() and not is_test and not module.docstring():
+            yield f"{module.file.path} has no docstring"

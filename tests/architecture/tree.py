@@ -1,0 +1,105 @@
+"""The project's own files, as the laws look at them.
+
+The law: what `.gitignore` names is not ours; every other file is looked at.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One text file; `path` is relative to the project, with slashes."""
+
+    path: str
+    text: str
+
+    @property
+    def lines(self) -> int:
+        """How many lines it has."""
+        return len(self.text.splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One Python module by its dotted name."""
+
+    name: str
+    file: File
+    is_package: bool
+
+    @classmethod
+    def of(cls, file: File) -> Module:
+        """The module that a file is."""
+        parts = file.path.removesuffix(".py").split("/")
+        is_package = parts[-1] == "__init__"
+        return cls(".".join(parts[:-1] if is_package else parts), file, is_package)
+
+    def imports(self) -> Iterator[tuple[str, str]]:
+        """Each import, within functions too, as (module, name in it or empty)."""
+        for node in ast.walk(_parsed(self.file.text)):
+            if isinstance(node, ast.Import):
+                yield from ((alias.name, "") for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                source = self._absolute(node)
+                yield from ((source, alias.name) for alias in node.names)
+
+    def docstring(self) -> str:
+        """The module's docstring, empty without one."""
+        return ast.get_docstring(_parsed(self.file.text)) or ""
+
+    def _absolute(self, node: ast.ImportFrom) -> str:
+        if not node.level:
+            return node.module or ""
+        up = node.level - (1 if self.is_package else 0)
+        parts = self.name.split(".")
+        base = parts[: len(parts) - up]
+        return ".".join([*base, node.module] if node.module else base)
+
+
+@lru_cache
+def files() -> tuple[File, ...]:
+    """All text files of the project."""
+    ignored = _ignored((PROJECT / ".gitignore").read_text().splitlines())
+    return tuple(_walk(PROJECT, ignored))
+
+
+@lru_cache
+def modules() -> tuple[Module, ...]:
+    """All Python modules of the project."""
+    return tuple(Module.of(file) for file in files() if file.path.endswith(".py"))
+
+
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def module_from(path: str, text: str) -> Module:
+    """A module that stands nowhere, for planting breaches."""
+    return Module.of(File(path, text))
+
+
+def _ignored(lines: Iterable[str]) -> set[str]:
+    return {".git", *(line.strip("/ ") for line in lines if line.strip())}
+
+
+def _walk(folder: Path, ignored: set[str]) -> Iterator[File]:
+    for path in sorted(folder.iterdir()):
+        if path.name in ignored or any(path.match(pattern) for pattern in ignored):
+            continue
+        if path.is_dir():
+            yield from _walk(path, ignored)
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (UnicodeDecodeError, FileNotFoundError):
+            continue  # not text, or gone since the folder was listed
+        yield File(path.relative_to(PROJECT).as_posix(), text)
