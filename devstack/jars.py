@@ -116,7 +116,7 @@ def _run_ivy(jars: Iterable[Jar], java: str, *, owner: Children, work: Path) -> 
         *("-retrieve", str(pattern)),
     ]
     try:
-        owner.run(command, log=work / "ivy.log")
+        owner.run(command, log=work / "ivy.log", name="ivy")
     except ToolError as error:
         raise DownloadError(f"the jars could not be fetched: {error}") from None
 

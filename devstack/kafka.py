@@ -9,7 +9,7 @@ from pathlib import Path
 from devstack.ports import HOST, exchange, free_port, wait_until_ready
 from devstack.processes import Child, Children
 
-_START_SECONDS = 120
+_START_SECONDS = 180
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _DEFAULTS = {
@@ -97,7 +97,7 @@ class Kafka:
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}")
         command = self._command(*tool, f"--config={properties}", heap="128m")
-        self._owner.run(command, log=self._folder / "format.log")
+        self._owner.run(command, log=self._folder / "format.log", name="kafka format")
 
     def _command(self, *arguments: str, heap: str) -> list[str]:
         return [

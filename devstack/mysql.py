@@ -13,14 +13,13 @@ from devstack.mysql_software import MysqlSoftware
 from devstack.ports import HOST, exchange, free_port, wait_until_ready
 from devstack.processes import Child, Children
 
-_START_SECONDS = 90
+_START_SECONDS = 180
 _LONGEST_SOCKET_PATH = 107  # unix(7)
 
 _DEFAULTS = {
     "server_id": "1",
     "gtid_mode": "ON",
     "enforce_gtid_consistency": "ON",
-    "binlog_format": "ROW",
     "binlog_row_image": "FULL",
     "binlog_row_metadata": "FULL",
     "binlog_rows_query_log_events": "OFF",
@@ -116,7 +115,8 @@ class Mysql:
         shutil.rmtree(unfinished, ignore_errors=True)
         self._folder.mkdir(parents=True, exist_ok=True)
         command = self._command(unfinished, "--initialize-insecure", "--skip-log-bin")
-        self._owner.run(command, log=self._folder / "initialize.log", env=_environment())
+        log = self._folder / "initialize.log"
+        self._owner.run(command, log=log, name="mysqld --initialize", env=_environment())
         unfinished.rename(self.data)
 
     def _command(self, data: Path, *arguments: str) -> list[str]:

@@ -81,9 +81,10 @@ def _gone(identity: ProcessIdentity, *, within: float) -> bool:
 
 
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:
-    """Return the last lines of a log, indented for an error message."""
+    """Return the last lines of a log, without Java's stacks, indented for an error message."""
     text = log.read_text(errors="replace") if log.exists() else ""
-    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
+    telling = [line for line in text.splitlines() if not line.startswith(("\tat ", "\t... "))]
+    return "\n".join(f"    {line}" for line in telling[-lines:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +139,11 @@ class Children:
         command: Sequence[str],
         *,
         log: Path,
+        name: str = "",
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> str:
-        """Run a tool to its end and return what it printed.
+        """Run a tool to its end and return what it printed; errors call it by `name`.
 
         Raises ToolError with the tail of its output unless it succeeds.
         """
@@ -153,8 +155,8 @@ class Children:
             self._living.remove(child)
         self.check_open()
         if status:
-            name = Path(command[0]).name
-            raise ToolError(f"{name} failed with status {status}; from {log}:\n{tail(log)}")
+            called = name or Path(command[0]).name
+            raise ToolError(f"{called} failed with status {status}; from {log}:\n{tail(log)}")
         return log.read_text(errors="replace")
 
     def check_open(self) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from devstack.ports import HOST, exchange, free_port, wait_until_ready
 from devstack.processes import Child, Children
 
-_START_SECONDS = 60
+_START_SECONDS = 180
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
