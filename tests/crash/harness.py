@@ -10,7 +10,7 @@ import contextlib
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -53,6 +53,12 @@ class Scene:
         status = observe.worker_status(self.http, DATABASE)
         return "" if status is None else status.state
 
+    def kill_worker(self) -> None:
+        """End the worker as kill -9 does, and wait until the supervisor has started it again."""
+        before = self.worker.restarts
+        self.worker.kill()
+        self._wait(lambda: self.worker.restarts > before, "was not started again")
+
     def wait_running(self) -> None:
         """Wait until the destination is read and published."""
         self._wait(lambda: self.state() == "RUNNING", "is not RUNNING")
@@ -69,7 +75,7 @@ class Scene:
             cursor.execute("SELECT GTID_SUBSET(@@GLOBAL.gtid_executed, %s)", (status.gtid_set,))
             return bool(cursor.fetchone()[0])
 
-    def _wait(self, reached, late: str) -> None:  # type: ignore[no-untyped-def]  # a plain predicate
+    def _wait(self, reached: Callable[[], bool], late: str) -> None:
         deadline = time.monotonic() + PATIENCE
         while not reached():
             self.worker.check()

@@ -22,13 +22,15 @@ def test_ten_kills_under_load_lose_repeat_and_reorder_nothing(stack: Stack, tmp_
         at.wait_running()
         at.load.start()
         for n in range(KILLS):
-            # From the midst of a start to some seconds of steady work.
-            time.sleep(rng.uniform(0.2, 7.0))
+            # Every other time from steady work, else wherever the worker then is, a start included.
+            if n % 2 == 0:
+                at.wait_running()
+            time.sleep(rng.uniform(0.1, 4.0))
             if n == KILLS // 2:
                 at.load.alter()
-            if n % 3 == 0:
-                at.load.bulk(600)
-            at.worker.kill()
+            if n == KILLS - 2:
+                at.load.bulk(3000)
+            at.kill_worker()
         while at.load.running:
             time.sleep(0.2)
         at.wait_published()
