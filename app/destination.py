@@ -23,13 +23,14 @@ from app.publisher import Publisher, TopicPlans
 from app.reader import Reader
 from app.recovery import installation_of, recover
 from app.status import DestinationStatus, State
-from connectors.errors import AqueductError, Fenced
+from connectors.errors import AqueductError, Fenced, ServerIdConflict
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
 from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
-from connectors.mysql.start import Start, check, first_offset
+from connectors.mysql.start import Start, as_of_now, check, first_offset
 from connectors.mysql.stream import BinlogStream
+from connectors.mysql.transactions import TransactionReader
 from tables.checkpoint import Checkpoint
 from tables.cursor import Cursor
 from tables.journal import DestinationState
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 _IDLE_CURSOR_SECONDS = 10.0
 """How often the cursor alone is committed while nothing is captured."""
+_JOURNAL_SECONDS = 3.0
+"""Within which another leader's claim reaches us through the journal."""
 _REPLICAS = uuid.UUID("5b1c2a52-6d0e-4a5c-8f2e-3f1f0c7d9a11")
 """The namespace of the UUIDs by which MySQL knows our destinations."""
 
@@ -76,7 +79,8 @@ class Destination:
             try:
                 self._show(State.STARTING, None)
                 await self._run_once()
-            except AqueductError as error:
+            except AqueductError as raised:
+                error = await self._true_cause(raised)
                 error.where = {"destination": self.plan.name, **error.where}
                 decision = self._policy.decide(error)
                 metrics.ERRORS.labels(self.plan.name, error.name).inc()
@@ -90,6 +94,18 @@ class Destination:
         """Take note of a cursor that was folded from the journal: a greater epoch is another leader's."""
         if self._epoch and cursor.epoch > self._epoch:
             self._superseded_by = cursor.epoch
+
+    async def _true_cause(self, error: AqueductError) -> AqueductError:
+        """MySQL drops the old connection of a destination when another worker takes it over; the journal
+        tells that from a stranger with our server_id."""
+        if isinstance(error, ServerIdConflict):
+            await asyncio.sleep(_JOURNAL_SECONDS)
+            if self._superseded_by:
+                return self._superseded()
+        return error
+
+    def _superseded(self) -> Fenced:
+        return Fenced(f"epoch {self._superseded_by} is in the journal, this is {self._epoch}")
 
     def _show(self, state: State, error: str | None) -> None:
         self.status.state, self.status.error = state, error
@@ -156,9 +172,11 @@ class Destination:
         installation: str,
     ) -> Cursor:
         """The cursor to begin with, in an epoch of our own."""
-        if state.cursor is not None:
-            check(state.cursor.offset, facts, address)
-            return replace(state.cursor, epoch=state.cursor.epoch + 1)
+        old = state.cursor
+        if old is not None:
+            offset = await asyncio.to_thread(as_of_now, old.offset, facts, address)
+            check(offset, facts, address)
+            return replace(old, epoch=old.epoch + 1, offset=offset)
         offset = await asyncio.to_thread(first_offset, self.plan.start, facts, address)
         return Cursor(
             destination=self.plan.name,
@@ -184,7 +202,7 @@ class Destination:
         thread = Reader(
             stream,
             assembler=Assembler(self.plan.rules, cursor=cursor, book=book),
-            server_uuid=facts.server_uuid,
+            transactions=TransactionReader(facts.server_uuid, facts.charsets),
             handoff=handoff,
         )
         return _Reading(thread, handoff)

@@ -19,7 +19,6 @@ from app.pipeline.envelope import Outgoing
 from connectors.kafka.partitioner import partition_of
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import TopicPlan, Topics
-from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import SourceOffset
 from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
 from tables import journal
@@ -156,9 +155,9 @@ def _batches(kafka: Any, records: list[Outgoing]) -> Iterator[Any]:
 def _after(cursor: Cursor, piece: Piece) -> Cursor:
     """The cursor once a piece is committed."""
     old = cursor.offset
-    gtids: GtidSet | None = old.gtid_set
-    if piece.gtids:
-        gtids = gtids.copy() if gtids is not None else GtidSet()
+    gtids = old.gtid_set
+    if gtids is not None and piece.gtids:
+        gtids = gtids.copy()
         gtids.update(piece.gtids)
     return Cursor(
         destination=cursor.destination,

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
 
 from app.handoff import Handoff
 from app.pipeline.assemble import Assembler
 from connectors.errors import AqueductError, MalformedEvent
-from connectors.mysql.stream import BinlogStream, PlacedEvent
+from connectors.mysql.stream import BinlogStream
 from connectors.mysql.transactions import TransactionReader
 
 log = logging.getLogger(__name__)
@@ -23,18 +22,23 @@ class Reader(threading.Thread):
     """Reads from an open stream until it breaks or nobody wants more."""
 
     def __init__(
-        self, stream: BinlogStream, *, assembler: Assembler, server_uuid: str, handoff: Handoff
+        self,
+        stream: BinlogStream,
+        *,
+        transactions: TransactionReader,
+        assembler: Assembler,
+        handoff: Handoff,
     ) -> None:
         super().__init__(name="binlog-reader", daemon=True)
         self._stream = stream
         self._assembler = assembler
-        self._transactions = TransactionReader(server_uuid)
+        self._transactions = transactions
         self._handoff = handoff
 
     def run(self) -> None:
         """Read; whatever ends it is told to the handoff."""
         try:
-            for piece in self._assembler.pieces(self._transactions.steps(self._events())):
+            for piece in self._assembler.pieces(self._transactions.steps(self._stream.events())):
                 if not self._handoff.put(piece):
                     return
         except AqueductError as error:
@@ -42,9 +46,6 @@ class Reader(threading.Thread):
         except Exception as error:
             log.debug("the reader failed", exc_info=True)
             self._handoff.fail(MalformedEvent(f"{type(error).__name__}: {error}"))
-
-    def _events(self) -> Iterator[PlacedEvent]:
-        yield from self._stream.events()
 
     def stop(self) -> None:
         """End the thread: no more reading, no more waiting for room."""

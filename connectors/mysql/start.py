@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connectors.errors import EndPositionUnknown, PositionGone, SourceDiverged, UnsupportedEvent
 from connectors.mysql.events import Event, EventType, parse_gtid
@@ -109,6 +109,16 @@ def _check_coordinates(offset: SourceOffset, facts: ServerFacts, address: Source
     if size is None or place.pos > size:
         held = ", ".join(f"{name} ({bytes_} bytes)" for name, bytes_ in facts.binlogs[-5:])
         raise PositionGone(f"{place} is not in its binlogs: {held}", source=address)
+
+
+def as_of_now(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
+    """The same place in the words the server now has: it may have gained or lost GTIDs since."""
+    if facts.has_gtids and offset.gtid_set is None:
+        _check_coordinates(offset, facts, address)
+        return replace(offset, gtid_set=gtids_before(offset.coordinates, facts, address))
+    if not facts.has_gtids and offset.gtid_set is not None:
+        return replace(offset, gtid_set=None)
+    return offset
 
 
 def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAddress) -> GtidSet:

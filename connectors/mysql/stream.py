@@ -6,6 +6,8 @@ opens a new one from there; a library that reconnects from where it once began w
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -74,8 +76,14 @@ class BinlogStream:
 
     def close(self) -> None:
         """End the connection, also from another thread, also while it is being read."""
-        if self._connection is not None:
-            self._connection._force_close()
+        if self._connection is None:
+            return
+        sock = self._connection._sock
+        if sock is not None:
+            # Closing a socket does not wake who reads it in another thread; shutting it down does.
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        self._connection._force_close()
 
     def _packet(self) -> bytes:
         assert self._connection is not None, "open() comes first"

@@ -18,6 +18,7 @@ from connectors.errors import (
     StatementBasedChange,
     UnsupportedEvent,
 )
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.events import (
     HARMLESS,
     Event,
@@ -87,8 +88,9 @@ Step = Rows | Statement | End
 class TransactionReader:
     """Folds a stream of events into steps of transactions."""
 
-    def __init__(self, server_uuid: str) -> None:
+    def __init__(self, server_uuid: str, charsets: Charsets) -> None:
         self._server_uuid = server_uuid
+        self._charsets = charsets
         self._announced: tuple[str | None, int | None, Coordinates] | None = None
         self._open: Transaction | None = None
         self._has_rows = False
@@ -120,7 +122,7 @@ class TransactionReader:
         elif kind == EventType.XID:
             yield self._end(placed)
         elif kind == EventType.QUERY:
-            yield from self._query(placed, parse_query(event))
+            yield from self._query(placed, parse_query(event, self._charsets))
         elif kind in (EventType.GTID, EventType.ANONYMOUS_GTID):
             announced = parse_gtid(event)
             self._announced = (announced.gtid, announced.committed_us, placed.start)
