@@ -91,6 +91,7 @@ def _own_jvm(settings: Settings) -> dict[str, str]:
         f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
+        "-XX:ReservedCodeCacheSize=256m",
     ]
     if settings.log.file:
         options.append(f"-Daqueduct.spark.log={settings.log.file.absolute()}.spark")

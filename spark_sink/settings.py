@@ -79,7 +79,10 @@ class Settings(BaseSettings):
     @field_validator("include", "exclude")
     @classmethod
     def _regular_expression(cls, value: str) -> str:
-        re.compile(value)
+        try:
+            re.compile(value)
+        except re.error as fault:
+            raise ValueError(f"no regular expression: {fault}") from None
         return value
 
     @field_validator("kafka_options")

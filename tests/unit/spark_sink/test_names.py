@@ -1,0 +1,80 @@
+"""Names: nothing leaves the warehouse, and no two tables meet."""
+
+import posixpath
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_sink.names import folder, literal, quoted, table_path, topic_pattern, unfolder
+
+NASTY = [
+    "..",
+    ".",
+    "a/b",
+    "/etc",
+    "%2e",
+    "a%",
+    "__ledger",
+    "_x",
+    "A",
+    "a",
+    "nul\0",
+    "é",
+    "a b",
+    "*",
+]
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_folder_is_one_plain_path_part(name: str) -> None:
+    assert re.fullmatch(r"[a-z0-9%A-F-][a-z0-9_.%A-F-]*", folder(name))
+    path = table_path("/wh", name, name)
+    assert posixpath.normpath(path) == path
+    assert path.startswith("/wh/")
+    assert path.count("/") == 3
+
+
+def test_folders_differ_even_where_case_does_not_count() -> None:
+    assert len({folder(name).lower() for name in NASTY}) == len(NASTY)
+
+
+@given(st.text(min_size=1, max_size=64), st.text(min_size=1, max_size=64))
+def test_two_names_never_share_a_folder(one: str, other: str) -> None:
+    assert (folder(one).lower() == folder(other).lower()) == (one == other)
+    assert len(folder(one)) <= 200
+
+
+@given(st.text(alphabet=st.characters(codec="ascii"), min_size=1, max_size=20))
+def test_a_folder_tells_its_name(name: str) -> None:
+    assert unfolder(folder(name)) == name
+
+
+@pytest.mark.parametrize(
+    ("topic", "matches"),
+    [
+        ("a.q.shop.orders", True),
+        ("a.q.x--y.order_items", True),
+        ("a.q.__schemas", False),
+        ("a.q.__transactions.shop", False),
+        ("a.q.__ddl.shop", False),
+        ("aXq.shop.orders", False),
+        ("a.q.shop", False),
+        ("a.q.shop.orders.x", False),
+        ("other.shop.orders", False),
+    ],
+)
+def test_only_row_topics_of_the_prefix_are_read(topic: str, matches: bool) -> None:
+    assert (re.fullmatch(topic_pattern("a.q"), topic) is not None) == matches
+
+
+def test_include_and_exclude_narrow_the_topics() -> None:
+    pattern = topic_pattern("aq", include=r"aq\.shop\..*|aq\.crm\..*", exclude=r".*\.log_.*")
+    topics = ["aq.shop.a", "aq.crm.b", "aq.hr.c", "aq.shop.log_x"]
+    assert [t for t in topics if re.fullmatch(pattern, t)] == ["aq.shop.a", "aq.crm.b"]
+
+
+def test_quotes_in_names_stay_inside_them() -> None:
+    assert quoted("a`b") == "`a``b`"
+    assert literal("a'b\\c") == r"'a\'b\\c'"

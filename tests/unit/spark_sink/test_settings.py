@@ -1,0 +1,76 @@
+"""Settings: whole, or one message with every fault."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_sink.errors import BadSettings
+from spark_sink.settings import read
+
+GOOD = "prefix: aq\nbootstrap_servers: 127.0.0.1:9092\nwarehouse: /tmp/w\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sink.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def test_a_small_file_is_enough(file: Path) -> None:
+    settings = read(file)
+    assert settings.checkpoint == "/tmp/w/__checkpoint"
+    assert settings.mode == "continuous"
+
+
+def test_the_environment_wins_over_the_file_and_the_command_line_over_both(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AQUEDUCT_SINK_PREFIX", "other")
+    monkeypatch.setenv("AQUEDUCT_SINK_METRICS__PORT", "0")
+    monkeypatch.setenv("AQUEDUCT_SINK_MODE", "continuous")
+    settings = read(file, mode="available-now")
+    assert (settings.prefix, settings.metrics.port) == ("other", 0)
+    assert settings.mode == "available-now"
+
+
+def test_all_faults_come_in_one_message(file: Path) -> None:
+    file.write_text("prefix: 'a b'\nwarehouse: /w\ncolour: red\ntrigger_interval: -1\n")
+    with pytest.raises(BadSettings) as fault:
+        read(file)
+    message = str(fault.value)
+    for name in ("prefix", "bootstrap_servers", "colour", "trigger_interval", str(file)):
+        assert name in message
+    assert "\n" not in message
+
+
+def test_an_unknown_environment_variable_is_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AQUEDUCT_SINK_WAREHOSE", "/x")
+    with pytest.raises(BadSettings, match="AQUEDUCT_SINK_WAREHOSE"):
+        read(file)
+
+
+@pytest.mark.parametrize("text", ["- a\n", "prefix: [\n", "include: '('\n" + GOOD])
+def test_a_broken_file_is_one_clear_line(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(BadSettings, match=r"sink\.yaml"):
+        read(file)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match=r"none\.yaml"):
+        read(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("key", ["failOnDataLoss", "startingOffsets", "kafka.isolation.level"])
+def test_what_exactness_depends_on_cannot_be_set(file: Path, key: str) -> None:
+    file.write_text(f"{GOOD}kafka_options: {{{key}: x}}\n")
+    with pytest.raises(BadSettings, match="exactness"):
+        read(file)
+
+
+def test_a_uri_stays_and_a_relative_path_becomes_absolute(file: Path) -> None:
+    assert read(file, warehouse="s3a://b/w/").checkpoint == "s3a://b/w/__checkpoint"
+    assert read(file, warehouse="w").warehouse == str(Path.cwd() / "w")
