@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from devstack.errors import MissingSoftwareError, ToolError
@@ -64,17 +64,19 @@ def _install(owner: Children, *, log: Path) -> None:
 
 def apt_install(owner: Children, packages: Sequence[str], *, log: Path) -> None:
     """Install, as root, the first of `packages` that the system's apt knows."""
-    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
     get = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=120"]
     with one_at_a_time(log.with_name("apt.lock"), owner):
         owner.run([*get, "update"], log=log, env=env)
-        package = _available(owner, packages, log=log)
+        package = _available(owner, packages, env=env, log=log)
         owner.run([*get, "install", "-y", "--no-install-recommends", package], log=log, env=env)
 
 
-def _available(owner: Children, packages: Sequence[str], *, log: Path) -> str:
+def _available(
+    owner: Children, packages: Sequence[str], *, env: Mapping[str, str], log: Path
+) -> str:
     for package in packages:
-        shown = owner.run(["apt-cache", "policy", package], log=log)
+        shown = owner.run(["apt-cache", "policy", package], log=log, env=env)
         if re.search(r"Candidate: \d", shown):
             return package
     raise MissingSoftwareError(f"apt knows none of {', '.join(packages)}; install one by hand.")

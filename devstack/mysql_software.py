@@ -77,11 +77,8 @@ def _confined(server: str) -> bool:
 
 def software_in(prefix: Path) -> MysqlSoftware:
     """Return how to run the MySQL that was unpacked into `prefix`."""
-    loader = next(
-        path
-        for pattern in ("usr/lib*/ld-linux*.so.*", "lib*/ld-linux*.so.*", "usr/lib/*/ld-linux*")
-        for path in sorted(prefix.glob(pattern))
-    )
+    # Not the link in lib64: on older systems it leads to the host's own loader.
+    loader = next(prefix.glob("**/*-linux-gnu*/ld-linux*.so.*"))
     libraries = sorted(
         {
             path.parent
