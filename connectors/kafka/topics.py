@@ -94,8 +94,8 @@ class Topics:
             return
         try:
             admin = AIOKafkaAdminClient(**self._options)
-            await admin.start()
             try:
+                await admin.start()
                 await self._ensure(admin, wanted)
             finally:
                 await admin.close()
