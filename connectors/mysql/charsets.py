@@ -1,7 +1,8 @@
 """Turning the bytes of a MySQL character set into text, exactly as the server means them.
 
 The law: a character set we have no exact codec for is refused by name; it is never read as another one.
-Source: MySQL manual, "Supported Character Sets and Collations"; Python's codecs were compared by name.
+Source: MySQL manual, "Supported Character Sets and Collations"; the tests
+compare each codec with a server.
 """
 
 from __future__ import annotations
@@ -24,42 +25,73 @@ _CODECS = {
     "utf32": "utf-32-be",
     "latin2": "iso8859-2",
     "latin5": "iso8859-9",
-    "greek": "iso8859-7",
-    "hebrew": "iso8859-8",
     "cp1250": "cp1250",
     "cp1251": "cp1251",
     "cp1256": "cp1256",
     "cp1257": "cp1257",
     "cp850": "cp850",
     "cp852": "cp852",
-    "cp866": "cp866",
     "koi8r": "koi8-r",
-    "koi8u": "koi8-u",
     "gbk": "gbk",
     "gb2312": "gb2312",
-    "gb18030": "gb18030",
-    "big5": "big5",
-    "euckr": "euc-kr",
+    "euckr": "cp949",  # MySQL's has the syllables of Microsoft's extension
     "cp932": "cp932",
 }
 
 
-def _latin1(data: bytes) -> str:
-    """MySQL's latin1 is cp1252, with the five bytes that cp1252 leaves open as the same code points."""
-    return codecs.charmap_decode(data, "strict", _LATIN1)[0]
+# MySQL's latin1 is cp1252, with the five bytes that cp1252 leaves open as the same code points.
+_OWN_BYTES = {
+    "latin1": ("cp1252", {n: chr(n) for n in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}),
+    "greek": ("iso8859-7", {0xA1: "\u02bd", 0xA2: "\u02bc"}),
+    "hebrew": ("iso8859-8", {0xAF: "\u203e"}),
+    "cp866": ("cp866", {0xFC: "\u207f", 0xFD: "\u00b2"}),
+    "koi8u": ("koi8-u", {0x95: "\u2022"}),
+}
+"""Where MySQL's table differs from the codec of that name, byte by byte."""
 
 
-_LATIN1 = "".join(
-    bytes([n]).decode("cp1252") if n not in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else chr(n)
-    for n in range(256)
+def _table(codec: str, own: dict[int, str]) -> str:
+    """256 characters; U+FFFE is what charmap_decode takes for an unknown byte."""
+    plain = (bytes([n]).decode(codec, "ignore") or "\ufffe" for n in range(256))
+    return "".join(own.get(n, char) for n, char in enumerate(plain))
+
+
+_TABLES = {charset: _table(*differences) for charset, differences in _OWN_BYTES.items()}
+
+# In MySQL as in GB 18030-2005; Python's codec follows the edition of 2000.
+_GB18030_2005 = {0xE7C7: "\u1e3f", 0x1E3F: "\ue7c7"}
+
+
+def _gb18030(data: bytes) -> str:
+    return data.decode("gb18030").translate(_GB18030_2005)
+
+
+_BIG5_ETEN = dict(
+    zip(range(0xF9D6, 0xF9DD), "\u7881\u92b9\u88cf\u58bb\u6052\u7ca7\u5afa", strict=True)
 )
+"""Seven characters that MySQL's big5 has over Python's."""
+
+
+def _big5_eten(error: UnicodeError) -> tuple[str, int]:
+    if isinstance(error, UnicodeDecodeError):
+        pair = int.from_bytes(error.object[error.start : error.start + 2], "big")
+        if pair in _BIG5_ETEN:
+            return _BIG5_ETEN[pair], error.start + 2
+    raise error
+
+
+codecs.register_error("aqueduct.big5", _big5_eten)
 
 
 def text_decoder(charset: str) -> TextDecoder | None:
     """The function from bytes of ``charset`` to text, which raises UnicodeDecodeError on bytes that are
     not of it; None where there is no exact codec."""
-    if charset == "latin1":
-        return _latin1
+    if table := _TABLES.get(charset):
+        return lambda data: codecs.charmap_decode(data, "strict", table)[0]
+    if charset == "gb18030":
+        return _gb18030
+    if charset == "big5":
+        return lambda data: data.decode("big5", "aqueduct.big5")
     codec = _CODECS.get(charset)
     if codec is None:
         return None
