@@ -6,8 +6,12 @@ nothing is ever padded or guessed. Source: MySQL internals manual, "Protocol Bas
 
 from __future__ import annotations
 
+from typing import TypeVar
 
-def uint(data: bytes, at: int, size: int) -> int:
+_Bytes = TypeVar("_Bytes", bytes, memoryview)
+
+
+def uint(data: bytes | memoryview, at: int, size: int) -> int:
     """The unsigned little-endian integer of ``size`` bytes at ``at``."""
     if at + size > len(data):
         raise IndexError(f"{size} bytes wanted at {at}, of {len(data)}")
@@ -25,7 +29,7 @@ def packed(data: bytes, at: int) -> tuple[int, int]:
     return uint(data, at + 1, size), at + 1 + size
 
 
-def taken(data: bytes, at: int, size: int) -> tuple[bytes, int]:
+def taken(data: _Bytes, at: int, size: int) -> tuple[_Bytes, int]:
     """``size`` bytes from ``at``, all of them, and where they end."""
     end = at + size
     if end > len(data):

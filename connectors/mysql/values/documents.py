@@ -10,6 +10,7 @@ import base64
 import json
 import struct
 from collections.abc import Iterator
+from decimal import Decimal
 
 from connectors.mysql.buffer import taken, uint
 from connectors.mysql.table_map import FieldType, MappedColumn
@@ -43,10 +44,11 @@ def json_document(column: MappedColumn) -> Reader:
 
 def document_text(raw: bytes) -> str:
     """The text of a binary document, spaced as MySQL prints it."""
-    return _value(raw[0], raw[1:], 0) if raw else "null"
+    # A view, since each entry of a container begins a slice: copies of all that follows would be quadratic.
+    return _value(raw[0], memoryview(raw)[1:], 0) if raw else "null"
 
 
-def _value(kind: int, data: bytes, depth: int) -> str:
+def _value(kind: int, data: memoryview, depth: int) -> str:
     if depth > _MAX_DEPTH:
         raise ValueError("a JSON document is nested too deep")
     if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
@@ -56,7 +58,7 @@ def _value(kind: int, data: bytes, depth: int) -> str:
     return _scalar(kind, data)
 
 
-def _scalar(kind: int, data: bytes) -> str:
+def _scalar(kind: int, data: memoryview) -> str:
     if kind == _LITERAL:
         return _LITERALS[data[0]]
     if kind in _INTEGERS:
@@ -66,19 +68,35 @@ def _scalar(kind: int, data: bytes) -> str:
         return double_text(struct.unpack_from("<d", data)[0])
     if kind == _STRING:
         size, at = _length(data, 0)
-        return json.dumps(taken(data, at, size)[0].decode(), ensure_ascii=False)
+        return _quoted(taken(data, at, size)[0])
     if kind == _OPAQUE:
         size, at = _length(data, 1)
-        return _opaque(data[0], taken(data, at, size)[0])
+        return _opaque(data[0], bytes(taken(data, at, size)[0]))
     raise ValueError(f"a JSON value has the unknown type {kind}")
 
 
 def double_text(value: float) -> str:
-    """As MySQL prints it: a point or an exponent without plus, so that it stays a double."""
-    return repr(value).replace("e+", "e")
+    """As MySQL prints it: with a point, or with an exponent below 1e-15 and, if whole, from 1e15 on.
+
+    Source: strings/dtoa.cc, my_gcvt, where DBL_DIG decides between the two.
+    """
+    text = repr(value)
+    if not value or 1e-4 <= abs(value) < 1e15:
+        return text
+    negative, digits, _ = Decimal(text).normalize().as_tuple()
+    place = Decimal(text).adjusted()
+    sign, first, more = "-" if negative else "", str(digits[0]), "".join(map(str, digits[1:]))
+    if place > _LAST_FIXED and len(digits) > place + 1:
+        return text
+    if place > _LAST_FIXED or place < -_LAST_FIXED - 1:
+        return f"{sign}{first}{'.' if more else ''}{more}e{place}"
+    return f"{sign}0.{'0' * (-place - 1)}{first}{more}"
 
 
-def _length(data: bytes, at: int) -> tuple[int, int]:
+_LAST_FIXED = 14
+
+
+def _length(data: memoryview, at: int) -> tuple[int, int]:
     """A length in groups of 7 bits, low first; the high bit says that more follow."""
     value = 0
     for n in range(5):
@@ -89,7 +107,11 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("a JSON length has more than five bytes")
 
 
-def _members(data: bytes, depth: int, *, large: bool) -> Iterator[str]:
+def _quoted(text: memoryview) -> str:
+    return json.dumps(str(text, "utf-8"), ensure_ascii=False)
+
+
+def _members(data: memoryview, depth: int, *, large: bool) -> Iterator[str]:
     width = 4 if large else 2
     count, size = uint(data, 0, width), uint(data, width, width)
     _check_size(data, size)
@@ -98,11 +120,10 @@ def _members(data: bytes, depth: int, *, large: bool) -> Iterator[str]:
     for n in range(count):
         entry = keys + n * (width + 2)
         key, _ = taken(data, uint(data, entry, width), uint(data, entry + width, 2))
-        name = json.dumps(key.decode(), ensure_ascii=False)
-        yield f"{name}: {_entry(data, values + n * (width + 1), width, depth)}"
+        yield f"{_quoted(key)}: {_entry(data, values + n * (width + 1), width, depth)}"
 
 
-def _elements(data: bytes, depth: int, *, large: bool) -> Iterator[str]:
+def _elements(data: memoryview, depth: int, *, large: bool) -> Iterator[str]:
     width = 4 if large else 2
     count, size = uint(data, 0, width), uint(data, width, width)
     _check_size(data, size)
@@ -110,12 +131,12 @@ def _elements(data: bytes, depth: int, *, large: bool) -> Iterator[str]:
         yield _entry(data, 2 * width + n * (width + 1), width, depth)
 
 
-def _check_size(data: bytes, size: int) -> None:
+def _check_size(data: memoryview, size: int) -> None:
     if size > len(data):
         raise IndexError(f"a JSON container says {size} bytes, of {len(data)}")
 
 
-def _entry(data: bytes, at: int, width: int, depth: int) -> str:
+def _entry(data: memoryview, at: int, width: int, depth: int) -> str:
     """A value entry: small values stand in it, others at the offset that it holds."""
     kind = data[at]
     inlined = kind in (_LITERAL, _INT16, _UINT16) or (width == 4 and kind in (_INT32, _UINT32))

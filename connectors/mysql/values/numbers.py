@@ -60,7 +60,8 @@ _DOUBLE = struct.Struct("<d")
 def shortest_float32(raw: bytes) -> float:
     """The 64-bit float with the fewest digits that rounds to these four bytes; 9 always suffice."""
     value: float = _FLOAT.unpack(raw)[0]
-    for digits in (6, 7, 8):
+    # Below the normal range there are not even six digits of precision.
+    for digits in (6, 7, 8) if abs(value) >= _FLOAT_MIN_NORMAL else range(1, 9):
         short = float(f"{value:.{digits}g}")
         if abs(short) <= _FLOAT_MAX and _FLOAT.pack(short) == raw:
             return short
@@ -68,6 +69,7 @@ def shortest_float32(raw: bytes) -> float:
 
 
 _FLOAT_MAX = 3.4028234663852886e38
+_FLOAT_MIN_NORMAL = 2.0**-126
 
 
 def float64(_column: MappedColumn) -> Reader:
