@@ -27,7 +27,7 @@ class Kind(Enum):
 
 
 _LEADING = re.compile(
-    r"\s+|/\*(?!!|M!).*?\*/|/\*M?!\d*|--\s[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\*/", re.DOTALL
+    r"\s+|/\*(?!!|M!).*?\*/|/\*M?!\d*|--(?=\s|$)[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\*/", re.DOTALL
 )
 _WORD = re.compile(r"[A-Za-z_]+")
 
@@ -97,21 +97,38 @@ def type_of(sql: str) -> str:
     return (words(sql, 1) or [""])[0]
 
 
-_NAME = r"(?:`((?:[^`]|``)+)`|([0-9A-Za-z_$\u0080-\uffff]+))"
-_TRUNCATE = re.compile(rf"TRUNCATE\s+(?:TABLE\s+)?{_NAME}\s*(?:\.\s*{_NAME})?", re.IGNORECASE)
+_TOKEN = re.compile(r"`((?:[^`]|``)+)`|([0-9A-Za-z_$\u0080-\uffff]+)|(.)", re.DOTALL)
 
 
 def truncated_table(sql: str, default_database: str | None) -> tuple[str, str] | None:
     """The database and table of a TRUNCATE statement; None where it is not understood."""
+    _, *tokens = _tokens(sql)
+    if tokens and tokens[0] == (False, "TABLE"):
+        del tokens[0]
+    names = [name for _, name in tokens if name not in (".", ";")]
+    points = [n for n, (_, name) in enumerate(tokens) if name == "."]
+    if len(names) == 2 and points == [1]:
+        return names[0], names[1]
+    if len(names) == 1 and not points and default_database:
+        return default_database, names[0]
+    return None
+
+
+def _tokens(sql: str) -> list[tuple[bool, str]]:
+    """The words, names and signs of a statement without its comments, each with whether it was quoted;
+    the keyword TABLE is in upper case."""
+    found: list[tuple[bool, str]] = []
     at = 0
-    while skipped := _LEADING.match(sql, at):
-        at = skipped.end()
-    match = _TRUNCATE.match(sql, at)
-    if match is None:
-        return None
-    quoted, plain, quoted_table, plain_table = match.groups()
-    first = (quoted or plain).replace("``", "`")
-    second = (quoted_table or plain_table or "").replace("``", "`")
-    if second:
-        return first, second
-    return (default_database, first) if default_database else None
+    while True:
+        while skipped := _LEADING.match(sql, at):
+            at = skipped.end()
+        token = _TOKEN.match(sql, at)
+        if token is None:
+            return found
+        quoted, plain, sign = token.groups()
+        if quoted is not None:
+            found.append((True, quoted.replace("``", "`")))
+        else:
+            text = plain or sign
+            found.append((False, "TABLE" if text.upper() == "TABLE" else text))
+        at = token.end()

@@ -32,7 +32,7 @@ from connectors.mysql.events import (
 )
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows import ROWS_EVENTS
-from connectors.mysql.statements import Kind, kind_of
+from connectors.mysql.statements import Kind, kind_of, words
 from connectors.mysql.stream import PlacedEvent
 from connectors.mysql.table_map import TableMap, parse_table_map, table_id_of
 
@@ -134,7 +134,8 @@ class TransactionReader:
             self._file_begins(placed)
         elif kind == EventType.INCIDENT:
             raise IncidentInBinlog(parse_incident(event))
-        elif kind not in HARMLESS and not event.ignorable:
+        elif kind not in HARMLESS and (event.is_known or not event.ignorable):
+            # A type that we know and do not carry is not passed by, whatever its flags say.
             raise UnsupportedEvent(f"an event of {event.type_name}")
 
     def _file_begins(self, placed: PlacedEvent) -> None:
@@ -219,7 +220,7 @@ class TransactionReader:
 
 
 def _is_rollback_to(sql: str) -> bool:
-    return sql.lstrip()[:8].upper() == "ROLLBACK"
+    return words(sql, 1) == ["ROLLBACK"]
 
 
 def _short(sql: str) -> str:
