@@ -94,6 +94,11 @@ class Event:
         return bool(self.flags & _IGNORABLE_FLAG)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the type is one that we name."""
+        return self.type in _KNOWN
+
+    @property
     def type_name(self) -> str:
         """The type's name, else its number."""
         return EventType(self.type).name if self.type in _KNOWN else f"type {self.type}"
@@ -115,8 +120,9 @@ def parse_event(data: bytes, *, checksum: bool) -> Event:
     end = len(data)
     if checksum:
         end -= CHECKSUM_SIZE
-        # A file in use is flagged so after its checksum was made.
-        if not flags & _IN_USE_FLAG and zlib.crc32(data[:end]) != uint(data, end, CHECKSUM_SIZE):
+        # A file in use is flagged so in its first event, after the checksum was made.
+        in_use = kind == EventType.FORMAT_DESCRIPTION and flags & _IN_USE_FLAG
+        if not in_use and zlib.crc32(data[:end]) != uint(data, end, CHECKSUM_SIZE):
             raise CorruptEvent("its CRC32 does not match")
     return Event(timestamp, kind, server_id, end_pos, flags, size, data[HEADER_SIZE:end])
 
@@ -258,6 +264,9 @@ def _decompressed(content: bytes, algorithm: int, size: int) -> bytes:
 
     try:
         # The server writes a stream of frames' blocks without their size in the frame's header.
-        return zstandard.ZstdDecompressor().decompressobj().decompress(content)[: size or None]
+        data = zstandard.ZstdDecompressor().decompressobj().decompress(content)
     except zstandard.ZstdError as error:
         raise CorruptEvent(f"a compressed payload cannot be read: {error}") from error
+    if size and len(data) != size:
+        raise CorruptEvent(f"a compressed payload has {len(data)} bytes, {size} were announced")
+    return data
