@@ -136,11 +136,14 @@ def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAd
         for placed in stream.events():
             if placed.event.type == EventType.PREVIOUS_GTIDS:
                 found = previous_gtids(placed.event)
-            is_there = placed.start.file == coordinates.file and placed.start.pos >= coordinates.pos
-            if is_there or placed.end.pos >= dict(facts.binlogs)[coordinates.file]:
-                break
             if placed.event.type == EventType.GTID:
+                # Only a transaction ends the search: a place before the first one still has
+                # the file's PREVIOUS_GTIDS behind it.
+                if placed.start.pos >= coordinates.pos:
+                    break
                 found.add(parse_gtid(placed.event).gtid or "")
+            if placed.end.pos >= dict(facts.binlogs)[coordinates.file]:
+                break
     finally:
         stream.close()
     return found
