@@ -13,6 +13,7 @@ from app.status import State
 from connectors.errors import AqueductError, CorruptEvent, Fenced, Retry
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_MOST_DOUBLINGS = 16
 _SAME_PLACE_LIMIT = 3
 
 
@@ -44,7 +45,8 @@ class ErrorPolicy:
         if error.retry is Retry.MANUAL or self._is_stuck(error):
             return Decision(State.FAILED, None)
         pause = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
-        self._failures += 1
+        # Capped, as a power of two outgrows a float in a night of failures.
+        self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
         return Decision(State.RETRYING, pause * self.jitter.uniform(0.5, 1.0))
 
     def _is_stuck(self, error: AqueductError) -> bool:

@@ -102,7 +102,7 @@ class DestinationState:
 
     def _move(self, cursor: Cursor, offset: int) -> None:
         old = self.cursor
-        if old is not None and (cursor.epoch, cursor.seq) < (old.epoch, old.seq):
+        if old is not None and (cursor.epoch < old.epoch or cursor.seq < old.seq):
             raise JournalDamaged(
                 f"the cursor goes back, from epoch {old.epoch} seq {old.seq} "
                 f"to epoch {cursor.epoch} seq {cursor.seq}",
