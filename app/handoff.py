@@ -37,7 +37,7 @@ class Handoff:
             if self._closed:
                 return False
             last = self._pieces[-1] if self._pieces else None
-            if last is not None and not piece.records and not last.resume:
+            if last is not None and not piece.records and _has_room(last):
                 # Only the place moved: a thousand filtered transactions are one step.
                 last.absorb(piece)
             else:
@@ -95,3 +95,11 @@ class Handoff:
     def _wake(self) -> None:
         if not self._ready.is_set():
             self._loop.call_soon_threadsafe(self._ready.set)
+
+
+_MOST_GTIDS = 1000
+
+
+def _has_room(last: Piece) -> bool:
+    """Whether a piece without records may be added to a waiting one."""
+    return last.resume is None and len(last.gtids) < _MOST_GTIDS

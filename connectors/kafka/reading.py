@@ -88,8 +88,8 @@ async def _consumer(options: Mapping[str, Any], isolation: str) -> AsyncIterator
         enable_auto_commit=False,
         fetch_max_wait_ms=_POLL_MS,
     )
-    await consumer.start()
     try:
+        await consumer.start()
         yield consumer
     finally:
         await consumer.stop()
