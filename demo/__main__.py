@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,7 +41,7 @@ ROWS = 24_000
 SECONDS = 32
 LEAST = 20_000
 
-_PATIENCE = 90.0
+_PATIENCE = 240.0
 
 
 def main(arguments: list[str]) -> int:
@@ -86,6 +85,8 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
     stack = ending.enter_context(Stack(RUN / "stack"))
     server = Server(host=stack.mysql.host, port=stack.mysql.port)
     load.create_schema(server, _schema())
+    work = Load(server, rows=ROWS, seconds=SECONDS)
+    work.fill()
     at = Addresses(
         mysql_host=server.host,
         mysql_port=server.port,
@@ -100,13 +101,13 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
     sink = _start(parts.sink(files, at), ending)
     watch = Watch(worker, sink, at=at, destination=DATABASE, console=console)
     watch.until_running(_PATIENCE)
+    _until_arrived(watch, server, at)
 
-    counted = _live_load(server, watch, console)
+    _live_load(work, watch, console)
     comparison = _start(parts.comparison(files), ending)
     console.say("the load has ended; reading the server's own binlog")
     told = truth.read(server, DATABASE)
-    watch.until_published(server, _PATIENCE)
-    watch.until_applied(at.kafka, LAYOUT, TABLES, _PATIENCE)
+    _until_arrived(watch, server, at)
 
     console.say("everything has arrived; reading the topics and comparing row by row")
     wanted = [*map(LAYOUT.row_topic, TABLES), LAYOUT.ddl_topic]
@@ -115,7 +116,7 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
     outcome = verdict.judge(
         Evidence(
             layout=LAYOUT,
-            counted=counted,
+            counted=work.changes,
             truth=told,
             contents=contents,
             compared=compared.compared,
@@ -125,7 +126,7 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
         at_least=LEAST,
     )
     console.say("done")
-    return _conclude(outcome, files, at, keeper)
+    return _conclude(outcome, keeper, files=files, at=at)
 
 
 def _fresh_folder() -> Files:
@@ -143,14 +144,18 @@ def _start(
     program: Program, ending: contextlib.ExitStack, *, restarting: Restarting = NEVER
 ) -> Supervisor:
     part = Supervisor(program, restarting)
-    ending.callback(part.stop)
+    ending.push(lambda fault, *_: part.stop(at_once=fault is not None))
     part.start()
     return part
 
 
-def _live_load(server: Server, watch: Watch, console: Console) -> Counter[str]:
+def _until_arrived(watch: Watch, server: Server, at: Addresses) -> None:
+    watch.until_published(server, _PATIENCE)
+    watch.until_applied(at.kafka, [LAYOUT.row_topic(table) for table in TABLES], _PATIENCE)
+
+
+def _live_load(work: Load, watch: Watch, console: Console) -> None:
     """Run the load, and at fixed shares of it alter a table, run a bulk change, kill the worker."""
-    work = Load(server, rows=ROWS, seconds=SECONDS)
     deeds: list[tuple[float, str, Callable[[], None]]] = [
         (0.3, "ALTER TABLE orders ADD COLUMN channel, under load", work.alter),
         (0.45, "one transaction of 2,500 row changes", work.bulk),
@@ -171,7 +176,6 @@ def _live_load(server: Server, watch: Watch, console: Console) -> Counter[str]:
             time.sleep(0.1)
     finally:
         work.stop()
-    return work.changes
 
 
 def _compare(server: Server, files: Files, comparison: Supervisor) -> Answer:
@@ -179,15 +183,18 @@ def _compare(server: Server, files: Files, comparison: Supervisor) -> Answer:
         Request(host=server.host, port=server.port, database=DATABASE, tables=TABLES), files.request
     )
     deadline = time.monotonic() + _PATIENCE
-    while (answer := warehouse.answer(files.answer)) is None:
-        comparison.check()
+    while True:
+        down = comparison.down  # asked before, as it may answer and end in between
+        if (answer := warehouse.answer(files.answer)) is not None:
+            return answer
+        if down:
+            comparison.check()
         if time.monotonic() > deadline:
             raise comparison.program.failed(f"gave no answer in {_PATIENCE:.0f} s")
         time.sleep(0.1)
-    return answer
 
 
-def _conclude(outcome: Verdict, files: Files, at: Addresses, keeper: Keeper) -> int:
+def _conclude(outcome: Verdict, keeper: Keeper, *, files: Files, at: Addresses) -> int:
     code = 0 if outcome.good else 1
     for line in [*report.conclusion(outcome), "", *report.where_to_look(files, at, kept=_kept())]:
         print(line)

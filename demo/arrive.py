@@ -13,9 +13,9 @@ from demo.observe import Status
 from demo.parts import Addresses
 from demo.report import Console
 from demo.supervise import Program, Supervisor
-from demo.topics import Layout
 
 _PAUSE = 0.3
+_DOWN = {"FAILED", "FENCED"}
 
 
 class Watch:
@@ -72,9 +72,9 @@ class Watch:
             "has not published everything",
         )
 
-    def until_applied(self, kafka: str, layout: Layout, tables: list[str], seconds: float) -> None:
-        """Wait until the sink has applied every committed record."""
-        ends = asyncio.run(topics.ends(kafka, [layout.row_topic(table) for table in tables]))
+    def until_applied(self, kafka: str, wanted: list[str], seconds: float) -> None:
+        """Wait until the sink has applied every record that these topics hold now."""
+        ends = asyncio.run(topics.ends(kafka, wanted))
 
         def applied() -> bool:
             offsets = self.offsets() or {}
@@ -90,12 +90,12 @@ class Watch:
         deadline = time.monotonic() + seconds
         while not reached():
             self.check()
-            if (status := self.status()) is not None and status.state == "FAILED":
+            if (status := self.status()) is not None and status.state in _DOWN:
                 raise self.worker.program.failed(f"stopped the destination: {status.error}")
             if time.monotonic() > deadline:
                 raise part.failed(f"{late} after {seconds:.0f} s ({self.describe()})")
             if self._console.due:
-                self._console.say(self.describe())
+                self._console.say(f"waiting for {part.name}; {self.describe()}")
             time.sleep(_PAUSE)
 
 

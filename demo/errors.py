@@ -1,8 +1,11 @@
 """What can go wrong in the demo, each as one message for a person: what, where, what to do."""
 
+import re
 from pathlib import Path
 
-_TAIL_LINES = 15
+_ERROR = re.compile(r"\b(ERROR|CRITICAL)\b")
+_ERROR_LINES = 3
+_TAIL_LINES = 10
 _TAIL_BYTES = 64 * 1024
 
 
@@ -25,15 +28,22 @@ class Interrupted(KeyboardInterrupt):
 
 
 def _quoted_tail(log: Path) -> str:
-    last = _tail(log)
-    return "\n".join(f"  | {line}" for line in last) if last else "  | (the log is empty)"
+    lines = _telling(_last_lines(log))
+    return "\n".join(f"  | {line}" for line in lines) if lines else "  | (the log is empty)"
 
 
-def _tail(log: Path) -> list[str]:
+def _telling(lines: list[str]) -> list[str]:
+    """The last lines, after the last that report an error and would else not be among them."""
+    end = lines[-_TAIL_LINES:]
+    errors = [line for line in lines[:-_TAIL_LINES] if _ERROR.search(line)]
+    return [*errors[-_ERROR_LINES:], "…", *end] if errors else end
+
+
+def _last_lines(log: Path) -> list[str]:
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
             text = file.read().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return []
-    return text.splitlines()[-_TAIL_LINES:]
+    return text.splitlines()

@@ -76,10 +76,13 @@ class Load:
             raise LoadFailed(f"the load on MySQL failed: {self._errors[0]}")
         return any(thread.is_alive() for thread in self._threads)
 
-    def start(self) -> None:
-        """Fill the shop with its first rows and open its doors."""
+    def fill(self) -> None:
+        """Write the shop's first rows."""
         with self._server.connect("shop") as connection:
             self._commit(connection, shop.opening())
+
+    def start(self) -> None:
+        """Let the shoppers in."""
         for thread in self._threads:
             thread.start()
 

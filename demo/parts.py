@@ -67,7 +67,15 @@ def worker(files: Files, at: Addresses) -> Program:
     _write(files.worker_config, _worker_settings(files, at))
     return Program(
         name="the worker",
-        command=[str(Path(sys.executable).with_name("faust")), "-A", "app", "worker", "-l", "info"],
+        command=[
+            str(Path(sys.executable).with_name("faust")),
+            "-A",
+            "app",
+            "worker",
+            "-l",
+            "info",
+            "--without-web",
+        ],
         log=files.log("worker"),
         env=_environment(AQUEDUCT_CONFIG=str(files.worker_config)),
         advice="read its log; its settings are in " + str(files.worker_config),

@@ -22,7 +22,7 @@ _HEADINGS = (
 class Console:
     """Prints lines with the seconds since the start; progress only once in a while."""
 
-    def __init__(self, *, every: float = 3.0) -> None:
+    def __init__(self, *, every: float = 4.0) -> None:
         self._started = time.monotonic()
         self._every = every
         self._last = 0.0

@@ -15,6 +15,7 @@ from demo.rows import Row
 ROLLED_BACK = "rolled-back-and-never-to-be-seen"
 SHARED_CUSTOMERS = tuple(2**63 + n for n in range(1, 6))  # ids that no signed 64-bit number holds
 BULK_ORDER = 1
+_FIRST_ORDER = 2
 
 _INSERT_CUSTOMER = (
     "INSERT INTO customers (id, email, name, tier, interests, balance, profile, avatar, born,"
@@ -50,10 +51,18 @@ class Transaction:
 
 
 def opening() -> Transaction:
-    """What is in the shop before its first shopper comes."""
+    """What is in the shop before its first shopper comes: something in each table."""
     rng = random.Random(0)  # noqa: S311 - a repeatable load, not a secret
     customers = tuple(rows.customer(rng, id_) for id_ in SHARED_CUSTOMERS)
-    return Transaction((Statement("customers", _INSERT_CUSTOMER, customers),))
+    order = rows.order(rng, _FIRST_ORDER, SHARED_CUSTOMERS[0])
+    items = tuple(rows.item(rng, _FIRST_ORDER, line) for line in (1, 2, 3))
+    return Transaction(
+        (
+            Statement("customers", _INSERT_CUSTOMER, customers),
+            Statement("orders", _INSERT_ORDER, (order,)),
+            Statement("order_items", _INSERT_ITEM, items),
+        )
+    )
 
 
 def bulk(lines: int) -> Transaction:

@@ -67,6 +67,11 @@ class Supervisor:
         self._start_once()
         self._thread.start()
 
+    @property
+    def down(self) -> bool:
+        """Whether the program has ended and is not started again."""
+        return self._failure is not None
+
     def check(self) -> None:
         """Raise PartFailed when the program is down for good."""
         if self._failure is not None:
@@ -77,13 +82,18 @@ class Supervisor:
         if self._child is not None:
             self._child.popen.kill()
 
-    def stop(self) -> None:
-        """End the program, all that belongs to it too, and watch it no more."""
+    def stop(self, *, at_once: bool = False) -> None:
+        """End the program, all that belongs to it too, and watch it no more.
+
+        `at_once`: nobody needs what it would do in an orderly end.
+        """
         self._stopping.set()
+        if at_once:
+            self._kill_all()
         self._children.close()
         if self._thread.is_alive():
             self._thread.join()
-        self._kill_rest()
+        self._kill_all()
 
     def _start_once(self) -> None:
         program = self.program
@@ -96,7 +106,7 @@ class Supervisor:
             ending = _ending(self._child.popen.wait())
             if self._stopping.is_set():
                 return
-            self._kill_rest()
+            self._kill_all()
             if self.restarts >= self._restarting.limit:
                 self._failure = f"{ending} and is not started again"
                 return
@@ -112,7 +122,7 @@ class Supervisor:
         with contextlib.suppress(DevstackError):  # called off: the demo ends
             self._start_once()
 
-    def _kill_rest(self) -> None:
+    def _kill_all(self) -> None:
         if self._child is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.identity.pid, signal.SIGKILL)

@@ -1,5 +1,6 @@
 """Reads the topics a consumer would read, as a consumer must: committed records only."""
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -47,47 +48,40 @@ class Contents:
 
 async def ends(bootstrap: str, topics: list[str]) -> Offsets:
     """The last stable offset of each partition: all before it is committed or aborted."""
-    async with _consumer(bootstrap) as consumer:
-        return {
-            (tp.topic, tp.partition): end for tp, end in (await _ends(consumer, topics)).items()
-        }
+    async with _consumer(bootstrap, topics) as consumer:
+        return {(tp.topic, tp.partition): end for tp, end in (await _ends(consumer)).items()}
 
 
 async def read(bootstrap: str, topics: list[str], *, mark: bytes) -> Contents:
-    """All committed records of these topics."""
+    """All committed records of these topics, from the first."""
     contents = Contents()
-    async with _consumer(bootstrap) as consumer:
-        ends_ = await _ends(consumer, topics)
-        consumer.assign(list(ends_))
-        await consumer.seek_to_beginning()
-        while [tp for tp, end in ends_.items() if await consumer.position(tp) < end]:
+    async with _consumer(bootstrap, topics) as consumer:
+        last = await _ends(consumer)
+        while [tp for tp, end in last.items() if await consumer.position(tp) < end]:
             fetched = await consumer.getmany(timeout_ms=_PATIENCE_MS)
             if not fetched:
                 raise TopicsUnreadable
-            for batch in fetched.values():
-                for message in batch:
-                    _add(contents, message, mark)
+            for message in itertools.chain.from_iterable(fetched.values()):
+                _add(contents, message, mark)
     return contents
 
 
-def _consumer(bootstrap: str) -> AIOKafkaConsumer:
+def _consumer(bootstrap: str, topics: list[str]) -> AIOKafkaConsumer:
+    """A consumer of no group: it is assigned every partition of the topics."""
     return AIOKafkaConsumer(
+        *topics,
         bootstrap_servers=bootstrap,
         isolation_level="read_committed",
         enable_auto_commit=False,
-        auto_offset_reset="none",
+        auto_offset_reset="earliest",
     )
 
 
-async def _ends(consumer: AIOKafkaConsumer, topics: list[str]) -> dict[TopicPartition, int]:
-    known = await consumer.topics()
-    partitions = [
-        TopicPartition(topic, partition)
-        for topic in topics
-        if topic in known
-        for partition in consumer.partitions_for_topic(topic) or ()
-    ]
-    return dict(await consumer.end_offsets(partitions)) if partitions else {}
+async def _ends(consumer: AIOKafkaConsumer) -> dict[TopicPartition, int]:
+    missing = consumer.subscription() - {tp.topic for tp in consumer.assignment()}
+    if missing:
+        raise TopicsUnreadable(f"Kafka has no topic {', '.join(sorted(missing))}")
+    return dict(await consumer.end_offsets(list(consumer.assignment())))
 
 
 def _add(contents: Contents, message: ConsumerRecord, mark: bytes) -> None:

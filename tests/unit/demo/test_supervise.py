@@ -54,7 +54,7 @@ def test_a_program_that_dies_again_and_again_fails_with_the_end_of_its_log(tmp_p
     part = Supervisor(_program(tmp_path, "print('hello'); raise SystemExit(3)"), _QUICK)
     part.start()
     try:
-        _wait_until(lambda: part._failure is not None)
+        _wait_until(lambda: part.down)
         with pytest.raises(PartFailed) as failed:
             part.check()
     finally:
@@ -72,7 +72,7 @@ def test_a_program_that_may_not_be_started_again_fails_at_its_first_death(tmp_pa
     part = Supervisor(_program(tmp_path, "print('hello')"), NEVER)
     part.start()
     try:
-        _wait_until(lambda: part._failure is not None)
+        _wait_until(lambda: part.down)
         assert part.restarts == 0
         with pytest.raises(PartFailed, match="ended with code 0"):
             part.check()
