@@ -45,10 +45,10 @@ def _mysql(owner: Children) -> None:
 
 
 def make_venv(owner: Children) -> None:
-    """Install exactly what the locks name, with their hashes, unless that was done before."""
+    """Install exactly what the locks name, with their hashes, and the project itself; once."""
     ready = _VENV / "ready"
-    locks = "".join((PROJECT / name).read_text() for name in _LOCKS)
-    if ready.exists() and ready.read_text() == locks:
+    wanted = "".join((PROJECT / name).read_text() for name in _LOCKS) + f"# of {PROJECT}\n"
+    if ready.exists() and ready.read_text() == wanted:
         return
     log = CACHE / "pip.log"
     with one_at_a_time(CACHE / "venv.lock", owner):
@@ -57,10 +57,12 @@ def make_venv(owner: Children) -> None:
         try:
             owner.run([sys.executable, "-m", "venv", *_clear(), str(_VENV)], log=log)
             for name in _LOCKS:
-                owner.run([*_pip(), "-r", str(PROJECT / name)], log=log)
+                owner.run([*_pip("--require-hashes"), "-r", str(PROJECT / name)], log=log)
+            # The faust command looks for an app's packages in site-packages, not in the folder it runs in.
+            owner.run([*_pip("--no-deps", "--no-index"), "-e", str(PROJECT)], log=log)
         except ToolError as error:
             raise DownloadError(f"the Python packages could not be installed: {error}") from None
-        ready.write_text(locks)
+        ready.write_text(wanted)
     say("python", "ready in .venv")
 
 
@@ -70,9 +72,9 @@ def _clear() -> list[str]:
     return [] if same else ["--clear"]
 
 
-def _pip() -> list[str]:
+def _pip(*options: str) -> list[str]:
     install = [_PYTHON, "-m", "pip", "install", "--disable-pip-version-check"]
-    return [*install, "--progress-bar=off", "--require-hashes", "--no-build-isolation"]
+    return [*install, "--progress-bar=off", "--no-build-isolation", *options]
 
 
 def _ensure_venv_module(owner: Children) -> None:
