@@ -1,0 +1,67 @@
+"""What documents say exists: links, paths, targets of make.
+
+The law: a document that names what is not there is a breach, with its file and the name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import PurePosixPath
+
+from tests.architecture.tree import File
+
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_PATH = re.compile(r"`((?:[\w.-]+/)+[\w.*-]*)`")
+_MAKE = re.compile(r"(?:^|`|\s)make ([a-z][a-z-]*)(?=[\s`]|$)", re.MULTILINE)
+_CODE = re.compile(r"^```.*?^```|`[^`]+`", re.MULTILINE | re.DOTALL)
+
+ROOTS = ("", "app/", "connectors/")
+"""Folders that a path in a document may be told from."""
+
+Exists = Callable[[str], bool]
+
+
+def broken_links(documents: Iterable[File], exists: Exists) -> Iterator[str]:
+    """Relative links to files that are not there."""
+    for document in documents:
+        folder = PurePosixPath(document.path).parent
+        for target in _LINK.findall(document.text):
+            if "://" not in target and not exists(_joined(folder, target)):
+                yield f"{document.path} links to {target}"
+
+
+def missing_paths(documents: Iterable[File], exists: Exists, tops: set[str]) -> Iterator[str]:
+    """Paths in backticks that begin as one of ours and are not there."""
+    for document in documents:
+        for path in _PATH.findall(document.text):
+            if path.partition("/")[0] in tops and not any(exists(root + path) for root in ROOTS):
+                yield f"{document.path} names {path}"
+
+
+def unknown_targets(documents: Iterable[File], makefile: str) -> Iterator[str]:
+    """`make` with a target that the Makefile does not have."""
+    targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
+    for document in documents:
+        for code in _CODE.findall(document.text):
+            for target in _MAKE.findall(code):
+                if target not in targets:
+                    yield f"{document.path} says make {target}"
+
+
+def unnamed(files: Iterable[File], document: str) -> Iterator[str]:
+    """Python files of ours, packages' own aside, whose name a document does not have."""
+    for file in files:
+        name = PurePosixPath(file.path).name
+        if name.endswith(".py") and name != "__init__.py" and f"{name}`" not in document:
+            yield file.path
+
+
+def _joined(folder: PurePosixPath, target: str) -> str:
+    parts: list[str] = []
+    for part in (folder / target).parts:
+        if part == "..":
+            parts = parts[:-1]
+        else:
+            parts.append(part)
+    return "/".join(parts)

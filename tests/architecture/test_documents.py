@@ -1,0 +1,86 @@
+from pathlib import Path
+
+import pytest
+
+from app.settings import load
+from spark_sink import settings as sink_settings
+from tests.architecture.documents import broken_links, missing_paths, unknown_targets, unnamed
+from tests.architecture.tree import PROJECT, File, files
+
+PACKAGES = ("app/", "tables/", "connectors/", "spark_sink/")
+
+
+def documents() -> list[File]:
+    return [file for file in files() if file.path.endswith(".md")]
+
+
+def exists(path: str) -> bool:
+    if "*" in path:
+        return any(PROJECT.glob(path))
+    return (PROJECT / path).exists()
+
+
+def test_every_link_leads_to_a_file() -> None:
+    assert list(broken_links(documents(), exists)) == []
+
+
+def test_every_path_that_is_named_is_there() -> None:
+    tops = {path.name for path in PROJECT.iterdir()} - {"tests"}
+    assert list(missing_paths(documents(), exists, tops)) == []
+
+
+def test_every_target_of_make_is_in_the_makefile() -> None:
+    assert list(unknown_targets(documents(), (PROJECT / "Makefile").read_text())) == []
+
+
+def test_the_architecture_names_every_file_of_the_product() -> None:
+    product = [file for file in files() if file.path.startswith(PACKAGES)]
+    assert list(unnamed(product, (PROJECT / "ARCHITECTURE.md").read_text())) == []
+
+
+def test_the_worker_takes_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(PROJECT / "aqueduct.example.yaml"))
+    assert load().destinations["shop"].start == "earliest"
+
+
+def test_the_worker_takes_the_settings_of_the_readme(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (text,) = [block for block in yaml_blocks("README.md") if "destinations:" in block]
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/mysql").write_text("hidden\n")
+    (tmp_path / "aqueduct.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert load().destinations["shop"].source.secret() == "hidden"
+
+
+def test_the_sink_takes_the_example_and_the_settings_of_the_readme(tmp_path: Path) -> None:
+    example = sink_settings.read(PROJECT / "sink.example.yaml")
+    (text,) = [block for block in yaml_blocks("README.md") if "warehouse:" in block]
+    (tmp_path / "sink.yaml").write_text(text)
+    assert sink_settings.read(tmp_path / "sink.yaml").prefix == example.prefix == "aq"
+
+
+def test_a_broken_link_is_found() -> None:
+    planted = File("docs/x.md", "[a](gone.md) [b](../README.md#top) [c](https://example.org)")
+    assert list(broken_links([planted], exists)) == ["docs/x.md links to gone.md"]
+
+
+def test_a_path_that_is_not_there_is_found() -> None:
+    planted = File("x.md", "`app/gone.py`, `app/policy.py`, `devstack/*.lock`, `other/gone.py`")
+    assert list(missing_paths([planted], exists, {"app", "devstack"})) == ["x.md names app/gone.py"]
+
+
+def test_an_unknown_target_of_make_is_found_in_code_only() -> None:
+    planted = File("x.md", "```sh\nmake fly\n```\n`make test`; this will make sense")
+    assert list(unknown_targets([planted], "test: ## run\n")) == ["x.md says make fly"]
+
+
+def test_a_file_without_a_line_is_found() -> None:
+    planted = [File("app/new.py", ""), File("app/http.py", ""), File("app/__init__.py", "")]
+    assert list(unnamed(planted, "| `status.py`, `http.py` | x |")) == ["app/new.py"]
+
+
+def yaml_blocks(path: str) -> list[str]:
+    text = (PROJECT / path).read_text()
+    return [part.partition("```")[0] for part in text.split("```yaml\n")[1:]]

@@ -1,0 +1,57 @@
+"""The operating page has every error, every state and every metric, and none that is not there."""
+
+import re
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry, Counter
+
+from app import metrics
+from app.status import State
+from connectors import errors
+from spark_sink.metrics import Metrics
+from tests.architecture.tree import PROJECT
+
+
+def page() -> str:
+    return (PROJECT / "docs/operating.md").read_text()
+
+
+def test_every_error_of_the_worker_has_an_entry() -> None:
+    told = set(re.findall(r"^\*\*(\w+)\*\*", page(), re.MULTILINE))
+    assert told == error_names()
+
+
+def test_every_state_has_a_row() -> None:
+    told = re.findall(r"^\| ([A-Z]+) \|", page(), re.MULTILINE)
+    assert told == [state.value for state in State]
+
+
+def test_every_metric_has_a_row_with_its_labels() -> None:
+    told = re.findall(r"^\| `(aqueduct_\w+)` \| (\w+) \| ([\w, ]*) ?\|", page(), re.MULTILINE)
+    rows = {(name, kind, labels.strip()) for name, kind, labels in told}
+    assert rows == described(metrics.REGISTRY) | described(Metrics().registry)
+
+
+def test_a_counter_is_known_by_the_name_prometheus_sees() -> None:
+    registry = CollectorRegistry()
+    Counter("aqueduct_planted", "For this test.", ["table"], registry=registry)
+    assert described(registry) == {("aqueduct_planted_total", "counter", "table")}
+
+
+def error_names() -> set[str]:
+    return {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.AqueductError)
+    }
+
+
+def described(registry: CollectorRegistry) -> set[tuple[str, str, str]]:
+    """Name as Prometheus shows it, kind and labels of each metric."""
+    found = set()
+    for collector in list(registry._collector_to_names):
+        (family,) = cast(Any, collector).describe()
+        total = "_total" if family.type == "counter" else ""
+        labels = ", ".join(getattr(collector, "_labelnames", ()))
+        found.add((family.name + total, family.type, labels))
+    return found

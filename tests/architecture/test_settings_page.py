@@ -1,0 +1,73 @@
+"""The page of settings has every setting of the model, with its default and its variable."""
+
+import re
+from typing import Any
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from app.settings import DestinationSettings, Settings
+from tests.architecture.tree import PROJECT
+
+COMPUTED = {"worker.id": "the host's name"}
+"""Defaults that differ from machine to machine."""
+
+_ROW = re.compile(r"^\| `([\w.<>]+)` \| .+? \| ([^|]+) \| `(AQUEDUCT_\w+)` \| .+ \|$", re.MULTILINE)
+
+
+def test_every_setting_is_on_the_page_with_its_default_and_no_other_is() -> None:
+    told = {name: default for name, default, _ in rows(page())}
+    assert told == in_model(Settings)
+
+
+def test_every_variable_is_the_name_in_capitals() -> None:
+    for name, _, variable in rows(page()):
+        spelled = name.replace("<name>", "NAME").replace(".", "__").upper()
+        assert variable == f"AQUEDUCT_{spelled}"
+
+
+def test_a_setting_that_is_missing_on_the_page_is_found() -> None:
+    shortened = page().replace("| `publish.interval_ms` |", "| publish.interval_ms |")
+    missing = in_model(Settings).keys() - {name for name, _, _ in rows(shortened)}
+    assert missing == {"publish.interval_ms"}
+
+
+def page() -> str:
+    return (PROJECT / "docs/settings.md").read_text()
+
+
+def rows(text: str) -> list[tuple[str, str, str]]:
+    """Name, default and variable of each row."""
+    return _ROW.findall(text)
+
+
+def in_model(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
+    """Each setting with its default as the page writes it."""
+    found: dict[str, str] = {}
+    for field, info in model.model_fields.items():
+        name = prefix + field
+        if inner := _part(field, info.annotation):
+            found |= in_model(inner, f"{name}.<name>." if field == "destinations" else f"{name}.")
+        else:
+            found[name] = COMPUTED.get(name) or _default(info)
+    return found
+
+
+def _part(field: str, annotation: Any) -> type[BaseModel] | None:
+    if field == "destinations":
+        return DestinationSettings
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return annotation if is_model else None
+
+
+def _default(info: FieldInfo) -> str:
+    value = info.default
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    if value is PydanticUndefined:
+        return "required"
+    if value is None:
+        return "none"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"`{text}`" if text else "empty"
