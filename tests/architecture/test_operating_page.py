@@ -1,6 +1,7 @@
 """The operating page has every error, every state and every metric, and none that is not there."""
 
 import re
+from types import ModuleType
 from typing import Any, cast
 
 from prometheus_client import CollectorRegistry, Counter
@@ -8,8 +9,12 @@ from prometheus_client import CollectorRegistry, Counter
 from app import metrics
 from app.status import State
 from connectors import errors
+from spark_sink import errors as sink_errors
 from spark_sink.metrics import Metrics
 from tests.architecture.tree import PROJECT
+
+NOT_OF_A_RUN = {"SinkError", "UnknownTable"}
+"""The root of the tree, and what only the command `show` says."""
 
 
 def page() -> str:
@@ -18,7 +23,13 @@ def page() -> str:
 
 def test_every_error_of_the_worker_has_an_entry() -> None:
     told = set(re.findall(r"^\*\*(\w+)\*\*", page(), re.MULTILINE))
-    assert told == error_names()
+    assert told == names_below(errors, errors.AqueductError)
+
+
+def test_every_error_of_the_sink_is_on_its_page() -> None:
+    told = (PROJECT / "docs/sink.md").read_text()
+    names = names_below(sink_errors, sink_errors.SinkError) - NOT_OF_A_RUN
+    assert [name for name in sorted(names) if name not in told] == []
 
 
 def test_every_state_has_a_row() -> None:
@@ -38,11 +49,12 @@ def test_a_counter_is_known_by_the_name_prometheus_sees() -> None:
     assert described(registry) == {("aqueduct_planted_total", "counter", "table")}
 
 
-def error_names() -> set[str]:
+def names_below(module: ModuleType, root: type[Exception]) -> set[str]:
+    """The classes of a module that are errors of a tree; the root too."""
     return {
         name
-        for name, value in vars(errors).items()
-        if isinstance(value, type) and issubclass(value, errors.AqueductError)
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, root)
     }
 
 
