@@ -34,14 +34,17 @@ _ALWAYS: Final = {
 }
 # Only where nobody said otherwise.
 _DEFAULTS: Final = {
-    "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
     # The batch is cached and Kafka's offsets are fixed, so its rows are the same on each reading.
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.sql.adaptive.enabled": "false",
+    # One MERGE compiles some hundred small programs; Spark keeps 100, and so compiles them each time.
+    "spark.sql.codegen.cache.maxEntries": "3000",
 }
 _LOCAL: Final = {
     "spark.ui.enabled": "false",
+    # Tables are merged side by side, so a partition more is only more tasks.
+    "spark.sql.shuffle.partitions": "1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }

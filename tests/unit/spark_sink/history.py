@@ -1,0 +1,99 @@
+"""A pure model of the sink's rule, and records as docs/wire.md has them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+Image = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One record of table shop.t; the key is `id`."""
+
+    op: str
+    seq: int
+    before: Image | None = None
+    after: Image | None = None
+    epoch: int = 1
+    destination: str = "shop"
+    ts_ms: int | None = None
+    table: str = "t"
+    version: int = 1
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.epoch, self.seq
+
+    @property
+    def time(self) -> int:
+        return 1_000_000 + self.seq if self.ts_ms is None else self.ts_ms
+
+    def value(self) -> str:
+        body = {
+            "before": self.before,
+            "after": self.after,
+            "source": {
+                "name": self.destination,
+                "db": "shop",
+                "table": self.table,
+                "ts_ms": self.time,
+                "seq": self.seq,
+                "epoch": self.epoch,
+                "schema": self.version,
+                "wire": 1,
+            },
+            "op": self.op,
+            "ts_ms": self.time,
+        }
+        return json.dumps(body, separators=(",", ":"))
+
+
+def schema(
+    *columns: tuple[str, str],
+    key: tuple[str, ...] = ("id",),
+    table: str = "t",
+    version: int = 1,
+    destination: str = "shop",
+) -> str:
+    """A value of the schemas topic."""
+    body = {
+        "destination": destination,
+        "database": "shop",
+        "table": table,
+        "version": version,
+        "columns": [{"name": name, "type": kind, "nullable": True} for name, kind in columns],
+        "primary_key": list(key),
+        "wire": 1,
+    }
+    return json.dumps(body)
+
+
+def held(changes: list[Change]) -> dict[Any, Image]:
+    """What a keyed table holds after the changes, in the order of the source."""
+    rows: dict[Any, Image] = {}
+    for change in sorted(changes, key=lambda c: c.place):
+        if change.op == "t":
+            rows.clear()
+        elif change.op == "d":
+            assert change.before is not None
+            rows.pop(change.before["id"], None)
+        else:
+            assert change.after is not None
+            rows[change.after["id"]] = change.after
+    return rows
+
+
+def logged(changes: list[Change]) -> list[Image]:
+    """What a table without a key holds after the changes."""
+    rows: list[Image] = []
+    for change in sorted(changes, key=lambda c: c.place):
+        if change.op == "t":
+            rows.clear()
+        if change.before is not None:
+            rows.remove(change.before)
+        if change.after is not None:
+            rows.append(change.after)
+    return rows
