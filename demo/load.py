@@ -76,10 +76,10 @@ class Load:
             raise LoadFailed(f"the load on MySQL failed: {self._errors[0]}")
         return any(thread.is_alive() for thread in self._threads)
 
-    def fill(self) -> None:
-        """Write the shop's first rows."""
+    def execute(self, transaction: Transaction) -> None:
+        """Run a transaction of no shopper; it counts as theirs do."""
         with self._server.connect("shop") as connection:
-            self._commit(connection, shop.opening())
+            self._commit(connection, transaction)
 
     def start(self) -> None:
         """Let the shoppers in."""
@@ -101,8 +101,7 @@ class Load:
 
     def bulk(self, lines: int = 1000) -> None:
         """Run one large transaction between the shoppers' small ones."""
-        with self._server.connect("shop") as connection:
-            self._commit(connection, shop.bulk(lines))
+        self.execute(shop.bulk(lines))
 
     def _shop(self, number: int) -> None:
         try:

@@ -65,6 +65,28 @@ def opening() -> Transaction:
     )
 
 
+def correction() -> Transaction:
+    """Changes to what was there at the opening: updates, and a delete."""
+    order = ((_FIRST_ORDER,),)
+    customers = tuple((id_,) for id_ in SHARED_CUSTOMERS)
+    return Transaction(
+        (
+            Statement(
+                "customers",
+                "UPDATE customers SET tier = 'gold', born = NULL WHERE id = %s",
+                customers,
+            ),
+            Statement("orders", "UPDATE orders SET note = 'corrected' WHERE id = %s", order),
+            Statement(
+                "order_items", "DELETE FROM order_items WHERE order_id = %s AND line_no = 3", order
+            ),
+            Statement(
+                "order_items", "UPDATE order_items SET gift = NOT gift WHERE order_id = %s", order
+            ),
+        )
+    )
+
+
 def bulk(lines: int) -> Transaction:
     """One large transaction: insert so many rows, change each, delete half of them."""
     rng = random.Random(1)  # noqa: S311 - as above

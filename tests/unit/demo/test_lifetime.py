@@ -1,5 +1,7 @@
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,25 @@ def test_only_the_first_request_to_end_interrupts() -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+_HOLDS_THE_LOCK = """
+import signal, sys
+from pathlib import Path
+from demo import lifetime
+with lifetime.only_demo(Path(sys.argv[1])), lifetime.Signals():
+    print("held", flush=True)
+    signal.pause()
+"""
+
+
+def test_a_demo_that_runs_is_ended_from_elsewhere(tmp_path: Path) -> None:
+    lock = tmp_path / "demo.lock"
+    command = [sys.executable, "-c", _HOLDS_THE_LOCK, str(lock)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as demo:
+        assert demo.stdout is not None
+        assert demo.stdout.readline() == b"held\n"
+        told = lifetime.stop(lock)
+        assert demo.wait() != 0
+    assert told == f"the demo, process {demo.pid}, has ended with all that it started"
+    assert lifetime.stop(lock) == "no demo is running"

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from demo.shop import ROLLED_BACK, SHARED_CUSTOMERS, Shopper, Transaction, bulk, opening
+from demo.shop import ROLLED_BACK, SHARED_CUSTOMERS, Shopper, Transaction, bulk, correction, opening
 
 
 def _planned(number: int = 1, *, transactions: int = 2000) -> list[Transaction]:
@@ -15,7 +15,7 @@ def test_the_same_shopper_plans_the_same_load() -> None:
 
 
 def test_each_statement_has_an_argument_for_each_place() -> None:
-    for transaction in [opening(), bulk(10), *_planned()]:
+    for transaction in [opening(), correction(), bulk(10), *_planned()]:
         for statement in transaction.statements:
             assert {len(row) for row in statement.rows} == {statement.sql.count("%s")}
 
