@@ -24,9 +24,13 @@ NEWER: Final = (
 def merge_sql(path: str, shape: Shape, *, source: str) -> str:
     """The MERGE of the view `source`, which `compact.changes` made."""
     merge = f"MERGE INTO {delta(path)} AS t USING {quoted(source)} AS s ON {_same(shape)}"
+    # Spelled out: behind `*`, Delta trips over a name with a backtick.
+    names = [quoted(name) for name, _ in shape.all_columns]
     if shape.keyed:
-        merge += f" WHEN MATCHED AND {NEWER} THEN UPDATE SET *"
-    return merge + " WHEN NOT MATCHED THEN INSERT *"
+        assignments = ", ".join(f"t.{name} = s.{name}" for name in names)
+        merge += f" WHEN MATCHED AND {NEWER} THEN UPDATE SET {assignments}"
+    values = ", ".join(f"s.{name}" for name in names)
+    return f"{merge} WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values})"  # noqa: S608 - the same
 
 
 def truncate_sql(path: str, shape: Shape, floor: Floor) -> str:

@@ -81,6 +81,7 @@ def close(spark: SparkSession) -> None:
         process.wait(_SECONDS_TO_END)
     except subprocess.TimeoutExpired:
         process.kill()
+        process.wait()
 
 
 def _own_jvm(settings: Settings) -> dict[str, str]:

@@ -1,0 +1,186 @@
+"""The sink as a process, between a real Kafka and a real warehouse."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from devstack import Stack
+from devstack.ports import free_port
+from tests.unit.spark_sink.history import Change, schema
+
+pytestmark = [pytest.mark.stack, pytest.mark.spark]
+
+PREFIX = "sinktest"
+COLUMNS = (("id", "int"), ("v", "varchar(20)"))
+PATIENCE = 180.0
+
+
+def until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Waits for a fact, as long as the sink lives."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "the sink did not get there"
+        time.sleep(0.2)
+
+
+class Installation:
+    """A sink's settings, its topics, and its process."""
+
+    def __init__(self, folder: Path, kafka: str) -> None:
+        self.folder, self.kafka, self.port = folder, kafka, free_port()
+        self.config = folder / "sink.yaml"
+        self.config.write_text(
+            f"prefix: {PREFIX}\nbootstrap_servers: {kafka}\nwarehouse: {folder}/wh\n"
+            f"metrics: {{port: {self.port}}}\nlog: {{file: {folder}/details.log}}\n"
+        )
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "spark_sink", "--config", str(self.config), *arguments]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments), capture_output=True, text=True, timeout=PATIENCE
+        )
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[str]]:
+        process = subprocess.Popen(
+            self.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def rows(self, table: str) -> set[tuple[int, str]]:
+        shown = self.run("show", f"shop.{table}", "--limit", "1000")
+        assert shown.returncode == 0, shown.stderr
+        return {(int(k), v) for k, v in re.findall(r"\|(\d+)\s*\|(\w+)\s*\|", shown.stdout)}
+
+    def applied(self, table: str) -> int:
+        """The offset that the sink says it has applied."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as page:
+                text = page.read().decode()
+        except OSError:
+            return 0
+        name = f'applied_offset{{partition="0",topic="{PREFIX}.shop.{table}"}} '
+        found = re.search(re.escape(name) + r"(\S+)", text)
+        return int(float(found[1])) if found else 0
+
+    async def make_topics(self, *tables: str) -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka)
+        await admin.start()
+        names = [f"{PREFIX}.shop.{table}" for table in tables]
+        await admin.create_topics([NewTopic(name, 1, 1) for name in names])
+        await admin.close()
+
+    async def write(self, *records: Change | str, commit: bool = True) -> None:
+        """One Kafka transaction of rows, and of schemas given as text."""
+        producer = AIOKafkaProducer(bootstrap_servers=self.kafka, transactional_id=PREFIX)
+        await producer.start()
+        await producer.begin_transaction()
+        for record in records:
+            if isinstance(record, Change):
+                topic, value = f"{PREFIX}.shop.{record.table}", record.value()
+            else:
+                topic, value = f"{PREFIX}.__schemas", record
+            await producer.send_and_wait(topic, value.encode(), key=b"k")
+        await (producer.commit_transaction() if commit else producer.abort_transaction())
+        await producer.stop()
+
+
+def insert(seq: int, v: str, table: str = "t") -> Change:
+    return Change(op="c", seq=seq, after={"id": seq, "v": v}, table=table)
+
+
+def descendants(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [child for task in tasks for child in [int(task), *descendants(int(task))]]
+
+
+def until_ended(pids: list[int]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline, f"{left} live on"
+        time.sleep(0.2)
+
+
+async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothing(
+    stack: Stack, tmp_path: Path
+) -> None:
+    at = Installation(tmp_path, stack.kafka)
+    admin = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
+    await admin.start()
+    await admin.create_topics([NewTopic(f"{PREFIX}.__schemas", 1, 1)])
+    await admin.close()
+    with at.running() as sink:
+        await at.make_topics("t")
+        await at.write(schema(*COLUMNS), insert(1, "kept"))
+        await at.write(insert(2, "aborted"), insert(3, "aborted"), commit=False)
+        await at.write(insert(2, "kept"))
+        until(lambda: at.applied("t") >= 6, sink)
+        await at.make_topics("late")
+        await at.write(schema(*COLUMNS, table="late"), insert(3, "late", "late"))
+        until(lambda: at.applied("late") >= 1, sink)
+        java = descendants(sink.pid)
+        assert java
+        sink.send_signal(signal.SIGTERM)
+        output, _ = sink.communicate(timeout=PATIENCE)
+        assert sink.returncode == 0, output
+        assert "Traceback" not in output
+        until_ended(java)
+    assert at.rows("t") == {(1, "kept"), (2, "kept")}
+    assert at.rows("late") == {(3, "late")}
+
+    shutil.rmtree(tmp_path / "wh/__checkpoint")
+    await at.write(insert(4, "after"))
+    again = at.run("--mode", "available-now")
+    assert again.returncode == 0, again.stderr
+    assert "checkpoint lost" in again.stderr
+    assert "rows=1 " in again.stderr
+    assert at.rows("t") == {(1, "kept"), (2, "kept"), (4, "after")}
+
+    await at.write(Change(op="c", seq=5, after={"id": 5}))
+    poisoned = at.run("--mode", "available-now")
+    assert poisoned.returncode == 1
+    assert f"PoisonRecord: A record does not follow the wire contract: topic {PREFIX}.shop.t, " in (
+        poisoned.stderr
+    )
+    assert "Traceback" not in poisoned.stderr
+
+
+def test_a_killed_sink_leaves_no_jvm_behind(stack: Stack, tmp_path: Path) -> None:
+    at = Installation(tmp_path, stack.kafka)
+    with at.running() as sink:
+        until(lambda: bool(descendants(sink.pid)), sink)
+        java = descendants(sink.pid)
+        os.kill(sink.pid, signal.SIGKILL)
+        sink.wait()
+    until_ended(java)
+
+
+def test_bad_settings_end_with_one_line_and_code_2(tmp_path: Path) -> None:
+    at = Installation(tmp_path, "127.0.0.1:1")
+    at.config.write_text("prefix: aq\ncolour: red\n")
+    refused = at.run()
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "colour" in refused.stderr
+    assert "warehouse" in refused.stderr
