@@ -27,7 +27,7 @@ _GEOMETRIES = (
 def column_type(column: MappedColumn, charsets: Charsets) -> str:
     """For example ``decimal(12,2) unsigned`` or ``varchar(80)``; raise UnsupportedEvent for an unknown type."""
     text = _plain(column, charsets)
-    return f"{text} unsigned" if column.unsigned else text
+    return f"{text} unsigned" if column.unsigned and column.type != _T.YEAR else text
 
 
 def column_charset(column: MappedColumn, charsets: Charsets) -> str | None:

@@ -47,8 +47,20 @@ class FieldType(IntEnum):
 
 
 _T = FieldType
-_NUMERIC = {_T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG, _T.NEWDECIMAL, _T.FLOAT, _T.DOUBLE}
-_CHARACTER = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BLOB}
+# YEAR has a bit of signedness too: left out, every number behind it would take its neighbour's.
+_NUMERIC = {
+    _T.YEAR,
+    _T.TINY,
+    _T.SHORT,
+    _T.INT24,
+    _T.LONG,
+    _T.LONGLONG,
+    _T.NEWDECIMAL,
+    _T.FLOAT,
+    _T.DOUBLE,
+}
+# VECTOR is a kind of BLOB to the server and has a collation in the list; JSON and GEOMETRY have none.
+_CHARACTER = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BLOB, _T.VECTOR}
 _METADATA_SIZE = {
     _T.FLOAT: 1, _T.DOUBLE: 1, _T.BLOB: 1, _T.GEOMETRY: 1, _T.JSON: 1, _T.VECTOR: 1,
     _T.TIMESTAMP2: 1, _T.DATETIME2: 1, _T.TIME2: 1,
