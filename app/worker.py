@@ -18,7 +18,8 @@ from faust.transport.drivers import aiokafka as driver
 from mode import Service
 from yarl import URL
 
-from app import __version__, journal_agent, metrics
+from app import journal_agent, metrics
+from app.about import __version__
 from app.destination import Destination, Plan
 from app.http import HttpServer
 from app.pipeline.assemble import Rules

@@ -142,14 +142,15 @@ class Assembler:
         table, announced = self._book.at(table_map, step.transaction, step.start)
         if announced is not None:
             self._piece.versions.append(announced)
-        for change in table.decoder.decode(step.event_type, step.body):
+        writer = self._envelope.rows(table, step.transaction, step.start)
+        for row in table.decoder.decode(step.event_type, step.body):
             ordinal = progress.ordinal
             progress.ordinal += 1
             if ordinal < progress.skip:
                 continue
-            place = Place(step.transaction, step.start, ordinal, self._seq + 1, progress.order + 1)
-            self._publish(progress, self._envelope.row(table, change, place))
-            kind = "c" if change.before is None else "d" if change.after is None else "u"
+            records = writer.records(row, ordinal, seq=self._seq + 1, order=progress.order + 1)
+            self._publish(progress, records)
+            kind = "c" if row.before is None else "d" if row.after is None else "u"
             self._piece.rows[table.version.topic, kind] += 1
             if self._piece.size >= self._rules.max_bytes:
                 yield self._cut(progress)

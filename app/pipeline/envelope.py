@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-import app
+from app.about import __version__
 from app.pipeline.versions import CapturedTable
-from connectors.errors import UnsupportedEvent
+from connectors.mysql.compiled.decoder import RowText
 from connectors.mysql.position import Coordinates
-from connectors.mysql.rows import ABSENT, Image, RowChange
 from connectors.mysql.transactions import Transaction
 from connectors.wire import (
     HEADER_CHANGE_ID,
@@ -58,13 +57,21 @@ class Envelope:
         self._destination = destination
         self._epoch = epoch
 
+    def rows(self, table: CapturedTable, transaction: Transaction, start: Coordinates) -> RowWriter:
+        """What writes the rows of one event."""
+        version = table.version
+        # Numbers that no source has stand where each row's own will.
+        place = Place(transaction, start, _ROW, _SEQ, None)
+        source = self.source(place, version.database, version.table, version.version)
+        return RowWriter(version.topic, transaction.id, orjson.dumps(source).decode())
+
     def source(
         self, place: Place, database: str | None, table: str | None, schema: int | None
     ) -> dict[str, Any]:
         """The ``source`` field."""
         transaction = place.transaction
         return {
-            "version": app.__version__,
+            "version": __version__,
             "connector": "mysql",
             "name": self._destination,
             "server_id": transaction.server_id,
@@ -82,57 +89,6 @@ class Envelope:
             "schema": schema,
             "wire": WIRE_VERSION,
         }
-
-    def row(self, table: CapturedTable, change: RowChange, place: Place) -> list[Outgoing]:
-        """The records of a changed row; a key change has a second value, which is numbered ``seq + 1``."""
-        before, after = _completed(change)
-        old_key, new_key = _key(table, before, after), _key(table, after, before)
-        if before is not None and after is not None and old_key != new_key:
-            return self._key_change(table, RowChange(before, after), place, (old_key, new_key))
-        op = "c" if before is None else "d" if after is None else "u"
-        key = old_key if after is None else new_key
-        headers = _headers(place)
-        record = Outgoing(
-            table.version.topic, key, self._value(table, op, before, after, place), headers
-        )
-        if op == "d" and key is not None:
-            return [record, Outgoing(table.version.topic, key, None, headers)]
-        return [record]
-
-    def _key_change(
-        self,
-        table: CapturedTable,
-        change: RowChange,
-        place: Place,
-        keys: tuple[bytes | None, bytes | None],
-    ) -> list[Outgoing]:
-        old_key, new_key = keys
-        topic = table.version.topic
-        gone = [*_headers(place, half=0), (HEADER_NEW_KEY, new_key or b"")]
-        come = [*_headers(place, half=1), (HEADER_OLD_KEY, old_key or b"")]
-        order = None if place.order is None else place.order + 1
-        second = Place(place.transaction, place.start, place.ordinal, place.seq + 1, order)
-        return [
-            Outgoing(topic, old_key, self._value(table, "d", change.before, None, place), gone),
-            Outgoing(topic, old_key, None, gone[:1]),
-            Outgoing(topic, new_key, self._value(table, "c", None, change.after, second), come),
-        ]
-
-    def _value(
-        self,
-        table: CapturedTable,
-        op: str,
-        before: Image | None,
-        after: Image | None,
-        place: Place,
-    ) -> bytes:
-        version = table.version
-        value: dict[str, Any] = {"before": _image(table, before), "after": _image(table, after)}
-        absent = _absent(table, before if after is None else after)
-        if absent:
-            value["absent"] = absent
-        value["source"] = self.source(place, version.database, version.table, version.version)
-        return _finished(value, op, place)
 
     def truncate(
         self, name: tuple[str, str], topic: str, schema: int | None, place: Place
@@ -163,6 +119,64 @@ class Envelope:
         return Outgoing(topic, orjson.dumps({"id": transaction.id}), orjson.dumps(value), [])
 
 
+_ROW, _SEQ = -(2**62), -(2**62) - 1
+
+
+class RowWriter:
+    """Writes the records of one event's rows: what is the same for all of them is rendered once."""
+
+    __slots__ = ("_end", "_head", "_id", "_middle", "_tail", "_topic")
+
+    def __init__(self, topic: str, transaction_id: str, source: str) -> None:
+        head, rest = source.split(str(_ROW))
+        middle, tail = rest.split(str(_SEQ))
+        name = orjson.dumps(transaction_id).decode()
+        self._topic = topic
+        self._id = transaction_id
+        self._head = f',"source":{head}'
+        self._middle = middle
+        self._tail = f'{tail},"op":"'
+        self._end = f'","ts_ms":{_now_ms()},"transaction":{{"id":{name},"total_order":'
+
+    def records(self, row: RowText, ordinal: int, *, seq: int, order: int) -> list[Outgoing]:
+        """The records of a changed row; a key change has a second value, numbered ``seq + 1``."""
+        before, after, old_key, new_key, _ = row
+        if before is not None and after is not None and old_key != new_key:
+            return self._key_change(row, ordinal, seq=seq, order=order)
+        key = old_key if after is None else new_key
+        raw_key = None if key is None else key.encode()
+        op = "c" if before is None else "d" if after is None else "u"
+        value = self._value(row, op, ordinal, seq, order)
+        headers = [(HEADER_CHANGE_ID, f"{self._id}#{ordinal}".encode())]
+        record = Outgoing(self._topic, raw_key, value, headers)
+        if op == "d" and raw_key is not None:
+            return [record, Outgoing(self._topic, raw_key, None, headers)]
+        return [record]
+
+    def _value(self, row: RowText, op: str, ordinal: int, seq: int, order: int) -> bytes:
+        absent = f',"absent":{row.absent}' if row.absent else ""
+        return (
+            f'{{"before":{row.before or "null"},"after":{row.after or "null"}{absent}{self._head}{ordinal}'
+            f"{self._middle}{seq}{self._tail}{op}{self._end}{order}}}}}"
+        ).encode()
+
+    def _key_change(self, row: RowText, ordinal: int, *, seq: int, order: int) -> list[Outgoing]:
+        old_key, new_key = (row.old_key or "").encode(), (row.new_key or "").encode()
+        gone = [_change_id_header(self._id, ordinal, 0), (HEADER_NEW_KEY, new_key)]
+        come = [_change_id_header(self._id, ordinal, 1), (HEADER_OLD_KEY, old_key)]
+        deleted = self._value(row._replace(after=None), "d", ordinal, seq, order)
+        created = self._value(row._replace(before=None), "c", ordinal, seq + 1, order + 1)
+        return [
+            Outgoing(self._topic, old_key, deleted, gone),
+            Outgoing(self._topic, old_key, None, gone[:1]),
+            Outgoing(self._topic, new_key, created, come),
+        ]
+
+
+def _change_id_header(transaction_id: str, ordinal: int, half: int | None) -> tuple[str, bytes]:
+    return HEADER_CHANGE_ID, change_id(transaction_id, ordinal, half).encode()
+
+
 def _finished(value: dict[str, Any], op: str, place: Place) -> bytes:
     value["op"] = op
     value["ts_ms"] = _now_ms()
@@ -174,48 +188,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _headers(place: Place, *, half: int | None = None, row: bool = True) -> Headers:
-    ordinal = place.ordinal if place.ordinal is not None else 0
-    name = change_id(place.transaction.id, ordinal, half) if row else f"{place.transaction.id}#ddl"
-    return [(HEADER_CHANGE_ID, name.encode())]
-
-
-def _completed(change: RowChange) -> tuple[Image | None, Image | None]:
-    """An after image lacks columns that did not change; they are as they were before."""
-    before, after = change.before, change.after
-    if before is None or after is None or ABSENT not in after:
-        return before, after
-    return before, tuple(
-        old if new is ABSENT else new for old, new in zip(before, after, strict=True)
-    )
-
-
-def _image(table: CapturedTable, image: Image | None) -> dict[str, Any] | None:
-    if image is None:
-        return None
-    if ABSENT in image:
-        pairs = zip(table.names, image, strict=True)
-        return {name: value for name, value in pairs if value is not ABSENT}
-    return dict(zip(table.names, image, strict=True))
-
-
-def _absent(table: CapturedTable, image: Image | None) -> list[str]:
-    if image is None or ABSENT not in image:
-        return []
-    return [name for name, value in zip(table.names, image, strict=True) if value is ABSENT]
-
-
-def _key(table: CapturedTable, image: Image | None, other: Image | None) -> bytes | None:
-    """The key's JSON from one image, or from the other where this one does not hold it."""
-    if not table.key_columns:
-        return None
-    held = image if image is not None else other
-    assert held is not None, "a change has an image"
-    key = {table.names[index]: held[index] for index in table.key_columns}
-    if ABSENT in key.values():
-        raise UnsupportedEvent(
-            "a row image lacks its primary key",
-            table=f"{table.version.database}.{table.version.table}",
-            remedy="Run SET PERSIST binlog_row_image = 'FULL' on the server, for all sessions.",
-        )
-    return orjson.dumps(key)
+def _headers(place: Place, *, row: bool = True) -> Headers:
+    if row:
+        return [_change_id_header(place.transaction.id, place.ordinal or 0, None)]
+    return [(HEADER_CHANGE_ID, f"{place.transaction.id}#ddl".encode())]

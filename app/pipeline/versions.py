@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.column_type import column_charset, column_type
+from connectors.mysql.compiled.decoder import CompiledDecoder
 from connectors.mysql.position import Coordinates
-from connectors.mysql.rows import RowDecoder
 from connectors.mysql.table_map import MappedColumn, TableMap
 from connectors.mysql.transactions import Transaction
 from connectors.wire import row_topic
@@ -24,9 +24,7 @@ class CapturedTable:
     """A table version with what is needed to publish its rows."""
 
     version: TableVersion
-    decoder: RowDecoder
-    names: tuple[str, ...]
-    key_columns: tuple[int, ...]
+    decoder: CompiledDecoder
 
 
 class VersionBook:
@@ -62,9 +60,7 @@ class VersionBook:
             latest = announced = self._next(table_map, definition, transaction, place)
         table = CapturedTable(
             version=latest,
-            decoder=RowDecoder(table_map, self._charsets),
-            names=tuple(column.name for column in definition.columns),
-            key_columns=table_map.primary_key or (),
+            decoder=CompiledDecoder(table_map, self._charsets),
         )
         if len(self._captured) > 20_000:
             self._captured.clear()

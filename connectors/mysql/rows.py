@@ -33,10 +33,10 @@ ABSENT: Final = _Absent.ABSENT
 Image = tuple[Any, ...]
 """One value for each column of the table, in order."""
 
-_V1 = {EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1}
-_WRITES = {EventType.WRITE_ROWS_V1, EventType.WRITE_ROWS}
-_UPDATES = {EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS}
-ROWS_EVENTS = _V1 | {EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS}
+V1 = {EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1}
+WRITES = {EventType.WRITE_ROWS_V1, EventType.WRITE_ROWS}
+UPDATES = {EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS}
+ROWS_EVENTS = V1 | {EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS}
 """The event types that a RowDecoder reads."""
 
 
@@ -72,13 +72,13 @@ class RowDecoder:
             raise MalformedEvent(f"its rows cannot be read: {error}", table=self._name) from error
 
     def _rows(self, event_type: int, body: bytes) -> Iterator[RowChange]:
-        at = 8 if event_type in _V1 else 8 + uint(body, 8, 2)
+        at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
         count, at = packed(body, at)
         if count != len(self._readers):
             raise ValueError(f"{count} columns, the table map has {len(self._readers)}")
         first, at = taken(body, at, (count + 7) // 8)
         first_columns, second_columns = bits(first, count), None
-        if event_type in _UPDATES:
+        if event_type in UPDATES:
             second, at = taken(body, at, (count + 7) // 8)
             second_columns = bits(second, count)
         while at < len(body):
@@ -86,7 +86,7 @@ class RowDecoder:
             if second_columns is not None:
                 after, at = self._image(body, at, second_columns)
                 yield RowChange(image, after)
-            elif event_type in _WRITES:
+            elif event_type in WRITES:
                 yield RowChange(None, image)
             else:
                 yield RowChange(image, None)

@@ -29,14 +29,14 @@ _UPDATES = {EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS}
 def row_count(table_map: TableMap, event_type: int, body: bytes) -> int:
     """How many rows an event holds; an update's two images are one row."""
     try:
-        return _walk([_extent(column) for column in table_map.columns], event_type, body)
+        return _walk([extent(column) for column in table_map.columns], event_type, body)
     except (IndexError, ValueError, KeyError, struct.error) as error:
         name = f"{table_map.database}.{table_map.table}"
         raise MalformedEvent(f"its rows cannot be counted: {error}", table=name) from error
 
 
-def _extent(column: MappedColumn) -> tuple[int, int]:
-    """(bytes of the value, bytes of its length); one of them is 0."""
+def extent(column: MappedColumn) -> tuple[int, int]:
+    """(bytes of the value, bytes of its length) of a column; one of them is 0."""
     kind, metadata = column.type, column.metadata
     if kind in _FIXED:
         return _FIXED[FieldType(kind)], 0

@@ -7,10 +7,10 @@ Source: MySQL's sql-common/json_binary.h, whose grammar is followed rule by rule
 from __future__ import annotations
 
 import base64
-import json
 import struct
-from collections.abc import Iterator
 from decimal import Decimal
+from functools import lru_cache
+from json.encoder import encode_basestring
 
 from connectors.mysql.buffer import taken, uint
 from connectors.mysql.table_map import FieldType, MappedColumn
@@ -44,35 +44,106 @@ def json_document(column: MappedColumn) -> Reader:
 
 def document_text(raw: bytes) -> str:
     """The text of a binary document, spaced as MySQL prints it."""
-    # A view, since each entry of a container begins a slice: copies of all that follows would be quadratic.
-    return _value(raw[0], memoryview(raw)[1:], 0) if raw else "null"
+    return _value(raw, raw[0], 1, 0) if raw else "null"
 
 
-def _value(kind: int, data: memoryview, depth: int) -> str:
-    if depth > _MAX_DEPTH:
-        raise ValueError("a JSON document is nested too deep")
-    if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
-        return "{" + ", ".join(_members(data, depth, large=kind == _LARGE_OBJECT)) + "}"
-    if kind in (_SMALL_ARRAY, _LARGE_ARRAY):
-        return "[" + ", ".join(_elements(data, depth, large=kind == _LARGE_ARRAY)) + "]"
-    return _scalar(kind, data)
-
-
-def _scalar(kind: int, data: memoryview) -> str:
-    if kind == _LITERAL:
-        return _LITERALS[data[0]]
+def _value(data: bytes, kind: int, at: int, depth: int) -> str:
+    """The value of that type whose bytes begin at ``at``."""
+    if kind <= _LARGE_ARRAY:
+        if depth > _MAX_DEPTH:
+            raise ValueError("a JSON document is nested too deep")
+        layout = _LARGE if kind in (_LARGE_OBJECT, _LARGE_ARRAY) else _SMALL
+        count, size = layout.head(data, at)
+        if at + size > len(data):
+            raise IndexError(f"a JSON container says {size} bytes, of {len(data) - at}")
+        if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
+            return _object(data, at, layout, count, depth)
+        return _array(data, at, layout, count, depth)
+    if kind == _STRING:
+        size, at = _length(data, at)
+        return encode_basestring(str(taken(data, at, size)[0], "utf-8"))
     if kind in _INTEGERS:
         width, signed = _INTEGERS[kind]
-        return str(int.from_bytes(taken(data, 0, width)[0], "little", signed=signed))
+        return str(int.from_bytes(taken(data, at, width)[0], "little", signed=signed))
     if kind == _DOUBLE:
-        return double_text(struct.unpack_from("<d", data)[0])
-    if kind == _STRING:
-        size, at = _length(data, 0)
-        return _quoted(taken(data, at, size)[0])
+        return double_text(struct.unpack_from("<d", data, at)[0])
+    if kind == _LITERAL:
+        return _LITERALS[data[at]]
     if kind == _OPAQUE:
-        size, at = _length(data, 1)
-        return _opaque(data[0], bytes(taken(data, at, size)[0]))
+        size, start = _length(data, at + 1)
+        return _opaque(data[at], taken(data, start, size)[0])
     raise ValueError(f"a JSON value has the unknown type {kind}")
+
+
+class _Layout:
+    """How wide offsets are in a container, and all its entries unpacked at once."""
+
+    def __init__(self, offset: str, inlined: dict[int, int]) -> None:
+        self.head = struct.Struct(f"<{offset}{offset}").unpack_from
+        self.width = struct.calcsize(f"<{offset}")
+        self.inlined = inlined
+        """Types whose value stands in its entry, and the bytes of that value; 0 for literals."""
+        self._offset = offset
+        self._known: dict[tuple[str, int], struct.Struct] = {}
+
+    def keys(self, data: bytes, at: int, count: int) -> tuple[int, ...]:
+        """Offset and length of each key, in turns."""
+        return self._entries("key", f"{self._offset}H", count).unpack_from(data, at)
+
+    def values(self, data: bytes, at: int, count: int) -> tuple[int, ...]:
+        """Type and offset (or value) of each value, in turns."""
+        return self._entries("value", f"B{self._offset}", count).unpack_from(data, at)
+
+    def _entries(self, what: str, entry: str, count: int) -> struct.Struct:
+        known = self._known.get((what, count))
+        if known is None:
+            known = struct.Struct("<" + entry * count)
+            if len(self._known) < 256 and count < 256:
+                self._known[what, count] = known
+        return known
+
+
+_SMALL = _Layout("H", {_LITERAL: 0, _INT16: 2, _UINT16: 2})
+_LARGE = _Layout("I", {_LITERAL: 0, _INT16: 2, _UINT16: 2, _INT32: 4, _UINT32: 4})
+
+
+def _object(data: bytes, at: int, layout: _Layout, count: int, depth: int) -> str:
+    keys_at = at + 2 * layout.width
+    keys = layout.keys(data, keys_at, count)
+    values = layout.values(data, keys_at + count * (layout.width + 2), count)
+    members = []
+    for n in range(0, 2 * count, 2):
+        start = at + keys[n]
+        name = _name(taken(data, start, keys[n + 1])[0])
+        members.append(name + _entry(data, at, layout, values[n], values[n + 1], depth))
+    return "{" + ", ".join(members) + "}"
+
+
+def _array(data: bytes, at: int, layout: _Layout, count: int, depth: int) -> str:
+    values = layout.values(data, at + 2 * layout.width, count)
+    elements = [
+        _entry(data, at, layout, values[n], values[n + 1], depth) for n in range(0, 2 * count, 2)
+    ]
+    return "[" + ", ".join(elements) + "]"
+
+
+@lru_cache(maxsize=4096)
+def _name(raw: bytes) -> str:
+    """A member's name; the same few come again in every row."""
+    return encode_basestring(raw.decode()) + ": "
+
+
+def _entry(data: bytes, at: int, layout: _Layout, kind: int, word: int, depth: int) -> str:
+    """The value of an entry: ``word`` is the value itself or its offset in the container."""
+    size = layout.inlined.get(kind)
+    if size is None:
+        return _value(data, kind, at + word, depth + 1)
+    if not size:
+        return _LITERALS[word & 0xFF]
+    word &= (1 << (8 * size)) - 1
+    if kind in (_INT16, _INT32) and word >> (8 * size - 1):
+        word -= 1 << (8 * size)
+    return str(word)
 
 
 def double_text(value: float) -> str:
@@ -96,7 +167,7 @@ def double_text(value: float) -> str:
 _LAST_FIXED = 14
 
 
-def _length(data: memoryview, at: int) -> tuple[int, int]:
+def _length(data: bytes, at: int) -> tuple[int, int]:
     """A length in groups of 7 bits, low first; the high bit says that more follow."""
     value = 0
     for n in range(5):
@@ -105,43 +176,6 @@ def _length(data: memoryview, at: int) -> tuple[int, int]:
         if not byte & 0x80:
             return value, at + n + 1
     raise ValueError("a JSON length has more than five bytes")
-
-
-def _quoted(text: memoryview) -> str:
-    return json.dumps(str(text, "utf-8"), ensure_ascii=False)
-
-
-def _members(data: memoryview, depth: int, *, large: bool) -> Iterator[str]:
-    width = 4 if large else 2
-    count, size = uint(data, 0, width), uint(data, width, width)
-    _check_size(data, size)
-    keys = 2 * width
-    values = keys + count * (width + 2)
-    for n in range(count):
-        entry = keys + n * (width + 2)
-        key, _ = taken(data, uint(data, entry, width), uint(data, entry + width, 2))
-        yield f"{_quoted(key)}: {_entry(data, values + n * (width + 1), width, depth)}"
-
-
-def _elements(data: memoryview, depth: int, *, large: bool) -> Iterator[str]:
-    width = 4 if large else 2
-    count, size = uint(data, 0, width), uint(data, width, width)
-    _check_size(data, size)
-    for n in range(count):
-        yield _entry(data, 2 * width + n * (width + 1), width, depth)
-
-
-def _check_size(data: memoryview, size: int) -> None:
-    if size > len(data):
-        raise IndexError(f"a JSON container says {size} bytes, of {len(data)}")
-
-
-def _entry(data: memoryview, at: int, width: int, depth: int) -> str:
-    """A value entry: small values stand in it, others at the offset that it holds."""
-    kind = data[at]
-    inlined = kind in (_LITERAL, _INT16, _UINT16) or (width == 4 and kind in (_INT32, _UINT32))
-    start = at + 1 if inlined else uint(data, at + 1, width)
-    return _value(kind, data[start:], depth + 1)
 
 
 def _opaque(kind: int, raw: bytes) -> str:

@@ -1,0 +1,142 @@
+"""A real MySQL as a test's source: run statements on it, and read what its binlog says of them."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pymysql
+
+from connectors.mysql.compiled.decoder import CompiledDecoder
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.rows import ABSENT, RowChange, RowDecoder
+from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
+from connectors.mysql.start import Latest, first_offset
+from connectors.mysql.stream import BinlogStream
+from connectors.mysql.table_map import TableMap
+from connectors.mysql.transactions import End, Rows, Step, TransactionReader
+from devstack.mysql import Mysql
+
+SERVER_ID = 7101
+REPLICA_UUID = "aaaaaaaa-0000-4000-8000-000000007101"
+
+
+@contextlib.contextmanager
+def connected(mysql: Mysql, **more: Any) -> Iterator[Any]:
+    """A cursor of root's, which commits each statement."""
+    settings = {"user": "root", "charset": "utf8mb4", "autocommit": True} | more
+    connection = pymysql.connect(host=mysql.host, port=mysql.port, **settings)
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+    finally:
+        connection.close()
+
+
+def run(mysql: Mysql, *statements: str, **more: Any) -> None:
+    """Run statements in one session."""
+    with connected(mysql, **more) as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def address_of(mysql: Mysql, **more: Any) -> SourceAddress:
+    """How our own account reaches the server."""
+    settings: dict[str, Any] = {
+        "user": "aqueduct",
+        "password": "aqueduct",
+        "server_id": SERVER_ID,
+        "replica_uuid": REPLICA_UUID,
+    }
+    return SourceAddress(host=mysql.host, port=mysql.port, **(settings | more))
+
+
+def end_of(mysql: Mysql) -> Coordinates:
+    """The end of the server's binlog."""
+    with connected(mysql) as cursor:
+        cursor.execute("SHOW BINARY LOG STATUS")
+        file, pos, *_ = cursor.fetchone()
+    return Coordinates(file, int(pos))
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A row as our decoder gives it, by column."""
+
+    table: TableMap
+    names: tuple[str, ...]
+    change: RowChange
+
+    def after(self) -> dict[str, Any]:
+        """The row after the change."""
+        assert self.change.after is not None
+        return dict(zip(self.names, self.change.after, strict=True))
+
+    def before(self) -> dict[str, Any]:
+        """The row before the change."""
+        assert self.change.before is not None
+        return dict(zip(self.names, self.change.before, strict=True))
+
+
+def between(mysql: Mysql, begin: Coordinates, end: Coordinates) -> list[Step]:
+    """All steps of the transactions between two places of the binlog."""
+    facts = read_facts(address_of(mysql))
+    stream = BinlogStream(
+        address_of(mysql), SourceOffset(server_uuid=facts.server_uuid, coordinates=begin)
+    )
+    stream.open()
+    found: list[Step] = []
+    try:
+        for step in TransactionReader(facts.server_uuid, facts.charsets).steps(stream.events()):
+            found.append(step)
+            if isinstance(step, End) and step.end.order >= end.order:
+                break
+    finally:
+        stream.close()
+    return found
+
+
+def written(mysql: Mysql, *statements: str, **more: Any) -> list[Step]:
+    """Run statements and give the steps that the binlog holds of them."""
+    begin = end_of(mysql)
+    run(mysql, *statements, **more)
+    return between(mysql, begin, end_of(mysql))
+
+
+def decoded(mysql: Mysql, steps: list[Step]) -> list[Decoded]:
+    """The rows among some steps."""
+    facts = facts_of(mysql)
+    found = []
+    for step in steps:
+        if isinstance(step, Rows):
+            names = tuple(column.name or "" for column in step.table_map.columns)
+            decoder = RowDecoder(step.table_map, facts.charsets)
+            changes = list(decoder.decode(step.event_type, step.body))
+            assert_compiled_alike(step, changes, facts)
+            found += [Decoded(step.table_map, names, change) for change in changes]
+    return found
+
+
+def assert_compiled_alike(step: Rows, changes: list[RowChange], facts: ServerFacts) -> None:
+    """The generated code says the same of every row as the plain readers."""
+    compiled = CompiledDecoder(step.table_map, facts.charsets)
+    texts = list(compiled.decode(step.event_type, step.body))
+    names = [column.name or "" for column in step.table_map.columns]
+    for text, change in zip(texts, changes, strict=True):
+        for told, image in ((text.before, change.before), (text.after, change.after)):
+            assert (told is None) == (image is None)
+            if told is None or image is None or ABSENT in image:
+                continue
+            plain = orjson.dumps(dict(zip(names, image, strict=True)))
+            assert orjson.loads(told) == orjson.loads(plain)
+
+
+def facts_of(mysql: Mysql) -> ServerFacts:
+    """What the server says of itself."""
+    return read_facts(address_of(mysql))
+
+
+def now(mysql: Mysql) -> SourceOffset:
+    """The offset at the server's end, with GTIDs where it has them."""
+    return first_offset(Latest(), facts_of(mysql), address_of(mysql))
