@@ -66,7 +66,7 @@ def _run(keeper: Keeper) -> int:
             finally:
                 signals.ignore()
     except Interrupted:
-        print("demo: interrupted; all that it started has ended", file=sys.stderr)
+        print("demo: all that it started has ended", file=sys.stderr)
         return 130
     except (DemoError, DevstackError) as error:
         print(f"demo: failed: {error}", file=sys.stderr)
@@ -146,7 +146,7 @@ def _start(
     program: Program, ending: contextlib.ExitStack, *, restarting: Restarting = NEVER
 ) -> Supervisor:
     part = Supervisor(program, restarting)
-    ending.push(lambda fault, *_: part.stop(at_once=fault is not None))
+    ending.callback(part.stop)
     part.start()
     return part
 

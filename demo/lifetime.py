@@ -8,6 +8,7 @@ import ctypes
 import fcntl
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,7 @@ class Signals:
     def _received(self, *_: object) -> None:
         if self._heeded:
             self.ignore()
+            sys.stderr.write("demo: interrupted; ending all that it started\n")
             raise Interrupted
 
 

@@ -82,14 +82,13 @@ class Supervisor:
         if self._child is not None:
             self._child.popen.kill()
 
-    def stop(self, *, at_once: bool = False) -> None:
-        """End the program, all that belongs to it too, and watch it no more.
+    def stop(self) -> None:
+        """End the program at once, with all that belongs to it, and watch it no more.
 
-        `at_once`: nobody needs what it would do in an orderly end.
+        The programs run here must stand a kill at any moment, so none is asked to end in order.
         """
         self._stopping.set()
-        if at_once:
-            self._kill_all()
+        self._kill_all()
         self._children.close()
         if self._thread.is_alive():
             self._thread.join()
