@@ -9,7 +9,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c '$(MINIMUM)' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test check lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ setup: ## make .venv and fetch MySQL, Kafka, ZooKeeper and Spark's jars into .ca
 
 demo: setup ## run the whole of it on real servers; KEEP=1 leaves them running
 	@KEEP=$(KEEP) $(VENV_PYTHON) -m demo
+
+demo-stop: ## end a demo that was left running
+	@$(VENV_PYTHON) -m demo stop
 
 test: setup ## run every test; it starts the servers it needs
 	@$(VENV_PYTHON) -m pytest $(ARGS)

@@ -75,6 +75,13 @@ class Destination:
 
     async def run(self) -> None:
         """Run until cancelled, or until an error that only a person can mend."""
+        try:
+            await self._run_again_and_again()
+        except asyncio.CancelledError:
+            self._show(State.STOPPED, None)
+            raise
+
+    async def _run_again_and_again(self) -> None:
         while True:
             try:
                 self._show(State.STARTING, None)

@@ -211,6 +211,7 @@ def load() -> Settings:
     path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
     if CONFIG_VARIABLE in os.environ and not path.is_file():
         raise SettingsError(f"{CONFIG_VARIABLE} names {path}, which is not a file")
+    _refuse_unknown_variables()
     try:
         return Settings()  # type: ignore[call-arg]  # the values come from the file and the environment
     except ValidationError as error:
@@ -221,6 +222,24 @@ def load() -> Settings:
         ) from None
     except yaml.YAMLError as error:
         raise SettingsError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+_NOT_OURS = ("AQUEDUCT_SINK_", "AQUEDUCT_SPARK_", "AQUEDUCT_TEST_")
+"""What variables of the other programs begin with."""
+
+
+def _refuse_unknown_variables() -> None:
+    """A misspelt variable would be a setting that is silently not set."""
+    known = {f"AQUEDUCT_{name.upper()}" for name in Settings.model_fields} | {CONFIG_VARIABLE}
+    unknown = [
+        name
+        for name in sorted(os.environ)
+        if name.upper().startswith("AQUEDUCT_")
+        and not name.upper().startswith(_NOT_OURS)
+        and name.upper().split("__")[0] not in known
+    ]
+    if unknown:
+        raise SettingsError(f"the environment sets {', '.join(unknown)}, which is no setting")
 
 
 def _fault(error: Any) -> str:

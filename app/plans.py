@@ -1,0 +1,98 @@
+"""From settings to what the parts are given.
+
+The law: nothing below this file knows the settings' names, and nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.destination import Plan
+from app.pipeline.assemble import Rules
+from app.pipeline.filter import TableFilter
+from app.publisher import TopicPlans
+from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtids
+from connectors.kafka.client import KafkaClient
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates
+from connectors.mysql.server import SourceAddress
+from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
+
+
+def kafka_client(settings: Settings) -> KafkaClient:
+    """How to reach Kafka."""
+    kafka = settings.kafka
+    secret = kafka.sasl_password
+    return KafkaClient(
+        bootstrap_servers=kafka.bootstrap_servers,
+        security_protocol=kafka.security_protocol,
+        ssl_cafile=kafka.ssl_cafile,
+        sasl_mechanism=kafka.sasl_mechanism,
+        sasl_username=kafka.sasl_username,
+        sasl_password=secret.get_secret_value() if secret else None,
+    )
+
+
+def topic_plans(settings: Settings) -> TopicPlans:
+    """How this installation's topics have to be."""
+    topics = settings.topics
+    return TopicPlans(
+        prefix=settings.prefix,
+        partitions=topics.partitions,
+        replication_factor=topics.replication_factor,
+        cleanup_policy=topics.cleanup_policy,
+        retention_ms=topics.retention_ms,
+        max_message_bytes=topics.max_message_bytes,
+        journal_partitions=topics.journal_partitions,
+    )
+
+
+def destination_plan(
+    settings: Settings, name: str, options: dict[str, Any], topics: TopicPlans
+) -> Plan:
+    """What one destination's run needs to know."""
+    destination = settings.destinations[name]
+    return Plan(
+        name=name,
+        worker=settings.worker.id,
+        address=_address(settings, destination),
+        start=_start(destination),
+        rules=Rules(
+            prefix=settings.prefix,
+            destination=name,
+            filter=TableFilter(destination.filter.include, destination.filter.black),
+            borders=settings.provide_transaction_metadata,
+            max_bytes=settings.publish.max_bytes,
+        ),
+        topics=topics,
+        kafka_options=options,
+        compression=settings.publish.compression,
+        interval=settings.publish.interval_ms / 1000,
+        max_bytes=settings.publish.max_bytes,
+    )
+
+
+def _address(settings: Settings, destination: DestinationSettings) -> SourceAddress:
+    source = destination.source
+    return SourceAddress(
+        host=source.host,
+        port=source.port,
+        user=source.user,
+        password=source.secret(),
+        server_id=destination.server_id,
+        replica_uuid="",
+        report_host=settings.worker.advertised_address.rpartition(":")[0] or settings.worker.id,
+        default_database=destination.default_database,
+        charset=destination.connection_charset,
+        time_zone=destination.time_zone,
+        heartbeat=destination.heartbeat_seconds,
+    )
+
+
+def _start(destination: DestinationSettings) -> Start:
+    start = destination.start
+    if isinstance(start, StartAtFile):
+        return AtCoordinates(Coordinates(start.file, start.pos))
+    if isinstance(start, StartAtGtids):
+        return AfterGtids(GtidSet.parse(start.gtid_set))
+    return Earliest() if start == "earliest" else Latest()

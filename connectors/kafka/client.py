@@ -1,0 +1,56 @@
+"""How to reach Kafka: what every client of aiokafka's is given.
+
+The law: a password is in memory alone, and prints nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from ssl import SSLContext
+from typing import Any
+
+from aiokafka.helpers import create_ssl_context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaClient:
+    """A cluster, and who we are there."""
+
+    bootstrap_servers: str
+    security_protocol: str = "PLAINTEXT"
+    ssl_cafile: Path | None = None
+    sasl_mechanism: str = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: str | None = field(default=None, repr=False)
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def sasl(self) -> bool:
+        """Whether we sign in with a name and a password."""
+        return self.security_protocol.startswith("SASL")
+
+    def ssl_context(self) -> SSLContext | None:
+        """The context for TLS, which checks the brokers' names; None without TLS."""
+        context: SSLContext | None = (
+            create_ssl_context(cafile=self.ssl_cafile) if self.tls else None
+        )
+        return context
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of aiokafka's producer, consumer and admin client."""
+        options: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap_servers,
+            "security_protocol": self.security_protocol,
+        }
+        if self.tls:
+            options["ssl_context"] = self.ssl_context()
+        if self.sasl:
+            options["sasl_mechanism"] = self.sasl_mechanism
+            options["sasl_plain_username"] = self.sasl_username
+            options["sasl_plain_password"] = self.sasl_password
+        return options
