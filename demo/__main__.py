@@ -82,6 +82,7 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
 
     console.say("starting MySQL, Kafka and ZooKeeper")
     stack = ending.enter_context(Stack(RUN / "stack"))
+    ending.callback(stack.mysql.kill)  # its orderly end takes long, and its data are not used again
     server = Server(host=stack.mysql.host, port=stack.mysql.port)
     load.create_schema(server, _schema())
     work = Load(server, rows=ROWS, seconds=SECONDS)
