@@ -66,11 +66,6 @@ def _setting_faults(facts: ServerFacts) -> Iterator[str]:
         value = facts.variables.get(name, "")
         if value.upper() != wanted:
             yield f"{name} is {value or 'not known to it'}, {why}: SET PERSIST {name} = '{wanted}'"
-    if facts.variables.get("binlog_row_value_options"):
-        yield (
-            "binlog_row_value_options is PARTIAL_JSON, which cannot be read yet: "
-            "SET PERSIST binlog_row_value_options = ''"
-        )
     mode = facts.variables.get("gtid_mode", "OFF").upper()
     if mode not in ("ON", "OFF"):
         yield f"gtid_mode is {mode}, on its way between OFF and ON: SET PERSIST gtid_mode = 'ON'"

@@ -16,7 +16,8 @@ from connectors.errors import MalformedEvent, UnsupportedEvent
 from connectors.mysql.buffer import bits, packed, taken, uint
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.events import EventType
-from connectors.mysql.table_map import TableMap
+from connectors.mysql.table_map import FieldType, TableMap
+from connectors.mysql.values.json_diff import patched
 from connectors.mysql.values.registry import reader_for
 
 
@@ -35,8 +36,9 @@ Image = tuple[Any, ...]
 
 V1 = {EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1}
 WRITES = {EventType.WRITE_ROWS_V1, EventType.WRITE_ROWS}
-UPDATES = {EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS}
-ROWS_EVENTS = V1 | {EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS}
+UPDATES = {EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS, EventType.PARTIAL_UPDATE_ROWS}
+PARTIAL = EventType.PARTIAL_UPDATE_ROWS
+ROWS_EVENTS = V1 | {EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS, PARTIAL}
 """The event types that a RowDecoder reads."""
 
 
@@ -59,6 +61,9 @@ class RowDecoder:
                 table=self._name,
                 remedy="Run SET PERSIST binlog_row_metadata = 'FULL' on the server, then restart.",
             )
+        self._json = [
+            n for n, column in enumerate(table_map.columns) if column.type == FieldType.JSON
+        ]
         try:
             self._readers = [reader_for(column, charsets) for column in table_map.columns]
         except UnsupportedEvent as error:
@@ -84,14 +89,26 @@ class RowDecoder:
         while at < len(body):
             image, at = self._image(body, at, first_columns)
             if second_columns is not None:
-                after, at = self._image(body, at, second_columns)
+                patches: frozenset[int] = frozenset()
+                if event_type == PARTIAL:
+                    patches, at = partial_columns(body, at, self._json)
+                after, at = self._image(body, at, second_columns, before=image, patches=patches)
                 yield RowChange(image, after)
             elif event_type in WRITES:
                 yield RowChange(None, image)
             else:
                 yield RowChange(image, None)
 
-    def _image(self, body: bytes, at: int, present: list[bool]) -> tuple[Image, int]:
+    def _image(
+        self,
+        body: bytes,
+        at: int,
+        present: list[bool],
+        *,
+        before: Image = (),
+        patches: frozenset[int] = frozenset(),
+    ) -> tuple[Image, int]:
+        """One image; the columns of ``patches`` hold what changed in their value of ``before``."""
         held = sum(present)
         nulls, at = taken(body, at, (held + 7) // 8)
         values: list[Any] = []
@@ -102,8 +119,37 @@ class RowDecoder:
                 continue
             if nulls[n >> 3] >> (n & 7) & 1:
                 values.append(None)
+            elif len(values) in patches:
+                diffs, at = taken(body, at + _DIFFS_LENGTH, uint(body, at, _DIFFS_LENGTH))
+                values.append(self._patched(before[len(values)], diffs))
             else:
                 value, at = reader(body, at)
                 values.append(value)
             n += 1
         return tuple(values), at
+
+    def _patched(self, document: Any, diffs: bytes) -> str:
+        if not isinstance(document, str):
+            raise UnsupportedEvent(
+                "a partial JSON update whose document before is not in the binlog",
+                table=self._name,
+                remedy="Run SET PERSIST binlog_row_image = 'FULL' on the server, for all sessions.",
+            )
+        return patched(document, diffs)
+
+
+_DIFFS_LENGTH = 4
+_PARTIAL_JSON = 1
+
+
+def partial_columns(body: bytes, at: int, json_columns: list[int]) -> tuple[frozenset[int], int]:
+    """The JSON columns of which an after image holds only the changes, and where that image begins.
+
+    There is a bit for each JSON column of the table, also for those that the image lacks.
+    """
+    options, at = packed(body, at)
+    if not options & _PARTIAL_JSON:
+        return frozenset(), at
+    raw, at = taken(body, at, (len(json_columns) + 7) // 8)
+    flags = bits(raw, len(json_columns))
+    return frozenset(n for n, flag in zip(json_columns, flags, strict=True) if flag), at

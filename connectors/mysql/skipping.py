@@ -10,7 +10,7 @@ import struct
 
 from connectors.errors import MalformedEvent
 from connectors.mysql.buffer import bits, packed, taken, uint
-from connectors.mysql.events import EventType
+from connectors.mysql.rows import PARTIAL, UPDATES, V1, partial_columns
 from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.values.numbers import decimal_groups
 
@@ -22,14 +22,12 @@ _FIXED = {
 _WITH_FRACTION = {_T.TIME2: 3, _T.DATETIME2: 5, _T.TIMESTAMP2: 4}
 _BLOBS = {_T.BLOB, _T.JSON, _T.GEOMETRY, _T.VECTOR}
 _STRINGS = {_T.VARCHAR, _T.VAR_STRING, _T.STRING}
-_V1 = {EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1}
-_UPDATES = {EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS}
 
 
 def row_count(table_map: TableMap, event_type: int, body: bytes) -> int:
     """How many rows an event holds; an update's two images are one row."""
     try:
-        return _walk([extent(column) for column in table_map.columns], event_type, body)
+        return _walk(table_map, event_type, body)
     except (IndexError, ValueError, KeyError, struct.error) as error:
         name = f"{table_map.database}.{table_map.table}"
         raise MalformedEvent(f"its rows cannot be counted: {error}", table=name) from error
@@ -56,17 +54,22 @@ def extent(column: MappedColumn) -> tuple[int, int]:
     raise ValueError(f"a column has the unknown type {kind}")
 
 
-def _walk(extents: list[tuple[int, int]], event_type: int, body: bytes) -> int:
-    at = 8 if event_type in _V1 else 8 + uint(body, 8, 2)
+def _walk(table_map: TableMap, event_type: int, body: bytes) -> int:
+    extents = [extent(column) for column in table_map.columns]
+    documents = [n for n, column in enumerate(table_map.columns) if column.type == _T.JSON]
+    at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
     count, at = packed(body, at)
     images = []
-    for _ in range(2 if event_type in _UPDATES else 1):
+    for _ in range(2 if event_type in UPDATES else 1):
         present, at = taken(body, at, (count + 7) // 8)
         chosen = zip(extents, bits(present, count), strict=True)
         images.append([extent for extent, is_present in chosen if is_present])
     rows = 0
     while at < len(body):
-        for image in images:
+        for n, image in enumerate(images):
+            if n and event_type == PARTIAL:
+                # What changed in a document has a length before it, as a whole one has.
+                _, at = partial_columns(body, at, documents)
             at = _skip(image, body, at)
         rows += 1
     return rows

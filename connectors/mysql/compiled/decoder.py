@@ -1,7 +1,7 @@
 """Decoding the rows events of one table version with generated code.
 
-The law: an image is read to its last byte or refused. Rows whose images lack columns are rare, and go through
-``rows``, which knows what absent means.
+The law: an image is read to its last byte or refused. Rows whose images lack columns, or hold only what changed
+in a document, are rare and go through ``rows``, which knows what absent means.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from connectors.mysql.buffer import bits, packed, taken, uint
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.compiled.fields import field_of
 from connectors.mysql.compiled.generate import ImageFunction, Table, image_function
-from connectors.mysql.rows import ABSENT, UPDATES, V1, WRITES, Image, RowChange, RowDecoder
+from connectors.mysql.rows import ABSENT, PARTIAL, UPDATES, V1, WRITES, Image, RowChange, RowDecoder
 from connectors.mysql.table_map import TableMap
 
 _MOST_PATTERNS = 32
@@ -71,7 +71,7 @@ class CompiledDecoder:
             raise ValueError(f"{count} columns, the table map has {len(self._names)}")
         update = event_type in UPDATES
         bitmaps, at = taken(body, at, self._bitmap_size * (2 if update else 1))
-        if not self._is_full(bitmaps):
+        if event_type == PARTIAL or not self._is_full(bitmaps):
             for change in self._partial.decode(event_type, body):
                 yield self._from_images(change)
             return
