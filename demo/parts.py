@@ -74,7 +74,6 @@ def worker(files: Files, at: Addresses) -> Program:
             "worker",
             "-l",
             "info",
-            "--without-web",
         ],
         log=files.log("worker"),
         env=_environment(AQUEDUCT_CONFIG=str(files.worker_config)),
