@@ -1,0 +1,189 @@
+"""Generated decoders against the plain readers, over random tables, rows and patterns of NULLs."""
+
+from __future__ import annotations
+
+import struct
+from decimal import Decimal
+from typing import Any
+from unittest import mock
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.errors import MalformedEvent
+from connectors.mysql.charsets import Charsets
+from connectors.mysql.compiled import decoder
+from connectors.mysql.compiled.decimals import decimal_json
+from connectors.mysql.compiled.decoder import CompiledDecoder
+from connectors.mysql.events import EventType
+from connectors.mysql.rows import RowDecoder
+from connectors.mysql.skipping import extent, row_count
+from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.values.numbers import decimal_groups, decimal_text
+
+T = FieldType
+CHARSETS = Charsets(
+    {255: "utf8mb4", 63: "binary", 8: "latin1"}, {"utf8mb4": 4, "binary": 1, "latin1": 1}
+)
+LABELS = (b"new", b'"quoted"', b"a\\b")
+
+COLUMNS: list[dict[str, Any]] = [
+    {"type": T.TINY}, {"type": T.TINY, "unsigned": True}, {"type": T.SHORT}, {"type": T.INT24},
+    {"type": T.INT24, "unsigned": True}, {"type": T.LONG}, {"type": T.LONGLONG, "unsigned": True},
+    {"type": T.LONGLONG}, {"type": T.YEAR}, {"type": T.DATE}, {"type": T.BIT, "metadata": 0x0103},
+    {"type": T.DATETIME2, "metadata": 0}, {"type": T.DATETIME2, "metadata": 3},
+    {"type": T.DATETIME2, "metadata": 6}, {"type": T.TIMESTAMP2, "metadata": 0},
+    {"type": T.TIMESTAMP2, "metadata": 1}, {"type": T.TIMESTAMP2, "metadata": 5},
+    {"type": T.TIME2, "metadata": 2}, {"type": T.ENUM, "metadata": 1, "labels": LABELS, "collation": 255},
+    {"type": T.SET, "metadata": 1, "labels": LABELS, "collation": 255},
+    {"type": T.VARCHAR, "metadata": 40, "collation": 255}, {"type": T.VARCHAR, "metadata": 800, "collation": 8},
+    {"type": T.VARCHAR, "metadata": 40, "collation": 63}, {"type": T.STRING, "metadata": 9, "collation": 63},
+    {"type": T.BLOB, "metadata": 3, "collation": 255}, {"type": T.BLOB, "metadata": 1, "collation": 63},
+    {"type": T.DOUBLE},
+]  # fmt: skip
+
+
+@st.composite
+def values(draw: st.DrawFn, column: MappedColumn) -> bytes:
+    """The bytes of one value that a server could have written."""
+    kind = column.type
+    if kind == T.ENUM:
+        return bytes([draw(st.integers(0, len(LABELS)))])
+    if kind == T.SET:
+        return bytes([draw(st.integers(0, 2 ** len(LABELS) - 1))])
+    if kind == T.DOUBLE:
+        return struct.pack("<d", draw(st.floats(allow_nan=False, allow_infinity=False)))
+    if kind in (T.DATETIME2, T.TIMESTAMP2):
+        return draw(moments(column))
+    size, length_size = extent(column)
+    if not length_size:
+        return draw(st.binary(min_size=size, max_size=size))
+    if column.collation == 63:
+        raw = draw(st.binary(max_size=9))
+    else:
+        raw = draw(st.text(max_size=9)).encode(
+            "utf-8" if column.collation == 255 else "latin-1", "ignore"
+        )
+    return len(raw).to_bytes(length_size, "little") + raw
+
+
+@st.composite
+def moments(draw: st.DrawFn, column: MappedColumn) -> bytes:
+    """A time whose fraction has as many digits as the column."""
+    size, _ = extent(column)
+    fraction_size = (column.metadata + 1) // 2
+    fraction = draw(st.integers(0, 100**fraction_size - 1)).to_bytes(fraction_size, "big")
+    clock = draw(st.binary(min_size=size - fraction_size, max_size=size - fraction_size))
+    if column.type == T.DATETIME2:
+        clock = bytes([clock[0] | 0x80]) + clock[1:]
+    return clock + fraction
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> TableMap:
+    chosen = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=12))
+    columns = tuple(
+        MappedColumn(**{"metadata": 0, "nullable": True, "name": f'c{n}"\\{{}}', **column})
+        for n, column in enumerate(chosen)
+    )
+    key = draw(st.lists(st.integers(0, len(columns) - 1), max_size=2, unique=True))
+    return TableMap(
+        table_id=1, database="d", table="t", columns=columns, primary_key=tuple(key) or None
+    )
+
+
+@st.composite
+def images(draw: st.DrawFn, table: TableMap) -> bytes:
+    nulls = draw(st.integers(0, 2 ** len(table.columns) - 1))
+    # The server sets the bits behind the last column.
+    bitmap = (nulls | -1 << len(table.columns)) & ((1 << 8 * ((len(table.columns) + 7) // 8)) - 1)
+    raw = bitmap.to_bytes((len(table.columns) + 7) // 8, "little")
+    for n, column in enumerate(table.columns):
+        if not nulls >> n & 1:
+            raw += draw(values(column))
+    return raw
+
+
+def event(table: TableMap, rows: list[bytes], *, present: int) -> bytes:
+    count = len(table.columns)
+    bitmap = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
+    return bytes(8) + b"\x02\x00" + bytes([count]) + bitmap * present + b"".join(rows)
+
+
+def plainly(table: TableMap, image: Any, indexes: Any) -> Any:
+    if image is None:
+        return None
+    return orjson.loads(orjson.dumps({table.columns[n].name: image[n] for n in indexes}))
+
+
+def parsed(text: str | None) -> Any:
+    return None if text is None else orjson.loads(text)
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data(), table=tables(), patterns=st.sampled_from([0, 2, 32]))
+def test_generated_code_says_what_the_plain_readers_say(
+    data: st.DataObject, table: TableMap, patterns: int
+) -> None:
+    rows = data.draw(
+        st.lists(images(table), min_size=2, max_size=60).filter(lambda r: len(r) % 2 == 0)
+    )
+    for kind, present in (
+        (EventType.WRITE_ROWS, 1),
+        (EventType.UPDATE_ROWS, 2),
+        (EventType.DELETE_ROWS, 1),
+    ):
+        body = event(table, rows, present=present)
+        with mock.patch.object(decoder, "_MOST_PATTERNS", patterns):
+            told = list(CompiledDecoder(table, CHARSETS).decode(kind, body))
+        plain = list(RowDecoder(table, CHARSETS).decode(kind, body))
+        assert len(told) == len(plain) == row_count(table, kind, body)
+        everything, key = range(len(table.columns)), table.primary_key
+        for row, change in zip(told, plain, strict=True):
+            assert parsed(row.before) == plainly(table, change.before, everything)
+            assert parsed(row.after) == plainly(table, change.after, everything)
+            assert parsed(row.old_key) == (plainly(table, change.before, key) if key else None)
+            assert parsed(row.new_key) == (plainly(table, change.after, key) if key else None)
+
+
+@settings(deadline=None, max_examples=50)
+@given(data=st.data(), table=tables())
+def test_a_row_that_is_cut_is_refused_and_never_padded(
+    data: st.DataObject, table: TableMap
+) -> None:
+    body = event(table, [data.draw(images(table))], present=1)
+    head = len(event(table, [], present=1))
+    cut = data.draw(st.integers(head + 1, len(body)))
+    if cut == len(body):
+        return
+    with pytest.raises(MalformedEvent):
+        list(CompiledDecoder(table, CHARSETS).decode(EventType.WRITE_ROWS, body[:cut]))
+
+
+@settings(deadline=None, max_examples=300)
+@given(data=st.data(), precision=st.integers(1, 65))
+def test_a_decimal_is_the_same_by_both_ways(data: st.DataObject, precision: int) -> None:
+    scale = data.draw(st.integers(0, min(30, precision)))
+    digits = data.draw(st.integers(0, 10**precision - 1))
+    negative = data.draw(st.booleans())
+    raw = packed(digits, precision, scale, negative=negative)
+    groups, whole = decimal_groups(precision, scale)
+    text = decimal_json(precision, scale)(raw)
+    assert text == f'"{decimal_text(raw, groups, whole)}"'
+    expected = Decimal(f"{digits}E-{scale}")
+    assert Decimal(text.strip('"')) == (expected.copy_negate() if negative else expected)
+
+
+def packed(digits: int, precision: int, scale: int, *, negative: bool) -> bytes:
+    """decimal2bin of strings/decimal.cc: groups of nine digits, the odd ones outermost, the sign bit turned."""
+    text = f"{digits:0{precision}d}"
+    groups, _ = decimal_groups(precision, scale)
+    raw, at = b"", 0
+    for width, count in groups:
+        raw += int(text[at : at + count]).to_bytes(width, "big")
+        at += count
+    if negative:
+        raw = bytes(byte ^ 0xFF for byte in raw)
+    return bytes([raw[0] ^ 0x80]) + raw[1:]
