@@ -1,0 +1,91 @@
+"""What a table holds, as MySQL itself prints it: the values that our decoder must arrive at."""
+
+import base64
+import struct
+from typing import Any
+
+_BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
+_TEXT = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
+_WHOLE = {"tinyint", "smallint", "mediumint", "int", "bigint", "year"}
+_GEOMETRIES = {
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+    "geomcollection",
+}  # fmt: skip
+
+
+def rows_of(cursor: Any, database: str, table: str, order_by: str = "id") -> list[dict[str, Any]]:
+    """The table's rows as the wire should have them; FLOAT as the exact value it stands for."""
+    cursor.execute(
+        "SELECT column_name, data_type, column_type FROM information_schema.columns"
+        " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+        (database, table),
+    )
+    columns = [(name, kind.lower(), full.lower()) for name, kind, full in cursor.fetchall()]
+    chosen = ", ".join(_expression(name, kind) for name, kind, _ in columns)
+    cursor.execute(f"SELECT {chosen} FROM `{database}`.`{table}` ORDER BY {order_by}")
+    return [
+        {
+            name: None if text is None else _value(text, kind, full)
+            for (name, kind, full), text in zip(columns, row, strict=True)
+        }
+        for row in cursor.fetchall()
+    ]
+
+
+def _expression(name: str, kind: str) -> str:
+    column = f"`{name}`"
+    if kind in _BYTES | _GEOMETRIES | {"vector"}:
+        return f"HEX({column})"
+    if kind == "bit":
+        return f"HEX(CAST({column} AS UNSIGNED))"
+    if kind in _TEXT:
+        return f"HEX(CONVERT({column} USING utf8mb4))"
+    if kind == "float":
+        return f"CAST(CAST({column} AS DOUBLE) AS CHAR)"
+    return f"CAST({column} AS CHAR)"
+
+
+def _value(text: str, kind: str, full: str) -> Any:
+    if kind in _WHOLE:
+        return int(text)
+    if kind in ("float", "double"):
+        return float(text)
+    if kind == "bit":
+        size = (int(full.removeprefix("bit(").rstrip(")")) + 7) // 8
+        return _base64(int(text, 16).to_bytes(size, "big"))
+    if kind in _BYTES:
+        return _base64(bytes.fromhex(text))
+    if kind in _TEXT:
+        return bytes.fromhex(text).decode()
+    if kind in _GEOMETRIES:
+        raw = bytes.fromhex(text)
+        return {"srid": int.from_bytes(raw[:4], "little"), "wkb": _base64(raw[4:])}
+    if kind == "vector":
+        raw = bytes.fromhex(text)
+        return list(struct.unpack(f"<{len(raw) // 4}f", raw))
+    if kind in ("datetime", "timestamp"):
+        return _moment(text, utc=kind == "timestamp")
+    return text
+
+
+def _moment(text: str, *, utc: bool) -> str:
+    if text[5:7] == "00" or text[8:10] == "00":
+        return text
+    return text.replace(" ", "T") + ("Z" if utc else "")
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def same(ours: Any, theirs: Any, kind: str) -> bool:
+    """Whether a decoded value is the server's; floats by their bits, as -0.0 equals 0.0."""
+    if ours is None or theirs is None:
+        return ours is theirs
+    if kind == "float":
+        return struct.pack("<f", ours) == struct.pack("<f", theirs)
+    if kind == "double":
+        return struct.pack("<d", ours) == struct.pack("<d", theirs)
+    if kind.startswith("vector"):
+        return [struct.pack("<f", v) for v in ours] == [struct.pack("<f", v) for v in theirs]
+    return type(ours) is type(theirs) and bool(ours == theirs)
