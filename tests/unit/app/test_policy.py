@@ -1,0 +1,50 @@
+"""What happens after an error, and for how long."""
+
+from random import Random
+
+from app.policy import ErrorPolicy
+from app.status import State
+from connectors.errors import CorruptEvent, Fenced, PositionGone, SourceLost
+from connectors.mysql.position import Coordinates
+
+
+def pauses(policy: ErrorPolicy, count: int) -> list[float]:
+    found = [policy.decide(SourceLost()).pause for _ in range(count)]
+    return [pause for pause in found if pause is not None]
+
+
+def test_pauses_grow_and_stay_below_the_longest() -> None:
+    found = pauses(ErrorPolicy(jitter=Random(1)), 20)
+    assert len(found) == 20
+    assert found[0] < 1 < found[4]
+    assert max(found) <= 30
+
+
+def test_failures_without_end_never_end_the_retrying() -> None:
+    assert len(pauses(ErrorPolicy(), 3000)) == 3000
+
+
+def test_a_success_begins_the_pauses_anew() -> None:
+    policy = ErrorPolicy(jitter=Random(1))
+    pauses(policy, 10)
+    policy.succeeded()
+    assert pauses(policy, 1)[0] <= 0.5
+
+
+def test_what_only_a_person_can_mend_is_not_tried_again() -> None:
+    decision = ErrorPolicy().decide(PositionGone())
+    assert (decision.state, decision.pause) == (State.FAILED, None)
+
+
+def test_who_was_fenced_steps_down() -> None:
+    decision = ErrorPolicy().decide(Fenced())
+    assert (decision.state, decision.pause) == (State.FENCED, None)
+
+
+def test_damage_at_the_same_place_is_tried_twice_more_and_then_left() -> None:
+    policy = ErrorPolicy()
+    here, there = (CorruptEvent(coordinates=Coordinates("b.000001", pos)) for pos in (4, 5))
+    assert [policy.decide(error).state for error in (here, there, here, there)] == [
+        State.RETRYING
+    ] * 4
+    assert policy.decide(here).state is State.FAILED
