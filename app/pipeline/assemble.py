@@ -139,6 +139,12 @@ class Assembler:
         if not self._rules.filter.captures(table_map.database, table_map.table):
             progress.ordinal += row_count(table_map, step.event_type, step.body)
             return
+        if progress.ordinal < progress.skip:
+            # Published whole: the table may have had other columns then, which are no new version now.
+            count = row_count(table_map, step.event_type, step.body)
+            if progress.ordinal + count <= progress.skip:
+                progress.ordinal += count
+                return
         table, announced = self._book.at(table_map, step.transaction, step.start)
         if announced is not None:
             self._piece.versions.append(announced)
