@@ -23,11 +23,13 @@ from pydantic import (
     model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as EnvironmentFault
 from pydantic_settings import YamlConfigSettingsSource as YamlSource
 
 from app.pipeline.filter import TableFilter
 from connectors.errors import SettingsError
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.server import is_connection_charset
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
 DEFAULT_CONFIG = "aqueduct.yaml"
@@ -64,6 +66,13 @@ class KafkaSettings(_Part):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
+
+    @field_validator("ssl_cafile")
+    @classmethod
+    def _is_a_file(cls, path: Path | None) -> Path | None:
+        if path is not None and not path.is_file():
+            raise ValueError(f"{path} is not a file")
+        return path
 
 
 class TopicSettings(_Part):
@@ -159,6 +168,13 @@ class DestinationSettings(_Part):
     start: Start | None = None
     """Where to begin without a cursor; unset means the end."""
 
+    @field_validator("connection_charset")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if not is_connection_charset(name):
+            raise ValueError(f"{name!r} is no character set of MySQL connections; utf8mb4 is")
+        return name
+
 
 class Settings(BaseSettings):
     """A worker's settings."""
@@ -220,6 +236,9 @@ def load() -> Settings:
             f"{error.error_count()} fault(s) in {path} and the environment:{faults}\n",
             remedy="docs/settings.md explains each setting",
         ) from None
+    except EnvironmentFault as error:
+        # Its cause would show the value, which may be a secret.
+        raise SettingsError(f"the environment cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise SettingsError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pymysql
+from pymysql.charset import charset_by_name
 from pymysql.constants import ER
 from pymysql.cursors import Cursor
 
@@ -100,6 +101,11 @@ class ServerFacts:
     def gtid_purged(self) -> GtidSet:
         """Those of them that are no longer in its binlog."""
         return GtidSet.parse(self.variables.get("gtid_purged", ""))
+
+
+def is_connection_charset(name: str) -> bool:
+    """Whether a connection can be made in this character set."""
+    return charset_by_name(name) is not None
 
 
 def read_facts(address: SourceAddress) -> ServerFacts:

@@ -55,11 +55,19 @@ class BinlogStream:
             # connection it starts again from the first position it was ever given.
             self._dump._BinLogStreamReader__connect_to_stream()
         except pymysql.MySQLError as error:
+            self._abandon()
             raise translated(error, self._address) from error
         except OSError as error:
+            self._abandon()
             raise SourceLost(str(error), source=self._address) from error
         self._connection = self._dump._stream_connection
         self._checksum = self._dump._BinLogStreamReader__use_checksum
+
+    def _abandon(self) -> None:
+        """Close a connection that failed between its greeting and the dump."""
+        connection = getattr(self._dump, "_stream_connection", None)
+        if connection is not None:
+            connection._force_close()
 
     def events(self) -> Iterator[PlacedEvent]:
         """Each event in order, for ever; ends only by an error, which is SourceLost after ``close``."""

@@ -1,0 +1,185 @@
+"""The producer and the journal's reader on a real broker: what is committed is seen, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from connectors.errors import Fenced, RecordTooLarge, TopicUnfit
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading import read_to_end
+from connectors.kafka.topics import TopicPlan, Topics
+from devstack import Stack
+
+
+def plan(name: str, **more: Any) -> TopicPlan:
+    settings: dict[str, Any] = {
+        "partitions": 1,
+        "replication_factor": 1,
+        "max_message_bytes": 100_000,
+    }
+    return TopicPlan(name=name, **(settings | more))
+
+
+@pytest.fixture
+def options(stack: Stack) -> dict[str, Any]:
+    return {"bootstrap_servers": stack.kafka}
+
+
+@pytest.fixture
+async def topic(options: dict[str, Any]) -> str:
+    name = f"tx-{uuid4().hex[:8]}"
+    await Topics(options).ensure(plan(name))
+    return name
+
+
+def producer(options: dict[str, Any], name: str) -> TransactionalProducer:
+    return TransactionalProducer(name, options=options, compression="lz4")
+
+
+async def written(one: TransactionalProducer, topic: str, *values: bytes) -> None:
+    async with one.transaction() as kafka:
+        sent = [await kafka.send(topic, key=b"k", value=value, partition=0) for value in values]
+        await asyncio.gather(*sent)
+
+
+async def values_in(options: dict[str, Any], topic: str, start: int = 0) -> list[bytes]:
+    return [record.value for record in await read_to_end(options, topic, 0, start=start)]
+
+
+async def test_what_was_committed_is_read_to_the_partitions_end(
+    options: dict[str, Any], topic: str
+) -> None:
+    one = producer(options, topic)
+    await one.init_transactions()
+    try:
+        await written(one, topic, b"1", b"2")
+        await written(one, topic, b"3")
+    finally:
+        await one.discard()
+    assert await values_in(options, topic) == [b"1", b"2", b"3"]
+    assert await values_in(options, topic, start=2) == [b"3"]
+
+
+async def test_a_failed_transaction_is_never_seen(options: dict[str, Any], topic: str) -> None:
+    one = producer(options, topic)
+    await one.init_transactions()
+    with pytest.raises(ZeroDivisionError):
+        await failing(one, topic)
+    await one.discard()
+    again = producer(options, topic)
+    await again.init_transactions()
+    try:
+        await written(again, topic, b"kept")
+    finally:
+        await again.discard()
+    assert await values_in(options, topic) == [b"kept"]
+
+
+async def failing(one: TransactionalProducer, topic: str) -> None:
+    async with one.transaction() as kafka:
+        await (await kafka.send(topic, key=b"k", value=b"lost", partition=0))
+        raise ZeroDivisionError
+
+
+async def test_the_last_to_take_over_fences_who_was_there_before(
+    options: dict[str, Any], topic: str
+) -> None:
+    old, new = producer(options, topic), producer(options, topic)
+    await old.init_transactions()
+    await written(old, topic, b"old")
+    await new.init_transactions()
+    try:
+        with pytest.raises(Fenced):
+            await written(old, topic, b"zombie")
+        await written(new, topic, b"new")
+    finally:
+        await old.discard()
+        await new.discard()
+    assert await values_in(options, topic) == [b"old", b"new"]
+
+
+async def test_a_refused_record_takes_its_whole_transaction_with_it(
+    options: dict[str, Any], topic: str
+) -> None:
+    other = f"{topic}-cursor"
+    await Topics(options).ensure(plan(other))
+    one = producer(options, topic)
+    await one.init_transactions()
+    with pytest.raises(RecordTooLarge):
+        await too_large(one, topic, other)
+    await one.discard()
+    again = producer(options, topic)
+    await again.init_transactions()
+    await again.discard()
+    assert await values_in(options, topic) == []
+    assert await values_in(options, other) == []
+
+
+async def too_large(one: TransactionalProducer, topic: str, cursor_topic: str) -> None:
+    """What aiokafka by itself would commit all the same: the cursor without its row."""
+    async with one.transaction() as kafka:
+        batch = kafka.create_batch()
+        batch.append(timestamp=1, key=b"k", value=os.urandom(400_000))
+        sent = [
+            await kafka.send_batch(batch, topic, partition=0),
+            await kafka.send(cursor_topic, key=b"k", value=b"cursor", partition=0),
+        ]
+        await asyncio.gather(*sent)
+
+
+async def test_anothers_open_transaction_hides_a_commit_only_until_it_ends(
+    options: dict[str, Any], topic: str
+) -> None:
+    slow, quick = producer(options, f"{topic}-slow"), producer(options, f"{topic}-quick")
+    await slow.init_transactions()
+    await quick.init_transactions()
+    try:
+        async with slow.transaction() as kafka:
+            await (await kafka.send(topic, key=b"k", value=b"slow", partition=0))
+            await written(quick, topic, b"quick")
+            reading = asyncio.create_task(values_in(options, topic))
+            await asyncio.sleep(1)
+            assert not reading.done()
+        assert await reading == [b"slow", b"quick"]
+    finally:
+        await slow.discard()
+        await quick.discard()
+
+
+async def test_a_checkpoint_ahead_of_the_journal_is_refused(
+    options: dict[str, Any], topic: str
+) -> None:
+    with pytest.raises(TopicUnfit, match="cut or made anew"):
+        await values_in(options, topic, start=5)
+
+
+async def test_topics_are_made_as_planned_and_refused_when_they_differ(
+    options: dict[str, Any],
+) -> None:
+    name = f"plan-{uuid4().hex[:8]}"
+    await Topics(options).ensure(plan(name, partitions=3))
+    await Topics(options).ensure(plan(name, partitions=3))
+    with pytest.raises(TopicUnfit, match="3 partitions, the settings say 4"):
+        await Topics(options).ensure(plan(name, partitions=4))
+    await altered(options, name, {"retention.ms": "1000", "cleanup.policy": "delete"})
+    with pytest.raises(TopicUnfit, match=r"retention.ms is 1000.*--add-config retention.ms=-1"):
+        await Topics(options).ensure(plan(name, partitions=3))
+    await altered(options, name, {"cleanup.policy": "compact"})
+    with pytest.raises(TopicUnfit, match=r"cleanup.policy is compact, where delete is wanted"):
+        await Topics(options).ensure(plan(name, partitions=3))
+
+
+async def altered(options: dict[str, Any], name: str, config: dict[str, str]) -> None:
+    admin = AIOKafkaAdminClient(**options)
+    await admin.start()
+    try:
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, config)])
+    finally:
+        await admin.close()

@@ -1,0 +1,200 @@
+"""The worker as its operator meets it: started, stopped, misconfigured, and told apart from another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from demo import checks, topics
+from demo.topics import Layout
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.integration.process.worker import running, settings
+
+
+@pytest.fixture
+def mysql(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+    """A server of the test's own, whose binlog holds nothing else."""
+    server = stack.second_mysql(f"worker-{tmp_path.name}", {"server_id": 9})
+    server.start()
+    run(server, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY, x int)")
+    yield server
+    server.kill()  # an orderly end takes seconds, for data that nobody wants
+
+
+def run(mysql: Mysql, *statements: str) -> None:
+    connection = pymysql.connect(host=mysql.host, port=mysql.port, user="root", autocommit=True)
+    try:
+        with connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+    finally:
+        connection.close()
+
+
+def insert(mysql: Mysql, first: int, count: int) -> None:
+    rows = ", ".join(f"({n}, 1)" for n in range(first, first + count))
+    run(mysql, f"INSERT INTO shop.t VALUES {rows}")
+
+
+def published(stack: Stack, prefix: str) -> list[checks.Record]:
+    layout = Layout(prefix, "shop")
+    names = [layout.row_topic("t"), layout.ddl_topic]
+    contents = asyncio.run(topics.read(stack.kafka, names, mark=b"\0never\0"))
+    return [record for held in contents.records.values() for record in held]
+
+
+def test_a_stopped_worker_goes_on_where_it_was(stack: Stack, mysql: Mysql, tmp_path: Path) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    insert(mysql, 0, 10)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 10)
+        assert worker.get("/health") == "ok\n"
+        assert 'aqueduct_rows_published_total{destination="shop",op="c"} 10.0' in worker.get(
+            "/metrics"
+        )
+        assert worker.stop() == 0
+        assert "Traceback" not in worker.log
+    insert(mysql, 10, 5)
+    with running(wanted, tmp_path) as worker:
+        status = worker.wait(lambda status: status["rows"] == 5)
+        assert status["cursor"]["epoch"] == 2
+        assert "status shop: RUNNING" in worker.log or worker.stop() == 0
+    records = published(stack, wanted["prefix"])
+    assert checks.seq_faults(records) == []
+    assert checks.duplicated(records) == {}
+    assert len(records) == 15 + 2
+
+
+def test_a_server_that_goes_away_is_waited_for_and_nothing_is_lost(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    insert(mysql, 0, 10)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 10)
+        mysql.kill()
+        status = worker.wait(lambda status: status["state"] == "RETRYING")
+        assert "SourceLost" in status["error"]
+        assert "shop" in status["error"]
+        mysql.start()
+        insert(mysql, 10, 10)
+        worker.wait(lambda status: status["rows"] == 20 and status["state"] == "RUNNING")
+        assert "Traceback" not in worker.log
+    records = published(stack, wanted["prefix"])
+    assert checks.seq_faults(records) == []
+    assert len(records) == 20 + 2
+
+
+def test_a_large_transaction_is_published_in_parts(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path) | {"publish": {"max_bytes": 65536, "interval_ms": 1}}
+    insert(mysql, 0, 20_000)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 20_000)
+    records = published(stack, wanted["prefix"])
+    assert checks.seq_faults(records) == []
+    assert len(records) == 20_000 + 2
+
+
+@pytest.mark.parametrize(
+    ("statements", "error", "says"),
+    [
+        (
+            ["SET SESSION binlog_format = STATEMENT", "UPDATE shop.t SET x = 2"],
+            "StatementBasedChange",
+            "binlog_format=ROW",
+        ),
+        (
+            ["XA START 'a'", "INSERT INTO shop.t VALUES (9, 9)", "XA END 'a'", "XA PREPARE 'a'"],
+            "",
+            "XA",
+        ),
+    ],
+)
+def test_what_cannot_be_carried_stops_the_destination_by_name(
+    stack: Stack, mysql: Mysql, tmp_path: Path, statements: list[str], error: str, says: str
+) -> None:
+    insert(mysql, 0, 3)
+    run(mysql, *statements)
+    with running(settings(stack, mysql, tmp_path), tmp_path) as worker:
+        status = worker.wait(lambda status: status["state"] == "FAILED")
+        assert error in status["error"]
+        assert says in status["error"]
+        assert "coordinates=" in status["error"]
+        assert status["rows"] == 3
+        assert worker.process.poll() is None
+
+
+def test_every_wrong_setting_of_the_server_is_named_with_its_mend(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    run(
+        mysql,
+        "SET GLOBAL binlog_row_image = MINIMAL",
+        "SET GLOBAL binlog_row_metadata = MINIMAL",
+        "REVOKE REPLICATION CLIENT ON *.* FROM aqueduct@'%'",
+    )
+    with running(settings(stack, mysql, tmp_path), tmp_path) as worker:
+        error = worker.wait(lambda status: status["state"] == "FAILED")["error"]
+    assert "SET PERSIST binlog_row_image = 'FULL'" in error
+    assert "SET PERSIST binlog_row_metadata = 'FULL'" in error
+    assert "GRANT REPLICATION CLIENT ON *.*" in error
+
+
+def test_a_wrong_password_is_told_without_showing_it(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    wanted["destinations"]["shop"]["source"]["password"] = "canary-4711"
+    with running(wanted, tmp_path) as worker:
+        error = worker.wait(lambda status: status["state"] == "RETRYING")["error"]
+        assert "SourceRefused" in error
+        assert "Access denied" in error
+        assert "canary-4711" not in worker.log
+        assert "Traceback" not in worker.log
+
+
+def test_a_second_worker_fences_the_first_which_says_so(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    first_folder, second_folder = tmp_path / "first", tmp_path / "second"
+    first_folder.mkdir()
+    second_folder.mkdir()
+    wanted = settings(stack, mysql, tmp_path)
+    insert(mysql, 0, 2)
+    with running(wanted, first_folder) as first:
+        first.wait(lambda status: status["rows"] == 2)
+        more = settings(stack, mysql, tmp_path) | {"prefix": wanted["prefix"]}
+        with running(more, second_folder) as second:
+            second.wait(lambda status: status["state"] == "RUNNING")
+            insert(mysql, 2, 2)
+            second.wait(lambda status: status["rows"] == 2)
+            status = first.wait(lambda status: status["state"] == "FENCED")
+            assert "Another worker has taken over" in status["error"]
+    assert checks.seq_faults(published(stack, wanted["prefix"])) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"prefix": "no spaces"}, "prefix:"),
+        ({"destinations": {}}, "destinations:"),
+        ({"extra": 1}, "extra: Extra inputs are not permitted"),
+    ],
+)
+def test_unusable_settings_end_the_worker_with_one_message(
+    stack: Stack, tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    wanted = settings(stack, stack.mysql, tmp_path) | change
+    with running(wanted, tmp_path) as worker:
+        assert worker.process.wait(30) == 78
+        assert worker.log.startswith("aqueduct: SettingsError")
+        assert says in worker.log
+        assert "Traceback" not in worker.log

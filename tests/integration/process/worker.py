@@ -1,0 +1,114 @@
+"""A worker as a process of its own, as an operator runs it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devstack import Stack
+from devstack.mysql import Mysql
+from devstack.ports import free_port
+
+PATIENCE = 60.0
+
+
+@dataclass(slots=True)
+class Worker:
+    """One run of the worker; ``log`` is what it printed."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log_file: Path
+
+    @property
+    def log(self) -> str:
+        """All that it printed so far."""
+        return self.log_file.read_text(errors="replace")
+
+    def get(self, path: str) -> str:
+        """The body of a page; the empty text while it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=3) as answer:
+                body: bytes = answer.read()
+                return body.decode()
+        except (OSError, urllib.error.URLError):
+            return ""
+
+    def destination(self) -> dict[str, Any]:
+        """What /status says of the destination ``shop``; empty while it does not answer."""
+        body = self.get("/status")
+        found: dict[str, Any] = json.loads(body)["destinations"]["shop"] if body else {}
+        return found
+
+    def wait(self, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Wait until the destination is as wanted; fail with the log's end where it is not in time."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            status = self.destination()
+            if status and reached(status):
+                return status
+            time.sleep(0.1)
+        raise AssertionError(f"{self.destination()}\n{self.log[-2000:]}")
+
+    def stop(self) -> int:
+        """Ask it to end, and wait; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+
+def settings(stack: Stack, mysql: Mysql, folder: Path, **more: Any) -> dict[str, Any]:
+    """Settings for one destination, ``shop``."""
+    destination = {
+        "source": {
+            "host": mysql.host,
+            "port": mysql.port,
+            "user": "aqueduct",
+            "password": "aqueduct",
+        },
+        "server_id": 6101,
+        "filter": {"include": r"shop\..*"},
+        "start": "earliest",
+        **more,
+    }
+    return {
+        "prefix": folder.name.replace("_", "-"),
+        "http": {"port": free_port()},
+        "kafka": {"bootstrap_servers": stack.kafka},
+        "topics": {"partitions": 2, "replication_factor": 1},
+        "data_dir": str(folder / "data"),
+        "destinations": {"shop": destination},
+    }
+
+
+@contextlib.contextmanager
+def running(wanted: dict[str, Any], folder: Path) -> Iterator[Worker]:
+    """A worker with these settings; killed at the end, if it is still there."""
+    config, log_file = folder / "aqueduct.yaml", folder / "worker.log"
+    config.write_text(yaml.safe_dump(wanted))
+    command = [str(Path(sys.executable).with_name("faust")), "-A", "app", "worker", "-l", "info"]
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "AQUEDUCT_CONFIG": str(config)},
+            start_new_session=True,
+        )
+    try:
+        yield Worker(process, wanted.get("http", {}).get("port", 0), log_file)
+    finally:
+        process.kill()
+        process.wait()
