@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.pipeline.assemble import Assembler, Piece, Rules
@@ -156,6 +156,9 @@ def test_a_rows_order_counts_the_published_rows_of_its_transaction(
 
 @settings(deadline=None, max_examples=60)
 @given(history=histories, gtids=st.booleans(), max_bytes=SIZES, borders=st.booleans())
+@example(
+    history=[[RowsOf(("shop", "log"), "c", ((1, 1),))]], gtids=True, max_bytes=1, borders=True
+).via("cut behind the last row, so that only the end of the transaction is left")
 def test_a_run_cut_anywhere_and_resumed_publishes_what_an_uncut_one_does(
     history: Any, gtids: bool, max_bytes: int, borders: bool
 ) -> None:
