@@ -26,6 +26,7 @@ _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
+    "spark.sql.datetime.java8API.enabled": "true",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
@@ -45,6 +46,11 @@ _LOCAL: Final = {
     "spark.ui.enabled": "false",
     # Tables are merged side by side, so a partition more is only more tasks.
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # To generate and compile programs costs a small batch more than all its rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
