@@ -228,6 +228,7 @@ def load() -> Settings:
     if CONFIG_VARIABLE in os.environ and not path.is_file():
         raise SettingsError(f"{CONFIG_VARIABLE} names {path}, which is not a file")
     _refuse_unknown_variables()
+    _refuse_unreadable(path)
     try:
         return Settings()  # type: ignore[call-arg]  # the values come from the file and the environment
     except ValidationError as error:
@@ -239,8 +240,23 @@ def load() -> Settings:
     except EnvironmentFault as error:
         # Its cause would show the value, which may be a secret.
         raise SettingsError(f"the environment cannot be read: {error}") from None
+
+
+def _refuse_unreadable(path: Path) -> None:
+    """Name the place where a file is no YAML; the parser's own words may quote a password from there."""
+    try:
+        content = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from None
     except yaml.YAMLError as error:
-        raise SettingsError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise SettingsError(
+            f"{path} is not YAML{where}",
+            remedy="Quote text that begins with a sign, as in '*text'.",
+        ) from None
+    if not isinstance(content, dict | None):
+        raise SettingsError(f"{path} holds no settings: each begins with its name and a colon")
 
 
 _NOT_OURS = ("AQUEDUCT_SINK_", "AQUEDUCT_SPARK_", "AQUEDUCT_TEST_")
