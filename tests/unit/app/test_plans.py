@@ -1,0 +1,59 @@
+"""From settings to plans: what is unset means what the settings' page says."""
+
+from typing import Any
+
+import pytest
+
+from app.plans import destination_plan, kafka_client, topic_plans
+from app.settings import Settings
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates
+from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
+def settings(monkeypatch: pytest.MonkeyPatch, **destination: Any) -> Settings:
+    monkeypatch.setenv("AQUEDUCT_CONFIG", "/nowhere/aqueduct.yaml")
+    shop = {"source": {"host": "db", "user": "u", "password": "p"}, "server_id": 5, **destination}
+    return Settings.model_validate(
+        {
+            "prefix": "aq",
+            "kafka": {"bootstrap_servers": "k:9092", "sasl_password": "secret"},
+            "destinations": {"shop": shop},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "meant"),
+    [
+        (None, Latest()),
+        ("latest", Latest()),
+        ("earliest", Earliest()),
+        ({"file": "b.000002"}, AtCoordinates(Coordinates("b.000002", 4))),
+        ({"file": "b.000002", "pos": 90}, AtCoordinates(Coordinates("b.000002", 90))),
+        ({"gtid_set": f"{UUID}:1-3"}, AfterGtids(GtidSet.parse(f"{UUID}:1-3"))),
+    ],
+)
+def test_a_start_means_its_place_and_none_means_the_end(
+    monkeypatch: pytest.MonkeyPatch, start: Any, meant: Start
+) -> None:
+    given = settings(monkeypatch, start=start)
+    assert destination_plan(given, "shop", {}, topic_plans(given)).start == meant
+
+
+def test_a_plan_shows_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = settings(
+        monkeypatch, source={"host": "db", "user": "u", "password": "hunter2-nobody-may-see"}
+    )
+    plan = destination_plan(given, "shop", {}, topic_plans(given))
+    assert plan.address.password == "hunter2-nobody-may-see"
+    assert "hunter2" not in repr(plan)
+    assert kafka_client(given).sasl_password == "secret"
+    assert "secret" not in repr(kafka_client(given))
+
+
+def test_seconds_are_made_of_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = settings(monkeypatch)
+    assert destination_plan(given, "shop", {}, topic_plans(given)).interval == 0.2
