@@ -19,6 +19,7 @@ from spark_sink.batch import Contents, TablePart, contents, envelopes
 from spark_sink.compact import changes
 from spark_sink.evolve import Shape, shaped
 from spark_sink.ledger import Entry, Floor, Ledger, Offsets, spans
+from spark_sink.local import few, local
 from spark_sink.metrics import Metrics
 from spark_sink.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse import Warehouse
@@ -76,7 +77,9 @@ class Applier:
         for floor in part.truncates:
             self.warehouse.truncate(shape, floor)
         if part.has_rows:
-            self.warehouse.merge(shape, changes(batch, shape, versions, floors=floors))
+            rows = changes(batch, shape, versions, floors=floors)
+            at_hand = few(rows=part.ops.total(), size=part.size)
+            self.warehouse.merge(shape, local(rows) if at_hand else rows)
 
     def _evolved(self, part: TablePart, versions: list[TableVersion]) -> Shape:
         held = self._shapes.get(part.name) or self.warehouse.shape(*part.name)

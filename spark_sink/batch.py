@@ -29,16 +29,18 @@ _GROUP: Final = (
     "version",
 )
 _OPS: Final = ("c", "u", "d", "r", "t")
+_SIZE: Final = "coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0)"
 
 
 @dataclass(slots=True)
 class TablePart:
-    """What a batch has for one table."""
+    """What a batch has for one table; `size` is in bytes of its images."""
 
     name: tuple[str, str]
     versions: set[VersionKey] = field(default_factory=set)
     ops: Counter[str] = field(default_factory=Counter)
     truncates: list[Floor] = field(default_factory=list)
+    size: int = 0
 
     @property
     def has_rows(self) -> bool:
@@ -73,6 +75,7 @@ def contents(batch: DataFrame) -> Contents:
         .agg(
             *(f.expr(f"count_if(op = '{op}')").alias(f"op_{op}") for op in _OPS),
             f.expr("count(*)").alias("records"),
+            f.expr(f"sum({_SIZE})").alias("size"),
             f.expr("min(ts_ms)").alias("oldest"),
             f.expr("max(ts_ms)").alias("newest"),
             f.expr(f"min({where.format('reason')}) FILTER (WHERE reason IS NOT NULL)").alias("bad"),
@@ -107,6 +110,7 @@ def _gathered(rows: Iterable[Row]) -> Contents:
     for row in rows:
         name = (row.database, row["table"])
         part = result.tables.setdefault(name, TablePart(name))
+        part.size += row.size
         part.versions.add(
             VersionKey(row.destination, row.source_database, row.source_table, row.version)
         )
