@@ -74,6 +74,8 @@ class Applier:
         floors: dict[str, tuple[int, int]],
     ) -> None:
         shape = self._evolved(part, versions)
+        if shape is None:
+            return
         for floor in part.truncates:
             self.warehouse.truncate(shape, floor)
         if part.has_rows:
@@ -81,8 +83,11 @@ class Applier:
             at_hand = few(rows=part.ops.total(), size=part.size)
             self.warehouse.merge(shape, local(rows) if at_hand else rows)
 
-    def _evolved(self, part: TablePart, versions: list[TableVersion]) -> Shape:
+    def _evolved(self, part: TablePart, versions: list[TableVersion]) -> Shape | None:
+        """The table's shape with room for the versions; None where nothing tells of any."""
         held = self._shapes.get(part.name) or self.warehouse.shape(*part.name)
+        if held is None and not versions:
+            return None
         wanted = shaped(held, versions, name=part.name)
         if wanted != held:
             self.warehouse.evolve(held, wanted)

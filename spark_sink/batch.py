@@ -111,9 +111,11 @@ def _gathered(rows: Iterable[Row]) -> Contents:
         name = (row.database, row["table"])
         part = result.tables.setdefault(name, TablePart(name))
         part.size += row.size
-        part.versions.add(
-            VersionKey(row.destination, row.source_database, row.source_table, row.version)
-        )
+        # Only a truncate may come without: of a table that never had a row published.
+        if row.version is not None:
+            part.versions.add(
+                VersionKey(row.destination, row.source_database, row.source_table, row.version)
+            )
         part.ops.update({op: row[f"op_{op}"] for op in _OPS if row[f"op_{op}"]})
         if row.truncate is not None:
             part.truncates.append(

@@ -26,7 +26,11 @@ _FAULTS: Final = (
     ("source.wire is missing", "e.source.wire IS NULL"),
     *(
         (f"source.{name} is missing", f"e.source.`{name}` IS NULL")
-        for name in ("name", "db", "table", "ts_ms", "seq", "epoch", "schema")
+        for name in ("name", "db", "table", "ts_ms", "seq", "epoch")
+    ),
+    (
+        "source.schema is missing",
+        "e.source.`schema` IS NULL AND NOT coalesce(e.op = 't', false)",
     ),
     ("op is none of c, u, d, r, t", "e.op IS NULL OR e.op NOT IN ('c', 'u', 'd', 'r', 't')"),
     (

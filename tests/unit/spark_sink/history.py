@@ -21,7 +21,7 @@ class Change:
     destination: str = "shop"
     ts_ms: int | None = None
     table: str = "t"
-    version: int = 1
+    version: int | None = 1
 
     @property
     def place(self) -> tuple[int, int]:

@@ -220,6 +220,21 @@ def test_a_version_that_nobody_wrote_is_a_named_error(warehouse: Warehouse) -> N
         warehouse.take(GOOD)
 
 
+def test_a_truncate_without_a_schema_is_a_floor_whether_or_not_the_table_is_there(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.take(Change(op="t", seq=5, version=None))
+    with pytest.raises(UnknownTable):
+        warehouse.rows()
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    warehouse.restart()
+    late = Change(op="c", seq=4, after={"id": 4, "v": 4})
+    warehouse.take(late, Change(op="c", seq=6, after={"id": 6, "v": 6}))
+    assert [row["id"] for row in warehouse.rows()] == [6]
+    warehouse.take(Change(op="t", seq=7, version=None))
+    assert warehouse.rows() == []
+
+
 def test_the_ledger_tells_what_was_applied_and_metrics_count_it(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
     warehouse.take(GOOD)
