@@ -1,0 +1,38 @@
+"""Which tables are captured, by Canal's two lists."""
+
+import pytest
+
+from app.pipeline.filter import TableFilter
+
+
+@pytest.mark.parametrize(
+    ("include", "black", "name", "captured"),
+    [
+        (r".*\..*", "", ("any", "table"), True),
+        (r"shop\..*", "", ("shop", "orders"), True),
+        (r"shop\..*", "", ("shop2", "orders"), False),
+        (r"shop\.orders", "", ("shop", "orders_old"), False),
+        (r"shop\.orders", "", ("myshop", "orders"), False),
+        (r"a\.b, shop\.orders ,", "", ("shop", "orders"), True),
+        (r"SHOP\.Orders", "", ("shop", "ORDERS"), True),
+        (r"shop\..*", r"shop\.log", ("shop", "log"), False),
+        (r"shop\..*", r"SHOP\.LOG", ("shop", "log"), False),
+        (r"shop\.log", r"shop\.log", ("shop", "log"), False),
+        (r"shop\..*", r"x\.y,shop\.tmp_.*", ("shop", "tmp_1"), False),
+        (r"shop\..*", r"x\.y,shop\.tmp_.*", ("shop", "orders"), True),
+        (r"shop\..*", "", ("shop", "two\nlines"), True),
+        ("", "", ("shop", "orders"), False),
+    ],
+)
+def test_a_table_is_captured_if_an_include_matches_it_wholly_and_no_black_one_does(
+    include: str, black: str, name: tuple[str, str], captured: bool
+) -> None:
+    judged = TableFilter(include, black)
+    assert judged.captures(*name) is captured
+    assert judged.captures(*name) is captured
+
+
+@pytest.mark.parametrize(("include", "black"), [("(", ""), (".*", "[")])
+def test_what_is_no_expression_is_refused_by_its_text(include: str, black: str) -> None:
+    with pytest.raises(ValueError, match="is not a regular expression"):
+        TableFilter(include, black)
