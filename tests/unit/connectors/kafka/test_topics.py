@@ -1,0 +1,57 @@
+"""Which existing topics are refused: those that would lose or disorder what is written."""
+
+from dataclasses import replace
+
+import pytest
+
+from connectors.kafka.topics import TopicFacts, TopicPlan, faults
+
+PLAN = TopicPlan(name="aq.shop.orders", partitions=4, replication_factor=1, max_message_bytes=1024)
+WEEK = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
+
+
+def told(plan: TopicPlan, config: dict[str, str], *, partitions: int = 4) -> list[str]:
+    return list(faults(plan, TopicFacts(partitions, config)))
+
+
+def test_a_topic_as_we_make_it_has_no_fault() -> None:
+    assert told(PLAN, PLAN.config()) == []
+    compacted = replace(PLAN, cleanup_policy="compact,delete", retention_ms=5)
+    assert told(compacted, {**compacted.config(), "cleanup.policy": "delete,compact"}) == []
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 5])
+def test_another_count_of_partitions_is_refused_with_what_to_set(partitions: int) -> None:
+    (fault,) = told(PLAN, PLAN.config(), partitions=partitions)
+    assert f"set topics.partitions to {partitions}" in fault
+
+
+@pytest.mark.parametrize("name", ["retention.ms", "retention.bytes"])
+def test_a_topic_that_forgets_is_refused_with_the_command_that_mends_it(name: str) -> None:
+    (fault,) = told(PLAN, {**PLAN.config(), name: "604800000"})
+    assert f"kafka-configs.sh --alter --topic aq.shop.orders --add-config {name}=-1" in fault
+
+
+def test_a_topic_that_keeps_longer_than_asked_is_taken() -> None:
+    week = replace(PLAN, retention_ms=604800000)
+    assert told(week, WEEK) == []
+    assert told(week, {**WEEK, "retention.ms": "-1"}) == []
+    assert told(week, {**WEEK, "retention.ms": "604800001"}) == []
+    assert len(told(week, {**WEEK, "retention.ms": "604799999"})) == 1
+
+
+def test_compaction_where_history_is_wanted_is_refused() -> None:
+    (fault,) = told(PLAN, {**PLAN.config(), "cleanup.policy": "compact"})
+    assert "cleanup.policy=delete" in fault
+
+
+def test_the_retention_of_a_topic_that_never_deletes_does_not_matter() -> None:
+    journal = replace(PLAN, cleanup_policy="compact")
+    assert told(journal, {"cleanup.policy": "compact", "retention.ms": "604800000"}) == []
+
+
+def test_all_faults_of_a_topic_are_told_at_once() -> None:
+    assert (
+        len(told(PLAN, {"cleanup.policy": "compact,delete", "retention.ms": "5"}, partitions=1))
+        == 3
+    )
