@@ -1,0 +1,63 @@
+"""Errors: each says what, where and what to do, in one line."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from connectors import errors
+from connectors.errors import AqueductError, PreflightError, Retry, SourceLost
+from connectors.mysql.position import Coordinates
+
+
+def classes(base: type[AqueductError] = AqueductError) -> Iterator[type[AqueductError]]:
+    for one in base.__subclasses__():
+        yield one
+        yield from classes(one)
+
+
+OURS = [one for one in classes() if one.__module__ == errors.__name__]
+
+
+@pytest.mark.parametrize("error", OURS)
+def test_an_error_of_each_class_is_one_line_that_begins_with_what_happened(
+    error: type[AqueductError],
+) -> None:
+    docstring = error.__doc__
+    assert docstring
+    for text in (str(error()), str(error("detail", table="d.t"))):
+        assert "\n" not in text
+        assert text.startswith(docstring.strip().splitlines()[0].rstrip("."))
+        assert ".." not in text
+
+
+@pytest.mark.parametrize("error", [one for one in OURS if one is not errors.SettingsError])
+def test_an_error_of_each_class_says_what_to_do(error: type[AqueductError]) -> None:
+    # What is wrong with settings names the setting; there is nothing to add in general.
+    assert error.remedy
+    assert str(error()).endswith(error.remedy)
+
+
+def test_what_where_and_remedy_stand_in_this_order() -> None:
+    error = SourceLost("gone.", coordinates=Coordinates("b.000001", 4), gtid=None)
+    assert str(error) == (
+        "The connection to MySQL was lost or could not be made: gone. [coordinates=b.000001:4]. "
+        f"{SourceLost.remedy}"
+    )
+
+
+def test_a_remedy_given_on_the_spot_takes_the_place_of_the_general_one() -> None:
+    assert str(PreflightError("x", remedy="Do this.")).endswith(": x. Do this.")
+
+
+def test_an_error_without_any_remedy_still_ends_as_a_sentence() -> None:
+    assert str(errors.SettingsError("x")) == "The settings are not usable: x."
+
+
+def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
+    assert AqueductError.retry is Retry.MANUAL
+    timed = {one.__name__ for one in OURS if one.retry is Retry.TIMED}
+    assert timed == {"SourceLost", "SourceRefused", "CorruptEvent", "KafkaLost"}
+
+
+def test_the_name_is_what_metrics_show() -> None:
+    assert SourceLost().name == "SourceLost"
