@@ -102,6 +102,9 @@ def _own_jvm(settings: Settings) -> dict[str, str]:
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-XX:ReservedCodeCacheSize=256m",
+        # Else the first batch collects garbage each time the heap or the classes outgrow their place.
+        f"-Xms{settings.driver_memory}",
+        "-XX:MetaspaceSize=256m",
     ]
     if settings.log.file:
         options.append(f"-Daqueduct.spark.log={settings.log.file.absolute()}.spark")
