@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
@@ -19,13 +20,14 @@ from spark_sink.batch import Contents, TablePart, contents, envelopes
 from spark_sink.compact import changes
 from spark_sink.evolve import Shape, shaped
 from spark_sink.ledger import Entry, Floor, Ledger, Offsets, spans
-from spark_sink.local import few, local
 from spark_sink.metrics import Metrics
 from spark_sink.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse import Warehouse
 
 _log = logging.getLogger(__name__)
 _THREADS = 4
+_ROWS = 20_000
+_BYTES = 16 * 1024 * 1024
 
 Floored = dict[tuple[str, str], dict[str, tuple[int, int]]]
 
@@ -138,6 +140,22 @@ class Applier:
             max(0.0, lag),
             seconds,
         )
+
+
+def few(*, rows: int, size: int) -> bool:
+    """Whether the driver can well hold that many rows, whose JSON images have `size` bytes."""
+    return rows <= _ROWS and size <= _BYTES
+
+
+def local(rows: DataFrame) -> DataFrame:
+    """The same rows as a plan without a job, which a MERGE would else run again and again.
+
+    They stay in the JVM. Exact only with `spark.sql.datetime.java8API.enabled`: the older Java
+    classes of dates are of another calendar.
+    """
+    session: Any = rows.sparkSession
+    held = rows._jdf.collectAsList()
+    return DataFrame(session._jsparkSession.createDataFrame(held, rows._jdf.schema()), session)
 
 
 # (start, end) offsets of the batch, as Spark planned it.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_sink.local import few
+from spark_sink.apply import few
 
 
 @pytest.mark.parametrize(
