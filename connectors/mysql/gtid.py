@@ -43,16 +43,19 @@ class GtidSet:
         uuid, *rest = part.split(":")
         if not _SOURCE.fullmatch(uuid) or not rest:
             raise ValueError(f"not a GTID set: {part!r}")
-        source = uuid
+        source, has_numbers = uuid, False
         for piece in rest:
             interval = _INTERVAL.fullmatch(piece)
             if interval:
                 first = int(interval[1])
                 self.add_interval(source, first, int(interval[2] or first))
-            elif _TAG.fullmatch(piece):
-                source = f"{uuid}:{piece}"
-            else:
+            elif not _TAG.fullmatch(piece) or (source != uuid and not has_numbers):
                 raise ValueError(f"not a GTID set: {part!r}")
+            else:
+                source = f"{uuid}:{piece}"
+            has_numbers = interval is not None
+        if not has_numbers:
+            raise ValueError(f"not a GTID set: {part!r}")
 
     def add(self, gtid: str) -> None:
         """Add one GTID; one that is held already changes nothing."""
