@@ -137,6 +137,14 @@ def fold_in(checkpoint: MemoryCheckpoint, record: StoredRecord) -> None:
         checkpoint.rows[key] = row
 
 
+def test_a_row_takes_the_place_of_an_older_one_only() -> None:
+    rows = [{"offset": offset, "value": ""} for offset in (4, 5)]
+    assert newer(rows[1], rows[0])
+    assert newer(rows[0], None)
+    assert not newer(rows[0], rows[1])
+    assert not newer(rows[0], rows[0])
+
+
 def stored(value: Cursor | TableVersion, offset: int) -> StoredRecord:
     return StoredRecord(key_of(value), journal.encoded(value.to_json()), offset)
 
