@@ -1,0 +1,119 @@
+"""Whether a server can be captured: every fault at once, each with what mends it."""
+
+from typing import Any
+
+import pytest
+
+from connectors.errors import PreflightError, ServerIdConflict
+from connectors.mysql.preflight import check
+from connectors.mysql.server import Replica, ServerFacts
+from tests.unit.connectors.mysql.facts import ADDRESS, OTHER, REPLICA, facts
+
+
+def told(of: ServerFacts) -> str:
+    with pytest.raises(PreflightError) as caught:
+        check(of, ADDRESS)
+    return str(caught.value)
+
+
+def test_a_server_that_is_set_up_passes() -> None:
+    check(facts(), ADDRESS)
+    check(facts({"gtid_mode": "OFF"}), ADDRESS)
+    check(facts({"binlog_format": "row", "log_bin": "on", "version": "8.0.1-log"}), ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("variables", "mended_by"),
+    [
+        ({"binlog_format": "MIXED"}, "SET PERSIST binlog_format = 'ROW'"),
+        ({"binlog_format": "STATEMENT"}, "SET PERSIST binlog_format = 'ROW'"),
+        ({"binlog_row_image": "MINIMAL"}, "SET PERSIST binlog_row_image = 'FULL'"),
+        ({"binlog_row_metadata": "MINIMAL"}, "SET PERSIST binlog_row_metadata = 'FULL'"),
+        ({"binlog_row_metadata": ""}, "SET PERSIST binlog_row_metadata = 'FULL'"),
+        ({"gtid_mode": "ON_PERMISSIVE"}, "SET PERSIST gtid_mode = 'ON'"),
+        ({"log_bin": "OFF"}, "start mysqld with --log-bin"),
+        ({"server_id": "5701"}, "give the destination another server_id"),
+        ({"version": "5.7.44"}, "MySQL 8.0.1 or newer is needed"),
+        ({"version": "10.11.6-MariaDB"}, "MySQL 8.0.1 or newer is needed"),
+        ({"version": ""}, "MySQL 8.0.1 or newer is needed"),
+    ],
+)
+def test_each_fault_is_named_with_what_mends_it(variables: dict[str, str], mended_by: str) -> None:
+    text = told(facts(variables))
+    assert "1 thing(s) to mend on db:3306" in text
+    assert mended_by in text
+
+
+@pytest.mark.parametrize("name", ["log_replica_updates", "log_slave_updates"])
+def test_a_replica_must_write_its_sources_changes_to_its_own_binlog(name: str) -> None:
+    spoilt = facts(is_replica=True)
+    spoilt.variables.pop("log_replica_updates")
+    spoilt.variables[name] = "OFF"
+    assert "--log-replica-updates" in told(spoilt)
+
+
+def test_log_replica_updates_does_not_matter_on_a_server_that_is_no_replica() -> None:
+    check(facts({"log_replica_updates": "OFF"}), ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("grants", "missing"),
+    [
+        ((), "REPLICATION SLAVE, REPLICATION CLIENT"),
+        (("GRANT USAGE ON *.* TO `aqueduct`@`%`",), "REPLICATION SLAVE, REPLICATION CLIENT"),
+        (("GRANT REPLICATION SLAVE ON *.* TO `aqueduct`@`%`",), "REPLICATION CLIENT"),
+        (("GRANT SELECT, REPLICATION CLIENT ON *.* TO `aqueduct`@`%`",), "REPLICATION SLAVE"),
+        (
+            ("GRANT ALL PRIVILEGES ON `shop`.* TO `aqueduct`@`%`",),
+            "REPLICATION SLAVE, REPLICATION CLIENT",
+        ),
+    ],
+)
+def test_missing_grants_are_named_with_the_statement_that_gives_them(
+    grants: tuple[str, ...], missing: str
+) -> None:
+    assert f"GRANT {missing} ON *.* TO 'aqueduct'" in told(facts(grants=grants))
+
+
+@pytest.mark.parametrize(
+    "grants",
+    [
+        ("GRANT ALL PRIVILEGES ON *.* TO `aqueduct`@`%` WITH GRANT OPTION",),
+        (
+            "GRANT REPLICATION SLAVE ON *.* TO `aqueduct`@`%`",
+            "GRANT REPLICATION CLIENT ON *.* TO `aqueduct`@`%`",
+        ),
+    ],
+)
+def test_grants_may_come_in_any_form_that_holds_them(grants: tuple[str, ...]) -> None:
+    check(facts(grants=grants), ADDRESS)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    text = told(
+        facts(
+            {"binlog_format": "MIXED", "binlog_row_image": "MINIMAL", "server_id": "5701"},
+            grants=(),
+        )
+    )
+    assert "4 thing(s) to mend" in text
+    for part in ("binlog_format", "binlog_row_image", "server_id", "REPLICATION SLAVE"):
+        assert part in text
+
+
+def replica(**other: Any) -> Replica:
+    return Replica(**{"server_id": 5701, "host": "elsewhere", "uuid": OTHER, **other})
+
+
+def test_another_replica_with_our_server_id_is_a_conflict() -> None:
+    with pytest.raises(ServerIdConflict, match=f"elsewhere, UUID {OTHER}"):
+        check(facts(replicas=(replica(server_id=9), replica())), ADDRESS)
+
+
+def test_a_replica_that_does_not_say_who_it_is_is_a_conflict_too() -> None:
+    with pytest.raises(ServerIdConflict, match="an unnamed host, UUID unknown"):
+        check(facts(replicas=(replica(uuid="", host=""),)), ADDRESS)
+
+
+def test_our_own_registration_that_the_server_still_has_is_no_conflict() -> None:
+    check(facts(replicas=(replica(uuid=REPLICA), replica(server_id=9))), ADDRESS)
