@@ -124,6 +124,8 @@ class TransactionReader:
         elif kind == EventType.QUERY:
             yield from self._query(placed, parse_query(event, self._charsets))
         elif kind in (EventType.GTID, EventType.ANONYMOUS_GTID):
+            if self._open is not None:
+                raise CorruptEvent("a transaction begins within another", gtid=self._open.gtid)
             announced = parse_gtid(event)
             self._announced = (announced.gtid, announced.committed_us, placed.start)
         elif kind == EventType.TRANSACTION_PAYLOAD:

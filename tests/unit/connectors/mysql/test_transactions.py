@@ -192,6 +192,13 @@ def test_a_file_that_ends_within_a_transaction_is_damage() -> None:
     assert isinstance(stopped(*begun, event(EventType.FORMAT_DESCRIPTION)), CorruptEvent)
 
 
+@pytest.mark.parametrize("kind", [EventType.GTID, EventType.ANONYMOUS_GTID])
+def test_a_transaction_that_begins_within_another_is_damage_and_not_a_part_of_it(kind: int) -> None:
+    error = stopped(gtid(5), query("BEGIN"), table_map(), rows(), gtid(6, kind=kind))
+    assert isinstance(error, CorruptEvent)
+    assert error.where["gtid"] == f"{SERVER}:5"
+
+
 def test_what_the_server_makes_up_for_a_new_connection_ends_no_transaction() -> None:
     artificial = event(EventType.ROTATE, end_pos=0)
     assert kinds(steps(gtid(5), query("BEGIN"), artificial, XID)) == ["End"]
