@@ -1,9 +1,18 @@
 """Where reading begins, and which places a server is refused for."""
 
+import struct
+import uuid
+
 import pytest
 
-from connectors.errors import EndPositionUnknown, PositionGone, SourceDiverged
+from connectors.errors import (
+    EndPositionUnknown,
+    PositionGone,
+    SourceDiverged,
+    UnsupportedEvent,
+)
 from connectors.mysql import start as module
+from connectors.mysql.events import Event, EventType
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.start import (
@@ -15,6 +24,7 @@ from connectors.mysql.start import (
     as_of_now,
     check,
     first_offset,
+    previous_gtids,
 )
 from tests.unit.connectors.mysql.facts import ADDRESS, OTHER, SERVER, facts
 
@@ -138,3 +148,24 @@ def test_gained_gtids_do_not_make_another_servers_cursor_ours() -> None:
 def test_a_cursor_in_the_servers_own_words_stays_as_it_is() -> None:
     for cursor, variables in ((offset(gtids=f"{SERVER}:1"), {}), (offset(), OFF)):
         assert as_of_now(cursor, facts(variables), ADDRESS) is cursor
+
+
+def previous(body: bytes) -> Event:
+    return Event(1, EventType.PREVIOUS_GTIDS, 1, 200, 0, 19 + len(body), body)
+
+
+def test_what_earlier_files_held_is_read_with_intervals_that_end_before_their_end() -> None:
+    body = struct.pack("<Q", 2)
+    for server, intervals in ((SERVER, [(1, 6), (8, 9)]), (OTHER, [(3, 4)])):
+        body += uuid.UUID(server).bytes + struct.pack("<Q", len(intervals))
+        body += b"".join(struct.pack("<QQ", *interval) for interval in intervals)
+    assert previous_gtids(previous(body)) == GtidSet.parse(f"{SERVER}:1-5:8,{OTHER}:3")
+
+
+def test_the_first_file_of_a_server_has_none_before_it() -> None:
+    assert previous_gtids(previous(bytes(8))) == GtidSet()
+
+
+def test_a_set_with_tags_is_refused_and_not_misread() -> None:
+    with pytest.raises(UnsupportedEvent, match="tagged"):
+        previous_gtids(previous(b"\1" + bytes(6) + b"\1"))
