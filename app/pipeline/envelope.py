@@ -60,10 +60,9 @@ class Envelope:
     def rows(self, table: CapturedTable, transaction: Transaction, start: Coordinates) -> RowWriter:
         """What writes the rows of one event."""
         version = table.version
-        # Numbers that no source has stand where each row's own will.
-        place = Place(transaction, start, _ROW, _SEQ, None)
+        place = Place(transaction, start, None, 0, None)
         source = self.source(place, version.database, version.table, version.version)
-        return RowWriter(version.topic, transaction.id, orjson.dumps(source).decode())
+        return RowWriter(version.topic, transaction.id, source)
 
     def source(
         self, place: Place, database: str | None, table: str | None, schema: int | None
@@ -119,23 +118,20 @@ class Envelope:
         return Outgoing(topic, orjson.dumps({"id": transaction.id}), orjson.dumps(value), [])
 
 
-_ROW, _SEQ = -(2**62), -(2**62) - 1
-
-
 class RowWriter:
     """Writes the records of one event's rows: what is the same for all of them is rendered once."""
 
     __slots__ = ("_end", "_head", "_id", "_middle", "_tail", "_topic")
 
-    def __init__(self, topic: str, transaction_id: str, source: str) -> None:
-        head, rest = source.split(str(_ROW))
-        middle, tail = rest.split(str(_SEQ))
+    def __init__(self, topic: str, transaction_id: str, source: dict[str, Any]) -> None:
+        fields, names = list(source.items()), list(source)
+        row, seq = names.index("row"), names.index("seq")
         name = orjson.dumps(transaction_id).decode()
         self._topic = topic
         self._id = transaction_id
-        self._head = f',"source":{head}'
-        self._middle = middle
-        self._tail = f'{tail},"op":"'
+        self._head = f',"source":{{{_members(fields[:row])},"row":'
+        self._middle = f',{_members(fields[row + 1 : seq])},"seq":'
+        self._tail = f',{_members(fields[seq + 1 :])}}},"op":"'
         self._end = f'","ts_ms":{_now_ms()},"transaction":{{"id":{name},"total_order":'
 
     def records(self, row: RowText, ordinal: int, *, seq: int, order: int) -> list[Outgoing]:
@@ -171,6 +167,11 @@ class RowWriter:
             Outgoing(self._topic, old_key, None, gone[:1]),
             Outgoing(self._topic, new_key, created, come),
         ]
+
+
+def _members(fields: list[tuple[str, Any]]) -> str:
+    """Members of a JSON object, without its braces."""
+    return orjson.dumps(dict(fields)).decode()[1:-1]
 
 
 def _change_id_header(transaction_id: str, ordinal: int, half: int | None) -> tuple[str, bytes]:
