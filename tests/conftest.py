@@ -1,12 +1,22 @@
 """Fixtures that every test may use: a clean environment, and the real servers, started once."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from devstack import Stack
+
+
+def pytest_configure() -> None:
+    """Take Ctrl-C as a terminal's programs do, so that the programs the tests start and interrupt do too.
+
+    Whatever runs the tests in the background may have it ignored, and that is inherited.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
