@@ -7,7 +7,7 @@ Source: MySQL's libs/mysql/binlog/event/rows_event.h, class Table_map_event.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -61,7 +61,7 @@ _NUMERIC = {
 }
 # VECTOR is a kind of BLOB to the server and has a collation in the list; JSON and GEOMETRY have none.
 _CHARACTER = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BLOB, _T.VECTOR}
-_METADATA_SIZE = {
+_METADATA_SIZE: dict[int, int] = {
     _T.FLOAT: 1, _T.DOUBLE: 1, _T.BLOB: 1, _T.GEOMETRY: 1, _T.JSON: 1, _T.VECTOR: 1,
     _T.TIMESTAMP2: 1, _T.DATETIME2: 1, _T.TIME2: 1,
     _T.VARCHAR: 2, _T.VAR_STRING: 2, _T.BIT: 2, _T.NEWDECIMAL: 2, _T.STRING: 2, _T.ENUM: 2, _T.SET: 2,
@@ -130,13 +130,10 @@ def parse_table_map(body: bytes) -> TableMap:
 def _typed(types: bytes, metadata: bytes) -> Iterator[tuple[int, int]]:
     at = 0
     for kind in types:
-        size = _METADATA_SIZE.get(FieldType(kind) if kind in _FIELD_TYPES else kind, 0)  # type: ignore[call-overload]
+        size = _METADATA_SIZE.get(kind, 0)
         raw, at = taken(metadata, at, size)
         value = int.from_bytes(raw, "little")
         yield _real_type(kind, raw) if kind == FieldType.STRING else (kind, value)
-
-
-_FIELD_TYPES = frozenset(FieldType)
 
 
 def _real_type(kind: int, raw: bytes) -> tuple[int, int]:
@@ -167,8 +164,8 @@ def _described(columns: list[MappedColumn], optional: dict[int, bytes]) -> list[
     where = _indexes(columns)
     found: list[dict[str, object]] = [{} for _ in columns]
 
-    def describe(indexes: list[int], name: str, values: object) -> None:
-        for index, value in zip(indexes, values, strict=False):  # type: ignore[call-overload]
+    def describe(indexes: list[int], name: str, values: Iterable[object]) -> None:
+        for index, value in zip(indexes, values, strict=False):
             found[index][name] = value
 
     everyone = list(range(len(columns)))
@@ -196,7 +193,8 @@ def _described(columns: list[MappedColumn], optional: dict[int, bytes]) -> list[
     return [replace(column, **more) for column, more in zip(columns, found, strict=True)]  # type: ignore[arg-type]
 
 
-def _indexes(columns: list[MappedColumn]):  # type: ignore[no-untyped-def]  # a local lookup
+def _indexes(columns: list[MappedColumn]) -> Callable[[set[FieldType]], list[int]]:
+    """What finds the columns of some types, in order."""
     return lambda kinds: [n for n, column in enumerate(columns) if column.type in kinds]
 
 
