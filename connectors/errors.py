@@ -208,3 +208,16 @@ class ForeignInstallation(AqueductError):
     """The journal's cursor belongs to another installation."""
 
     remedy = "Give each installation a prefix of its own."
+
+
+# --- the worker ---------------------------------------------------------------------------------
+
+
+class DecoderLost(AqueductError):
+    """A decoder process ended before its work was done."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct starts new ones and reads again from its cursor. If it was killed, the system may lack "
+        "memory: see its log, give it more, or run fewer decoders."
+    )

@@ -1,5 +1,6 @@
 """Errors: each says what, where and what to do, in one line."""
 
+import pickle
 from collections.abc import Iterator
 
 import pytest
@@ -37,6 +38,16 @@ def test_an_error_of_each_class_says_what_to_do(error: type[AqueductError]) -> N
     assert str(error()).endswith(error.remedy)
 
 
+@pytest.mark.parametrize("error", [AqueductError, *OURS])
+def test_an_error_of_each_class_is_the_same_in_another_process(error: type[AqueductError]) -> None:
+    told = error("detail", remedy="Do this.", coordinates=Coordinates("b.000001", 4), gtid=None)
+    for sent in (told, error()):
+        found = pickle.loads(pickle.dumps(sent, protocol=5))
+        assert type(found) is error
+        assert str(found) == str(sent)
+        assert (found.detail, found.where, found.advice) == (sent.detail, sent.where, sent.advice)
+
+
 def test_what_where_and_remedy_stand_in_this_order() -> None:
     error = SourceLost("gone.", coordinates=Coordinates("b.000001", 4), gtid=None)
     assert str(error) == (
@@ -56,7 +67,7 @@ def test_an_error_without_any_remedy_still_ends_as_a_sentence() -> None:
 def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
     assert AqueductError.retry is Retry.MANUAL
     timed = {one.__name__ for one in OURS if one.retry is Retry.TIMED}
-    assert timed == {"SourceLost", "SourceRefused", "CorruptEvent", "KafkaLost"}
+    assert timed == {"SourceLost", "SourceRefused", "CorruptEvent", "KafkaLost", "DecoderLost"}
 
 
 def test_the_name_is_what_metrics_show() -> None:

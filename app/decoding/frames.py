@@ -1,0 +1,162 @@
+"""Messages between a worker and its decoders, over a socket.
+
+The law: a message is read whole or not at all. A frame is a header (the payload's length, how many large
+objects follow), the length of each large object, the payload (pickle protocol 5), then those objects as they
+are: what is large goes from the sender's memory to the socket, and into the receiver's, without a copy between.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import socket
+import struct
+import threading
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from connectors.errors import AqueductError
+
+_HEADER = struct.Struct("<QI")
+_LENGTH = struct.Struct("<q")
+_LARGE = 32 * 1024
+"""From here on an object travels beside the payload."""
+_READ_AHEAD = 32 * 1024
+"""A small message takes one system call, and one turn of the interpreter's lock."""
+_SOCKET_BYTES = 1024 * 1024
+
+
+class Begin(NamedTuple):
+    """To a decoder, first of all: its pickled ``StageSpec``."""
+
+    spec: bytes
+
+
+class Given(NamedTuple):
+    """To a decoder: a chunk, by its number in the order of the binlog."""
+
+    number: int
+    chunk: Any
+
+
+class Turn(NamedTuple):
+    """To a decoder: the pickled state before a chunk that it was given or is about to be given."""
+
+    number: int
+    state: bytes
+    news: list[bytes]
+    """Each a pickled list; in order."""
+
+
+class Ready(NamedTuple):
+    """From a decoder: its stage is made."""
+
+
+class Numbered(NamedTuple):
+    """From a decoder: the pickled state after a chunk, and what that chunk announces, if anything."""
+
+    number: int
+    state: bytes
+    news: bytes | None
+
+
+class Finished(NamedTuple):
+    """From a decoder: a chunk's piece."""
+
+    number: int
+    piece: Any
+
+
+class Failed(NamedTuple):
+    """From a decoder: why there is no piece of this chunk; without a number, why there is no stage."""
+
+    number: int | None
+    error: AqueductError
+    trace: str
+    """For the debug log."""
+
+
+class Connection:
+    """One end; any thread may send, one receives."""
+
+    def __init__(self, end: socket.socket) -> None:
+        # A chunk fits in whole, as far as the system allows, so that who sends it need not wait.
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
+        self._socket = end
+        self._reader = end.makefile("rb", buffering=_READ_AHEAD)
+        self._sending = threading.Lock()
+
+    def send(self, message: Any) -> None:
+        """Send a message, waiting for room in the socket. Raises OSError when the other end is gone.
+
+        What cannot be pickled raises before anything is sent.
+        """
+        payload = io.BytesIO()
+        pickler = _Pickler(payload)
+        pickler.dump(message)
+        lengths = [_signed(large) for large in pickler.large]
+        head = _HEADER.pack(payload.tell(), len(lengths)) + b"".join(map(_LENGTH.pack, lengths))
+        with self._sending:
+            self._socket.sendall(head + payload.getvalue())
+            for large in pickler.large:
+                self._socket.sendall(large)
+
+    def receive(self) -> Any:
+        """The next message; EOFError when the other end is gone."""
+        size, count = _HEADER.unpack(self._read(_HEADER.size))
+        lengths = [_LENGTH.unpack(self._read(_LENGTH.size))[0] for _ in range(count)]
+        payload = io.BytesIO(self._read(size))
+        return _Unpickler(payload, [self._object(length) for length in lengths]).load()
+
+    def shut(self) -> None:
+        """From any thread: whoever sends or receives here, or at the other end, goes on at once."""
+        with suppress(OSError):  # the other end was quicker
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """From the receiving thread, when it is done."""
+        self._reader.close()
+        self._socket.close()
+
+    def _object(self, length: int) -> bytes | bytearray:
+        data = self._read(abs(length))
+        return data if length > 0 else bytearray(data)
+
+    def _read(self, size: int) -> bytes:
+        try:
+            data: bytes = self._reader.read(size)
+        except OSError as error:
+            raise EOFError from error
+        if len(data) < size:
+            raise EOFError
+        return data
+
+
+def _signed(large: bytes | bytearray) -> int:
+    """The length; negative for a bytearray, so that each comes out as what it was."""
+    return len(large) if type(large) is bytes else -len(large)
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves out what is large."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=5)
+        self.large: list[bytes | bytearray] = []
+
+    def persistent_id(self, value: Any) -> int | None:
+        if (type(value) is bytes or type(value) is bytearray) and len(value) >= _LARGE:
+            self.large.append(value)
+            return len(self.large) - 1
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts it in again."""
+
+    def __init__(self, file: io.BytesIO, large: list[bytes | bytearray]) -> None:
+        super().__init__(file)
+        self._large = large
+
+    def persistent_load(self, index: int) -> bytes | bytearray:
+        return self._large[index]

@@ -1,0 +1,84 @@
+"""Decoders under test, and what came out of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from app.decoding.stage import Decoders, Limits, StageSpec
+from app.decoding.start import start
+from connectors.errors import AqueductError, SourceLost
+from connectors.mysql.chunk import Chunk
+from tests.unit.app.decoding.stages import Counting, Made
+
+DEADLINE = 60.0
+"""Far off: whoever reaches it hangs."""
+
+
+class Outlet:
+    """Takes pieces, and may be shut for a while."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Made] = []
+        self.errors: list[AqueductError] = []
+        self.wanted = True
+        self.open = threading.Event()
+        self.open.set()
+        self.waiting = threading.Event()
+        self.ended = threading.Event()
+
+    def deliver(self, piece: Made) -> bool:
+        self.waiting.set()
+        assert self.open.wait(DEADLINE)
+        self.pieces.append(piece)
+        return self.wanted
+
+    def fail(self, error: AqueductError) -> None:
+        self.errors.append(error)
+        self.ended.set()
+
+    @property
+    def error(self) -> AqueductError:
+        assert self.ended.wait(DEADLINE)
+        (error,) = self.errors
+        return error
+
+
+@contextmanager
+def decoders(
+    count: int,
+    outlet: Outlet,
+    *,
+    spec: StageSpec | None = None,
+    state: Any = 0,
+    limits: Limits | None = None,
+) -> Iterator[Decoders]:
+    """So many decoders; whatever happens, they are closed."""
+    running = start(
+        spec or Counting(),
+        count=count,
+        state=state,
+        deliver=outlet.deliver,
+        fail=outlet.fail,
+        name="shop",
+        limits=limits,
+    )
+    try:
+        yield running
+    finally:
+        outlet.open.set()
+        running.close()
+
+
+def run(count: int, chunks: Iterable[Chunk], **more: Any) -> Outlet:
+    """All chunks put, and the reader's end behind them."""
+    outlet = Outlet()
+    with decoders(count, outlet, **more) as running:
+        for chunk in chunks:
+            if not running.put(chunk):
+                break
+        running.finish(SourceLost("the end"))
+        assert outlet.ended.wait(DEADLINE)
+    return outlet

@@ -1,0 +1,91 @@
+"""Messages over a socket: whole or not at all, large objects beside the rest."""
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.decoding.frames import Connection, Finished
+
+Ends = tuple[Connection, socket.socket, Connection]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """A connection, the bare socket below it, and the other end."""
+    left, right = socket.socketpair()
+    here, there = Connection(left), Connection(right)
+    yield here, left, there
+    here.close()
+    there.close()
+
+
+def received(sender: Connection, receiver: Connection, messages: list[Any]) -> list[Any]:
+    def send_all() -> None:
+        for message in messages:
+            sender.send(message)
+
+    thread = threading.Thread(target=send_all)
+    thread.start()
+    found = [receiver.receive() for _ in messages]
+    thread.join()
+    return found
+
+
+def test_messages_come_as_they_were_sent(ends: Ends) -> None:
+    sizes = [0, 1, 32_767, 32_768, 300_000, 3_000_000]
+    messages = [
+        Finished(size, {"bytes": bytes([size % 251]) * size, "array": bytearray(size), "x": [size]})
+        for size in sizes
+    ]
+    found = received(ends[0], ends[2], [*messages, *messages])
+    assert found == [*messages, *messages]
+    assert {type(message.piece["bytes"]) for message in found} == {bytes}
+    assert {type(message.piece["array"]) for message in found} == {bytearray}
+
+
+def test_what_cannot_be_pickled_raises_and_leaves_the_connection_whole(ends: Ends) -> None:
+    with pytest.raises(Exception, match="pickle"):
+        ends[0].send((bytes(100_000), lambda: None))
+    assert received(ends[0], ends[2], ["next"]) == ["next"]
+
+
+@pytest.mark.parametrize("length", [0, 5, 12, 15, 50_000])
+def test_half_a_message_is_none(ends: Ends, length: int) -> None:
+    left, right = socket.socketpair()
+    whole = Connection(left)
+    thread = threading.Thread(target=whole.send, args=(bytes(100_000),))
+    thread.start()
+    frame = right.recv(100_000, socket.MSG_WAITALL)
+    right.close()
+    thread.join()
+    whole.close()
+    assert struct.unpack_from("<QI", frame)[1] == 1
+    ends[1].sendall(frame[:length])
+    ends[0].shut()
+    with pytest.raises(EOFError):
+        ends[2].receive()
+
+
+def test_whoever_sends_or_receives_goes_on_when_the_connection_is_shut(ends: Ends) -> None:
+    ended: list[type] = []
+
+    def told(act: Any, *arguments: Any) -> None:
+        try:
+            act(*arguments)
+        except (OSError, EOFError) as error:
+            ended.append(type(error))
+
+    threads = [
+        threading.Thread(target=told, args=(ends[0].send, bytes(50_000_000))),
+        threading.Thread(target=told, args=(ends[0].receive,)),
+    ]
+    for thread in threads:
+        thread.start()
+    ends[0].shut()
+    for thread in threads:
+        thread.join(60)
+    assert len(ended) == 2
