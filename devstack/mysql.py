@@ -1,4 +1,4 @@
-"""Run a real mysqld that writes a row-based binlog with GTIDs.
+"""Run a real server, MySQL's or one of its kind, that writes a row-based binlog with GTIDs.
 
 The data survive `stop()` and `kill()`; a later `start()` uses the same port.
 """
@@ -6,7 +6,8 @@ The data survive `stop()` and `kill()`; a later `start()` uses the same port.
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from devstack.mysql_software import MysqlSoftware
@@ -46,10 +47,26 @@ GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO 'aqueduct'@'%';
 """
 
 
-class Mysql:
-    """One MySQL server: data and log below `folder`, on `host` and `port`.
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """How a server of one make is set up: its options, accounts, and first start."""
 
-    `options` are mysqld's, by name with underscores; they replace the defaults here.
+    name: str
+    defaults: Mapping[str, str]
+    accounts: str
+    initialize: tuple[str, ...]
+    """Options of the run that makes the data directory."""
+    through: Callable[[MysqlSoftware, Path], list[str]] = lambda _software, _folder: []
+    """What that run's command begins with: whatever hands the server its scripts."""
+
+
+MYSQL = Flavour("mysqld", _DEFAULTS, _ACCOUNTS, ("--initialize-insecure", "--skip-log-bin"))
+
+
+class Mysql:
+    """One server: data and log below `folder`, on `host` and `port`.
+
+    `options` are mysqld's, by name with underscores; they replace the flavour's.
     """
 
     def __init__(
@@ -59,6 +76,7 @@ class Mysql:
         *,
         owner: Children,
         options: Mapping[str, str | int] | None = None,
+        flavour: Flavour = MYSQL,
     ) -> None:
         self.host = HOST
         self.port = free_port()
@@ -67,7 +85,9 @@ class Mysql:
         self._folder = folder
         self._software = software
         self._owner = owner
-        self._options = _DEFAULTS | {name: str(value) for name, value in (options or {}).items()}
+        self._flavour = flavour
+        given = {name: str(value) for name, value in (options or {}).items()}
+        self._options = {**flavour.defaults, **given}
         self._child: Child | None = None
 
     @property
@@ -84,7 +104,7 @@ class Mysql:
         """Start the server and return once it accepts connections."""
         self._initialize()
         accounts = self._folder / "accounts.sql"
-        accounts.write_text(_ACCOUNTS)
+        accounts.write_text(self._flavour.accounts)
         files = [f"--socket={self._socket()}", f"--init-file={accounts}"]
         command = self._command(self.data, *files, f"--port={self.port}")
         label = f"mysql {self.host}:{self.port}"
@@ -114,9 +134,14 @@ class Mysql:
         unfinished = self._folder / "data.partial"
         shutil.rmtree(unfinished, ignore_errors=True)
         self._folder.mkdir(parents=True, exist_ok=True)
-        command = self._command(unfinished, "--initialize-insecure", "--skip-log-bin")
-        log = self._folder / "initialize.log"
-        self._owner.run(command, log=log, name="mysqld --initialize", env=_environment())
+        flavour, log = self._flavour, self._folder / "initialize.log"
+        command = [
+            *flavour.through(self._software, self._folder),
+            *self._command(unfinished, *flavour.initialize),
+        ]
+        unfinished.mkdir()
+        name = f"{flavour.name} {flavour.initialize[0]}"
+        self._owner.run(command, log=log, name=name, env=_environment())
         unfinished.rename(self.data)
 
     def _command(self, data: Path, *arguments: str) -> list[str]:

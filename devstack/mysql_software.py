@@ -12,12 +12,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from devstack import apt, sources
+from devstack import apt, sources, unpacked
 from devstack.errors import MissingSoftwareError
 from devstack.paths import CACHE
 from devstack.processes import Children
-from devstack.progress import say
-from devstack.seal import intact, one_at_a_time, sha256, write_seal
 
 _OLDEST = (8, 0)
 _REMEDY = "install MySQL 8.0 or newer so that `mysqld` is on the PATH."
@@ -32,17 +30,15 @@ class MysqlSoftware:
     server: tuple[str, ...]
     options: tuple[str, ...] = ()
     mysqlbinlog: tuple[str, ...] | None = None
+    share: Path | None = None
+    """The folder with its scripts, where they are needed."""
 
 
 def find_or_fetch(owner: Children, cache: Path = CACHE) -> MysqlSoftware:
     """Return the host's MySQL if it is usable, else a fetched one."""
     if host := host_mysql():
         return host
-    prefix = cache / "mysql"
-    with one_at_a_time(cache / "mysql.lock", owner):
-        if not intact(prefix):
-            _fetch(prefix, owner)
-    return software_in(prefix)
+    return software_in(unpacked.kept("mysql", _wanted, cache=cache, owner=owner))
 
 
 def host_mysql() -> MysqlSoftware | None:
@@ -77,16 +73,7 @@ def _confined(server: str) -> bool:
 
 def software_in(prefix: Path) -> MysqlSoftware:
     """Return how to run the MySQL that was unpacked into `prefix`."""
-    # Not the link in lib64: on older systems it leads to the host's own loader.
-    loader = next(prefix.glob("**/*-linux-gnu*/ld-linux*.so.*"))
-    libraries = sorted(
-        {
-            path.parent
-            for path in prefix.rglob("*.so.*")
-            if "mysql" not in str(path.relative_to(prefix))
-        }
-    )
-    run = (str(loader), "--library-path", os.pathsep.join(map(str, libraries)))
+    run = unpacked.with_own_libraries(prefix, but="mysql")
     share = prefix / "usr/share/mysql"
     binlog = prefix / "usr/bin/mysqlbinlog"
     return MysqlSoftware(
@@ -101,29 +88,7 @@ def software_in(prefix: Path) -> MysqlSoftware:
     )
 
 
-def _fetch(prefix: Path, owner: Children) -> None:
-    archive, wanted = _archive()
-    work = prefix.with_name("mysql.partial")
-    shutil.rmtree(work, ignore_errors=True)
-    private = apt.PrivateApt(work / "apt", archive, owner=owner)
-    say("mysql", "fetching the lists of packages")
-    private.update()
-    packages = next((found for names in wanted if (found := private.closure(names))), None)
-    if packages is None:
-        raise MissingSoftwareError(f"this system's package archive has no MySQL; {_REMEDY}")
-    say("mysql", f"downloading {len(packages)} packages")
-    debs = private.download(packages, work / "debs")
-    say("mysql", f"unpacking {len(debs)} packages")
-    for deb in debs:
-        owner.run(["dpkg", "-x", str(deb), str(work / "root")], log=work / "dpkg.log")
-    _prune(work / "root")
-    write_seal(work / "root", about={deb.name: sha256(deb) for deb in debs})
-    shutil.rmtree(prefix, ignore_errors=True)
-    (work / "root").rename(prefix)
-    shutil.rmtree(work)
-
-
-def _archive() -> tuple[list[sources.Source], list[list[str]]]:
+def _wanted() -> unpacked.Wanted:
     """Return the archive to ask, and the packages to ask for, the best first."""
     if not shutil.which("apt-get"):
         raise MissingSoftwareError(f"no mysqld was found, and this system has no apt; {_REMEDY}")
@@ -139,12 +104,5 @@ def _archive() -> tuple[list[sources.Source], list[list[str]]]:
         versions = ("",)
     if not own:
         raise MissingSoftwareError(f"apt has no source of this system's own packages; {_REMEDY}")
-    return own, [[f"mysql-server-core{v}", f"mysql-client-core{v}"] for v in versions]
-
-
-def _prune(root: Path) -> None:
-    for name in ("doc", "man", "locale", "lintian", "gdb", "gcc"):
-        shutil.rmtree(root / "usr/share" / name, ignore_errors=True)
-    for path in (root / "usr/bin").iterdir():
-        if path.name not in _TOOLS:
-            path.unlink()
+    names = [[f"mysql-server-core{v}", f"mysql-client-core{v}"] for v in versions]
+    return unpacked.Wanted(own, names, programs=_TOOLS, remedy=_REMEDY)
