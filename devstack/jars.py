@@ -9,7 +9,7 @@ import importlib.util
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -59,11 +59,18 @@ def _parse_line(number: int, line: str) -> Jar:
     return Jar(match[1], match[2], match[3], match[4] or "", match[5])
 
 
-def fetch(names: Iterable[str], java: str, *, owner: Children, cache: Path = CACHE) -> None:
-    """Fill `<cache>/jars/<name>` for each named set, unless it is there and whole."""
+def fetch(
+    names: Iterable[str],
+    java: str,
+    *,
+    owner: Children,
+    cache: Path = CACHE,
+    locks: Mapping[str, Path] = LOCKS,
+) -> None:
+    """Fill `<cache>/jars/<name>` for each named set of `locks`, unless it is there and whole."""
     jars = cache / "jars"
     with one_at_a_time(cache / "jars.lock", owner):
-        wanted = {name: parse_lock(LOCKS[name].read_text()) for name in names}
+        wanted = {name: parse_lock(locks[name].read_text()) for name in names}
         missing = {
             name: lock
             for name, lock in wanted.items()

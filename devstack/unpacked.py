@@ -71,6 +71,6 @@ def _fetch(prefix: Path, wanted: Wanted, owner: Children) -> None:
 def _prune(root: Path, programs: set[str]) -> None:
     for name in ("doc", "man", "locale", "lintian", "gdb", "gcc"):
         shutil.rmtree(root / "usr/share" / name, ignore_errors=True)
-    for path in (root / "usr/bin").iterdir():
+    for path in (root / "usr/bin").glob("*"):
         if path.name not in programs:
             path.unlink()
