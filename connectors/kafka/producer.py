@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import (
     IllegalOperation,
     InvalidProducerEpoch,
@@ -24,14 +24,18 @@ from aiokafka.errors import (
     TransactionalIdAuthorizationFailed,
 )
 from aiokafka.producer.sender import EndTxnHandler
+from aiokafka.structs import RecordMetadata
 
 from connectors.errors import AqueductError, Fenced, KafkaLost, KafkaRefused, RecordTooLarge
+from connectors.kafka.batches import FinishedBatch, Sendable
 
 TRANSACTION_TIMEOUT = 15.0
 """Seconds after which the broker aborts a transaction whose owner is silent."""
 ANSWER_TIMEOUT = 10.0
 """Seconds within which a transaction must be through; well under the broker's own patience."""
 MAX_BATCH_BYTES = 512 * 1024
+LARGEST_REQUEST = 100 * 1024 * 1024
+"""What a broker reads at all (socket.request.max.bytes). How large a record may be, the topic says, not we."""
 
 
 class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
@@ -72,6 +76,7 @@ class TransactionalProducer:
             request_timeout_ms=int(ANSWER_TIMEOUT * 1000),
             compression_type=self._compression,
             max_batch_size=MAX_BATCH_BYTES,
+            max_request_size=LARGEST_REQUEST,
             metadata_max_age_ms=60_000,
         )
         sender = producer._sender
@@ -80,6 +85,7 @@ class TransactionalProducer:
             await _end_transaction(sender, commit_result)
 
         sender._do_txn_commit = end_once
+        _wrap_sequences(producer._txn_manager)
         try:
             async with asyncio.timeout(3 * ANSWER_TIMEOUT):
                 await producer.start()
@@ -106,6 +112,29 @@ class TransactionalProducer:
         if self._kafka is not None:
             producer, self._kafka = self._kafka, None
             await _stopped(producer)
+
+
+async def send_finished(
+    kafka: AIOKafkaProducer, batch: FinishedBatch
+) -> asyncio.Future[RecordMetadata]:
+    """Put a batch into the open transaction; the future, which must be awaited, says whether it was taken.
+
+    It waits while an earlier batch of the same partition has not left.
+    """
+    sent: asyncio.Future[RecordMetadata] = await kafka.send_batch(
+        Sendable(batch), batch.topic, partition=batch.partition
+    )
+    return sent
+
+
+def _wrap_sequences(manager: Any) -> None:
+    """Begin again at 0 after 2**31 records in a partition, as brokers expect; aiokafka goes on at -2**31."""
+
+    def increment(partition: TopicPartition, records: int) -> None:
+        sequences = manager._sequence_numbers
+        sequences[partition] = (sequences[partition] + records) & 0x7FFFFFFF
+
+    manager.increment_sequence_number = increment
 
 
 async def _end_transaction(sender: Any, commit_result: Any) -> None:
