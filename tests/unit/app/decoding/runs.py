@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from app.decoding.pool import Pool
 from app.decoding.stage import Decoders, Limits, StageSpec
 from app.decoding.start import start
 from connectors.errors import AqueductError, SourceLost
@@ -82,3 +85,25 @@ def run(count: int, chunks: Iterable[Chunk], **more: Any) -> Outlet:
         running.finish(SourceLost("the end"))
         assert outlet.ended.wait(DEADLINE)
     return outlet
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Until something is so."""
+    end = time.monotonic() + DEADLINE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def all_ready(pool: Pool) -> None:
+    """Until each decoder takes chunks: as long as one alone does, it gets all."""
+    wait_until(lambda: all(worker.ready for worker in pool._workers))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"

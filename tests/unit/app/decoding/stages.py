@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from connectors.errors import AqueductError, CorruptEvent, UnsupportedEvent
@@ -61,6 +62,8 @@ class CountingStage:
         order = json.loads(chunk.context[0])
         time.sleep(order.get("decode", 0))
         _act(order.get("decode_fault", ""))
+        if "mark" in order:
+            Path(order["mark"]).touch()
         return CountingDecoded(self, order, chunk.data)
 
 
