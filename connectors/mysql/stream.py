@@ -7,14 +7,20 @@ opens a new one from there; a library that reconnects from where it once began w
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
-from collections.abc import Iterator
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pymysql
 from pymysqlreplication import BinLogStreamReader
 
 from connectors.errors import AqueductError, CorruptEvent, SourceLost
+from connectors.mysql.chunk import Chunk
+from connectors.mysql.chunks import Cutter
 from connectors.mysql.events import (
     Event,
     EventType,
@@ -26,6 +32,9 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import SourceAddress, translated
 
 _TYPE_OFFSET = 4
+_ERROR = 0xFF
+LINGER = 0.01
+"""Seconds for which a whole transaction waits for others, where the socket has no more to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,9 @@ class BinlogStream:
         self._checksum = False
         self._dump = _dump(address, offset)
         self._connection: pymysql.Connection | None = None
+        self._lock = threading.Lock()
+        self._reads = False
+        self._closed = threading.Event()
 
     def open(self) -> None:
         """Connect, register as a replica and ask for the binlog; raise our errors where that fails."""
@@ -82,16 +94,88 @@ class BinlogStream:
                 self._place = Coordinates(*parse_rotate(event))
             yield placed
 
+    def chunks(self, room: Callable[[], bool]) -> Iterator[Chunk]:
+        """Chunks in order, for ever; ends only by an error, which is SourceLost after ``close``.
+
+        ``room`` tells whether a chunk would be taken up at once; where it would not, more is gathered.
+        """
+        cutter = Cutter(self._place, checksum=self._checksum)
+        try:
+            with self._reading() as receive:
+                yield from _gathered(cutter, receive, room)
+                assert cutter.answer is not None
+                raise self._refused(cutter.answer)
+        except AqueductError as error:
+            if cutter.pending and not self._closed.is_set():
+                # What came whole before the error is as good as ever.
+                yield cutter.flush()
+            _at(error, cutter.place)
+            raise
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Callable[[memoryview, float | None], int]]:
+        """A way to receive: into a buffer, for at most so many seconds, or until silence is a loss."""
+        assert self._connection is not None, "open() comes first"
+        with self._lock:
+            if self._closed.is_set():
+                raise SourceLost("the connection was closed", source=self._address)
+            self._reads = True
+        sock = self._connection._sock
+        silence = 3 * self._address.heartbeat
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+
+        def receive(space: memoryview, seconds: float | None) -> int:
+            while True:
+                try:
+                    received = int(sock.recv_into(space))
+                except (BlockingIOError, ssl.SSLWantReadError):
+                    if poll.poll(1000 * (silence if seconds is None else seconds)):
+                        continue
+                    if seconds is not None:
+                        return 0
+                    raise SourceLost(
+                        f"nothing came for {silence:g} s, three heartbeats", source=self._address
+                    ) from None
+                if not received or self._closed.is_set():
+                    raise SourceLost("the connection was closed", source=self._address)
+                return received
+
+        try:
+            sock.setblocking(False)
+            yield receive
+        except (OSError, ValueError) as error:
+            raise SourceLost(str(error), source=self._address) from error
+        finally:
+            with self._lock:
+                self._reads = False
+                if self._closed.is_set():
+                    self._connection._force_close()
+
+    def _refused(self, answer: bytes) -> AqueductError:
+        """Why the server ended the stream, from its last packet."""
+        if answer[0] == _ERROR:
+            try:
+                pymysql.err.raise_mysql_exception(answer)
+            except pymysql.MySQLError as error:
+                return translated(error, self._address)
+        return SourceLost("it ended the stream", source=self._address)
+
     def close(self) -> None:
         """End the connection, also from another thread, also while it is being read."""
+        self._closed.set()
         if self._connection is None:
             return
         sock = self._connection._sock
         if sock is not None:
-            # Closing a socket does not wake who reads it in another thread; shutting it down does.
+            # Closing a socket does not wake who reads it in another thread; shutting it down does. A TLS
+            # socket's own shutdown would make that thread read the bytes as they are.
             with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-        self._connection._force_close()
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        with self._lock:
+            # Whoever reads from it closes it: its number may be another connection's as soon as it is closed.
+            if not self._reads:
+                self._connection._force_close()
 
     def _packet(self) -> bytes:
         assert self._connection is not None, "open() comes first"
@@ -124,6 +208,25 @@ class BinlogStream:
         start = Coordinates(self._place.file, max(end - event.size, 0))
         self._place = Coordinates(self._place.file, end)
         return PlacedEvent(event, start, self._place)
+
+
+def _gathered(
+    cutter: Cutter, receive: Callable[[memoryview, float | None], int], room: Callable[[], bool]
+) -> Iterator[Chunk]:
+    """Chunks as they come due, up to the server's last word."""
+    deadline = 0.0
+    while cutter.answer is None:
+        if not cutter.pending:
+            received = receive(cutter.space(), None)
+            deadline = time.monotonic() + LINGER
+        else:
+            received = receive(cutter.space(), max(deadline - time.monotonic(), 0.0))
+            if not received and room():
+                yield cutter.flush()
+                continue
+            if not received:
+                received = receive(cutter.space(), LINGER)
+        yield from cutter.take(received)
 
 
 def _at(error: AqueductError, place: Coordinates) -> AqueductError:
