@@ -9,7 +9,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c '$(MINIMUM)' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test check lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test check bench bench-flat lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -33,6 +33,12 @@ check: setup ## lint, formatting, types, and every test
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
 	@$(VENV_PYTHON) -m pytest $(ARGS)
+
+bench: setup ## ours and Debezium, side by side on two workloads; PEERS=all adds others, RUNS=1 is shorter
+	@PEERS=$(PEERS) RUNS=$(RUNS) $(VENV_PYTHON) -m bench
+
+bench-flat: setup ## what a row costs from 10,000 to ROWS=10000000 rows, with 1 and 500 tables, or skipped
+	@ROWS=$(ROWS) KEEP=$(KEEP) $(VENV_PYTHON) -m bench.flat
 
 lock: ## pin anew in requirements.lock what pyproject.toml asks for, with all hashes
 	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install -q uv==0.13.8; }

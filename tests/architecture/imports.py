@@ -16,7 +16,7 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "app": frozenset({"connectors", "tables", "app"}),
     "spark_sink": frozenset({"spark_sink"}),
 }
-"""What each package of the product may import of ours; devstack, demo and tests may import all."""
+"""What each package of the product may import of ours; devstack, demo, bench and tests may import all."""
 
 HOMES: Mapping[str, tuple[str, ...]] = {
     "faust": ("app/", "tables/"),
@@ -41,7 +41,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
 }
 """Where the product may import a library: folders, files, or beginnings of file names."""
 
-_OURS = {*LAYERS, "devstack", "demo", "tests"}
+_OURS = {*LAYERS, "devstack", "demo", "bench", "tests"}
 
 
 def layer_breaches(modules: Iterable[Module]) -> Iterator[str]:

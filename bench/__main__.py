@@ -1,0 +1,129 @@
+"""`python -m bench`: ours and Debezium side by side in one run; PEERS=all adds the others.
+
+The law: the ratios are of pairs of runs right after one another, in turns who is first, on the same binlog and
+the same broker; the last line has their medians.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+
+from bench import report, servers, session
+from bench.binlogs import Workload
+from bench.errors import BenchError
+from bench.peers import others
+from bench.peers.aqueduct import Aqueduct
+from bench.peers.debezium import Debezium
+from bench.peers.peer import Peer, Task
+from bench.report import Pair
+from bench.run import Result, measure
+from bench.servers import Servers
+from bench.workloads import COUNTED, SHOWN
+
+PAIRS = 3
+SHOWN_PARTITIONS = 8
+
+
+class Bench:
+    """The runs of one benchmark, numbered, told as they end."""
+
+    def __init__(self, at: Servers, workloads: dict[str, Workload]) -> None:
+        self._at = at
+        self._workloads = workloads
+        self._numbers = itertools.count(1)
+        self.results: list[Result] = []
+
+    def warm_up(self, peer: Peer) -> None:
+        """Let the broker's JVM compile and the binlog come into memory; not counted."""
+        for recipe in COUNTED:
+            measure(peer, self.task(recipe.name), verified=False)
+
+    def timed(self, peer: Peer, workload: str, *, partitions: int = 1) -> Result:
+        """One run."""
+        result = measure(peer, self.task(workload, partitions))
+        self.add(result)
+        return result
+
+    def add(self, result: Result) -> None:
+        """Tell of a run, and keep it."""
+        self.results.append(result)
+        print(report.line(result), flush=True)
+
+    def pair(self, ours: Peer, theirs: Peer, workload: str, *, ours_first: bool) -> Pair:
+        """Both, one right after the other."""
+        order = [ours, theirs] if ours_first else [theirs, ours]
+        done = {peer.name: self.timed(peer, workload) for peer in order}
+        pair = Pair(done[ours.name], done[theirs.name])
+        print(f"  {workload}: {pair.ratio:.2f} times {theirs.name}", flush=True)
+        return pair
+
+    def task(self, workload: str, partitions: int = 1) -> Task:
+        """What the next run is given; its number keeps topics and folders apart."""
+        number = next(self._numbers)
+        return Task(
+            workload=self._workloads[workload],
+            partitions=partitions,
+            prefix=f"run{number}",
+            folder=session.RUN_FOLDERS / str(number),
+            servers=self._at,
+        )
+
+
+def story() -> None:
+    """All of it, from the servers to the last line."""
+    pairs_wanted, more = _pairs_wanted(), _with_others()
+    with servers.running(session.FOLDER, (*COUNTED, *SHOWN)) as (at, workloads):
+        bench = Bench(at, workloads)
+        ours, debezium = Aqueduct(), Debezium(at)
+        for recipe in (*COUNTED, *SHOWN):
+            print(f"{recipe.name:<6} {recipe.about}, {recipe.rows:,} row events")
+        bench.warm_up(ours)
+        pairs = [
+            bench.pair(ours, debezium, recipe.name, ours_first=n % 2 == 1)
+            for n in range(pairs_wanted)
+            for recipe in COUNTED
+        ]
+        _show(bench, [ours, debezium])
+        if more:
+            others.run(at, session.FOLDER / "peers", task=bench.task, done=bench.add)
+        _conclude(bench.results, pairs)
+
+
+def _show(bench: Bench, peers: Sequence[Peer]) -> None:
+    for recipe, peer in itertools.product(SHOWN, peers):
+        bench.timed(peer, recipe.name, partitions=SHOWN_PARTITIONS)
+    for recipe in COUNTED:
+        bench.timed(Aqueduct(transactions=True), recipe.name)
+
+
+def _conclude(results: list[Result], pairs: list[Pair]) -> None:
+    content = {
+        "results": [result.to_json() for result in results],
+        "ratios": [{"workload": pair.ours.workload, "ratio": pair.ratio} for pair in pairs],
+    }
+    kept = report.keep(session.RESULTS, "bench", content)
+    print("\n".join(["", *report.table(results), "", f"all figures: {kept}"]))
+    print(report.last_line(pairs), flush=True)
+
+
+def _pairs_wanted() -> int:
+    text = os.environ.get("RUNS") or str(PAIRS)
+    if not text.isdecimal() or not int(text):
+        raise BenchError(f"RUNS is {text!r}; give the number of paired runs, such as {PAIRS}")
+    return int(text)
+
+
+def _with_others() -> bool:
+    peers = os.environ.get("PEERS", "")
+    if peers not in {"", "all"}:
+        raise BenchError(f"PEERS is {peers!r}; leave it out, or say all")
+    return peers == "all"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        sys.exit("usage: [RUNS=n] [PEERS=all] python -m bench")
+    sys.exit(session.run("bench", story))

@@ -1,0 +1,131 @@
+"""Fills a real server with the workloads, once, and remembers where in its binlog each of them is.
+
+The law: what is remembered is used again only if the recipes are the same and the server still has those very
+files; else everything is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from bench.workloads import BASE, DATABASE, MARK, Recipe, digest
+from devstack.mysql import Mysql
+from devstack.progress import say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a workload begins, and the file in which the row of ``mark`` after it is."""
+
+    file: str
+    gtids: str
+    """All transactions before its first."""
+    end_file: str
+    end_gtids: str
+    bytes: int
+    """Of the binlog."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A recipe and where it is in the server's binlog."""
+
+    recipe: Recipe
+    place: Place
+
+
+def forget_other(folder: Path, recipes: Sequence[Recipe]) -> None:
+    """Remove a server's data that were not made by these recipes, or not to their end."""
+    memory = _memory(folder)
+    if memory.get("digest") != digest(recipes):
+        shutil.rmtree(folder / "mysql", ignore_errors=True)
+        _file(folder).unlink(missing_ok=True)
+
+
+def workloads(mysql: Mysql, folder: Path, recipes: Sequence[Recipe]) -> dict[str, Workload]:
+    """The workloads by name: remembered, or made now."""
+    places = _memory(folder).get("places")
+    if not places or not _still_there(mysql, places):
+        _file(folder).unlink(missing_ok=True)
+        places = _make(mysql, recipes)
+        memory = {"digest": digest(recipes), "places": places}
+        _file(folder).write_text(json.dumps(memory, indent=1))
+    return {recipe.name: Workload(recipe, Place(**places[recipe.name])) for recipe in recipes}
+
+
+def _file(folder: Path) -> Path:
+    return folder / "workloads.json"
+
+
+def _memory(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(_file(folder).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _still_there(mysql: Mysql, places: dict[str, Any]) -> bool:
+    with _connect(mysql) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOGS")
+        sizes = {row[0]: row[1] for row in cursor.fetchall()}
+    return all(
+        place["end_file"] in sizes and place["bytes"] == _size(sizes, place)
+        for place in places.values()
+    )
+
+
+def _make(mysql: Mysql, recipes: Sequence[Recipe]) -> dict[str, Any]:
+    places = {}
+    with _connect(mysql) as connection, connection.cursor() as cursor:
+        for statement in (*BASE, *(text for recipe in recipes for text in recipe.schema)):
+            cursor.execute(statement)
+        for recipe in recipes:
+            began = time.monotonic()
+            say("bench", f"making {recipe.name}: {recipe.about}")
+            file, gtids = _next_file(cursor)
+            cursor.execute(recipe.call)
+            end_file, end_gtids = _next_file(cursor)
+            cursor.execute(f"INSERT INTO {MARK} (workload) VALUES (%s)", [recipe.name])
+            cursor.execute("SHOW BINARY LOGS")
+            place = {"file": file, "end_file": end_file}
+            size = _size({row[0]: row[1] for row in cursor.fetchall()}, place)
+            places[recipe.name] = asdict(
+                Place(file=file, gtids=gtids, end_file=end_file, end_gtids=end_gtids, bytes=size)
+            )
+            seconds = time.monotonic() - began
+            say(
+                "bench", f"{recipe.name} is made: {size / 2**20:.0f} MiB of binlog, {seconds:.0f} s"
+            )
+        _next_file(cursor)
+    return places
+
+
+def _next_file(cursor: Any) -> tuple[str, str]:
+    """Begin a binlog file; its name, and the transactions before it."""
+    cursor.execute("FLUSH BINARY LOGS")
+    cursor.execute("SHOW BINARY LOG STATUS")
+    status = cursor.fetchone()
+    return str(status[0]), "".join(str(status[4]).split())
+
+
+def _size(sizes: dict[str, int], place: dict[str, str]) -> int:
+    """Bytes of the files from a workload's first to the one before its end."""
+    return sum(size for name, size in sizes.items() if place["file"] <= name < place["end_file"])
+
+
+def _connect(mysql: Mysql) -> Any:
+    connection = pymysql.connect(host=mysql.host, port=mysql.port, user="root", autocommit=True)
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW DATABASES LIKE %s", [DATABASE])
+        if cursor.fetchone():
+            cursor.execute(f"USE {DATABASE}")
+    return connection

@@ -1,0 +1,16 @@
+"""What can go wrong in a benchmark, each as one message for a person: what, where, what to do."""
+
+
+class BenchError(Exception):
+    """The benchmark could not go on."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or type(self).__doc__)
+
+
+class RunFailed(BenchError):
+    """A peer ended, stood still, or wrote something other than the workload."""
+
+
+class PeerMissing(BenchError):
+    """What a peer needs to be built or started is not on this machine."""

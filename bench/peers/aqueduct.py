@@ -1,0 +1,82 @@
+"""Ours: the worker as a user runs it, by its command and a file of settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.settings import DestinationSettings
+from bench.peers.peer import Changes, Program, Task, enveloped, same_topics
+from bench.servers import PASSWORD, USER
+from bench.workloads import DATABASE
+from devstack.ports import free_port
+
+_SERVER_ID = 7101
+
+
+class Aqueduct:
+    """The worker, exactly once; what is not said here is as the settings have it by default."""
+
+    main, child = "worker", "decoder"
+    tombstones, batches = True, False
+
+    def __init__(self, *, transactions: bool = False) -> None:
+        self.name = "aqueduct+tx" if transactions else "aqueduct"
+        self._transactions = transactions
+
+    def program(self, task: Task) -> Program:
+        """`faust -A app worker`, starting at the workload's first event."""
+        config = task.folder / "aqueduct.yaml"
+        config.write_text(yaml.safe_dump(self._settings(task), sort_keys=False))
+        faust = str(Path(sys.executable).with_name("faust"))
+        env = {name: text for name, text in os.environ.items() if not name.startswith("AQUEDUCT_")}
+        return Program(
+            command=[faust, "-A", "app", "worker", "-l", "info"],
+            env={**env, "AQUEDUCT_CONFIG": str(config), "PYTHONUNBUFFERED": "1"},
+        )
+
+    def topics(self, task: Task) -> list[str]:
+        """One for each table."""
+        return same_topics(task)
+
+    def needs(self, _task: Task) -> dict[str, int]:
+        """Nothing: it makes its topics itself."""
+        return {}
+
+    def changes(self, value: bytes) -> Changes:
+        """One row a message."""
+        return enveloped(value)
+
+    def _settings(self, task: Task) -> dict[str, Any]:
+        destination = {
+            "source": {
+                "host": task.servers.mysql_host,
+                "port": task.servers.mysql_port,
+                "user": USER,
+                "password": PASSWORD,
+            },
+            "server_id": _SERVER_ID,
+            "filter": {"include": rf"{DATABASE}\.{task.workload.recipe.pattern}"},
+            "start": {"file": task.workload.place.file, "pos": 4},
+            **_decoders(),
+        }
+        return {
+            "prefix": task.prefix,
+            "http": {"port": free_port()},
+            "kafka": {"bootstrap_servers": task.servers.kafka},
+            "topics": {"partitions": task.partitions, "replication_factor": 1},
+            "data_dir": str(task.folder / "data"),
+            "provide_transaction_metadata": self._transactions,
+            "destinations": {"bench": destination},
+        }
+
+
+def _decoders() -> dict[str, int]:
+    """BENCH_DECODERS, where the worker has such a setting; else its default."""
+    chosen = os.environ.get("BENCH_DECODERS", "")
+    known = "decoders" in DestinationSettings.model_fields
+    return {"decoders": int(chosen)} if chosen and known else {}

@@ -1,0 +1,124 @@
+"""Debezium's MySQL connector on Kafka Connect, tuned, without exactly-once: the peer that the ratios are to.
+
+The law: tuned for throughput as far as its settings go: larger batches and queue, lz4, the producer's batches
+as large as ours, no TLS. `docs/performance.md` says what each did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.peers.java_map import serialized
+from bench.peers.peer import Changes, Program, Task, enveloped, same_topics
+from bench.peers.software import java_and_jars
+from bench.servers import PASSWORD, USER, Servers
+from bench.workloads import DATABASE
+from devstack.paths import PROJECT
+from devstack.ports import HOST, free_port
+
+VERSION = "3.6.1.Final on Kafka Connect 4.1.2"
+HEAP = "2g"
+_SERVER_ID = 7102
+_LOGGING = PROJECT / "devstack/log4j2.properties"
+
+_CONNECT = {
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.enable": "false",
+    "value.converter.schemas.enable": "false",
+    "offset.flush.interval.ms": "10000",
+    "plugin.discovery": "hybrid_warn",
+    "connector.client.config.override.policy": "All",
+}
+
+_TUNED = {
+    "database.ssl.mode": "disabled",
+    "driver.allowPublicKeyRetrieval": "true",
+    "max.batch.size": "8192",
+    "max.queue.size": "32768",
+    "poll.interval.ms": "10",
+    "producer.override.compression.type": "lz4",
+    "producer.override.linger.ms": "10",
+    "producer.override.batch.size": "524288",
+    "producer.override.buffer.memory": "67108864",
+}
+
+
+class Debezium:
+    """Connect in standalone mode with one connector and one task."""
+
+    name, main, child = "debezium", "connect", "child"
+    tombstones, batches = True, False
+
+    def __init__(self, servers: Servers) -> None:
+        self._java, self._jars = java_and_jars("debezium", servers.children)
+
+    def program(self, task: Task) -> Program:
+        """Connect's JVM, with its offset where the workload begins."""
+        worker, connector = task.folder / "connect.properties", task.folder / "source.properties"
+        offsets = task.folder / "offsets.dat"
+        offsets.write_bytes(_offset(task))
+        worker.write_text(_properties(_CONNECT | _worker(task, offsets)))
+        connector.write_text(_properties(_connector(task) | _TUNED))
+        command = [self._java, "-Xms256m", f"-Xmx{HEAP}", "-XX:+UseG1GC"]
+        command += [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", "-cp", f"{self._jars}/*"]
+        command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), str(connector)]
+        return Program(command=command, env=os.environ)
+
+    def topics(self, task: Task) -> list[str]:
+        """One for each table."""
+        return same_topics(task)
+
+    def needs(self, task: Task) -> dict[str, int]:
+        """Its topics of rows, and the one of schema changes."""
+        return {task.prefix: 1, **dict.fromkeys(self.topics(task), task.partitions)}
+
+    def changes(self, value: bytes) -> Changes:
+        """One row a message."""
+        return enveloped(value)
+
+
+def _worker(task: Task, offsets: Path) -> dict[str, str]:
+    return {
+        "bootstrap.servers": task.servers.kafka,
+        "offset.storage.file.filename": str(offsets),
+        "listeners": f"http://{HOST}:{free_port()}",
+    }
+
+
+def _connector(task: Task) -> dict[str, str]:
+    return {
+        "name": task.prefix,
+        "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+        "tasks.max": "1",
+        "database.hostname": task.servers.mysql_host,
+        "database.port": str(task.servers.mysql_port),
+        "database.user": USER,
+        "database.password": PASSWORD,
+        "database.server.id": str(_SERVER_ID),
+        "topic.prefix": task.prefix,
+        "table.include.list": rf"{DATABASE}.{task.workload.recipe.pattern}",
+        # An offset alone is not enough without a history of schemas: this rebuilds it from the tables of now.
+        "snapshot.mode": "recovery",
+        "snapshot.locking.mode": "none",
+        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+        "schema.history.internal.file.filename": str(task.folder / "history.dat"),
+        "schema.history.internal.store.only.captured.tables.ddl": "true",
+    }
+
+
+def _offset(task: Task) -> bytes:
+    """Where it is to begin. With GTIDs on the server an offset without them ends the task."""
+    place = task.workload.place
+    value = {"file": place.file, "pos": 4, "ts_sec": 1, "gtids": place.gtids}
+    key = json.dumps([task.prefix, {"server": task.prefix}], separators=(",", ":"))
+    return serialized(key.encode(), json.dumps(value, separators=(",", ":")).encode())
+
+
+def _properties(settings: Mapping[str, str]) -> str:
+    # A backslash escapes in Java's properties.
+    lines = (f"{name}={value}\n" for name, value in settings.items())
+    return "".join(line.replace("\\", "\\\\") for line in lines)

@@ -1,0 +1,68 @@
+"""The servers that all peers share: one mysqld with the workloads in its binlog, one broker, empty at first.
+
+The law: mysqld's data stay between two benchmarks, the broker's never do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import binlogs
+from bench.binlogs import Workload
+from bench.workloads import Recipe
+from devstack import Stack
+from devstack.processes import Child, Children
+
+USER = "aqueduct"
+PASSWORD = "aqueduct"  # noqa: S105 - devstack's own account, on a server that listens on loopback
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """Where the servers are, for whoever is started beside them."""
+
+    mysql_host: str
+    mysql_port: int
+    kafka: str
+    mysqld: Child
+    broker: Child
+    broker_data: Path
+    children: Children
+    """The owner of whatever the benchmark starts: nothing of it outlives us."""
+
+    def stored_bytes(self, topic: str) -> int:
+        """What a topic's log takes on the broker's disk."""
+        logs = self.broker_data.glob(f"{glob.escape(topic)}-*/*.log")
+        return sum(log.stat().st_size for log in logs)
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path, recipes: Sequence[Recipe]
+) -> Iterator[tuple[Servers, dict[str, Workload]]]:
+    """The servers with these workloads, until the block ends."""
+    shutil.rmtree(folder / "kafka", ignore_errors=True)
+    binlogs.forget_other(folder, recipes)
+    options = {"binlog_expire_logs_seconds": 0}
+    with Stack(folder, ("mysql", "kafka"), mysql_options=options) as stack:
+        made = binlogs.workloads(stack.mysql, folder, recipes)
+        mysqld, broker = stack.mysql.child, stack.kafka_server.child
+        assert mysqld is not None
+        assert broker is not None
+        yield (
+            Servers(
+                mysql_host=stack.mysql.host,
+                mysql_port=stack.mysql.port,
+                kafka=stack.kafka,
+                mysqld=mysqld,
+                broker=broker,
+                broker_data=folder / "kafka/data",
+                children=stack.children,
+            ),
+            made,
+        )

@@ -1,0 +1,58 @@
+"""One benchmark at a time, in folders of its own, that ends with all it started.
+
+The law: Ctrl-C, a signal to end, or a kill -9 leaves no process behind; the last by the kernel's doing, see
+`devstack/processes.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+
+import pymysql
+from aiokafka.errors import KafkaError
+
+from bench.errors import BenchError
+from devstack.errors import DevstackError
+from devstack.paths import RUNS
+
+FOLDER = RUNS / "bench"
+RESULTS = FOLDER / "results"
+RUN_FOLDERS = FOLDER / "runs"
+"""Settings and logs of each run of the last benchmark."""
+
+
+def run(name: str, story: Callable[[], None]) -> int:
+    """Run a benchmark; its exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        with _only_one():
+            shutil.rmtree(RUN_FOLDERS, ignore_errors=True)
+            story()
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{name}: interrupted; all that it started has ended\n")
+        return 130
+    except (BenchError, DevstackError) as error:
+        sys.stderr.write(f"{name}: failed: {error}\n")
+        return 1
+    except (pymysql.MySQLError, KafkaError, OSError) as error:
+        told = f"{type(error).__name__}: {error}"
+        sys.stderr.write(f"{name}: failed: {told}\n  what to do: read the logs in {FOLDER}\n")
+        return 1
+    return 0
+
+
+@contextlib.contextmanager
+def _only_one() -> Iterator[None]:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BenchError("another benchmark is running; wait for it, or end it") from None
+        yield
