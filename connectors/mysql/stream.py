@@ -209,10 +209,9 @@ class BinlogStream:
         return data[1:]
 
     def _has_checksum(self, data: bytes) -> bool:
-        """A file says in its first event whether the others have a checksum; that one always has."""
+        """A file says in its first event whether its events have a checksum that holds."""
         if data[_TYPE_OFFSET] == EventType.FORMAT_DESCRIPTION:
             self._checksum = format_has_checksum(data)
-            return True
         return self._checksum
 
     def _placed(self, event: Event) -> PlacedEvent:
