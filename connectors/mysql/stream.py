@@ -119,7 +119,7 @@ class BinlogStream:
         cutter = Cutter(self._place, checksum=self._checksum)
         try:
             with self._reading() as receive:
-                yield from _gathered(cutter, receive, room)
+                yield from gathered(cutter, receive, room)
                 assert cutter.answer is not None
                 raise self._refused(cutter.answer)
         except AqueductError as error:
@@ -226,7 +226,7 @@ class BinlogStream:
         return PlacedEvent(event, start, self._place)
 
 
-def _gathered(
+def gathered(
     cutter: Cutter, receive: Callable[[memoryview, float | None], int], room: Callable[[], bool]
 ) -> Iterator[Chunk]:
     """Chunks as they come due, up to the server's last word."""
