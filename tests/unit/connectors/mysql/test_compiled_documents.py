@@ -137,3 +137,11 @@ def test_more_members_than_a_byte_counts_are_all_read() -> None:
             for value in (list(range(count)), {f"k{n:03d}": n for n in range(count)}):
                 raw = document(value)
                 assert reader.text(raw) == document_text(raw)
+
+
+@pytest.mark.parametrize("kind", [1, 3])
+def test_a_count_that_the_document_cannot_hold_is_refused_before_anything_is_made_for_it(
+    kind: int,
+) -> None:
+    with pytest.raises(IndexError):
+        document_text(bytes([kind]) + struct.pack("<II", 1_000_000, 8) + bytes(16))
