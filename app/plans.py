@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from app.destination import Plan
-from app.pipeline.assemble import Rules
-from app.pipeline.filter import TableFilter
+from app.pipeline.rules import Rules
 from app.publisher import TopicPlans
 from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtids
 from connectors.kafka.client import KafkaClient
+from connectors.kafka.producer import MAX_BATCH_BYTES
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server import SourceAddress
@@ -60,15 +60,20 @@ def destination_plan(
         rules=Rules(
             prefix=settings.prefix,
             destination=name,
-            filter=TableFilter(destination.filter.include, destination.filter.black),
+            include=destination.filter.include,
+            black=destination.filter.black,
             borders=settings.provide_transaction_metadata,
+            statements=settings.include_query,
+            partitions=topics.partitions,
+            compression=settings.publish.compression,
             max_bytes=settings.publish.max_bytes,
+            max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes // 2),
         ),
+        decoders=destination.decoders,
         topics=topics,
         kafka_options=options,
         compression=settings.publish.compression,
         interval=settings.publish.interval_ms / 1000,
-        max_bytes=settings.publish.max_bytes,
     )
 
 

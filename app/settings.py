@@ -164,6 +164,8 @@ class DestinationSettings(_Part):
         default="+00:00", pattern=r"^([+-]\d{2}:\d{2}|[A-Za-z][\w+-]*(/[\w+-]+)*)$"
     )
     heartbeat_seconds: float = Field(default=5.0, ge=0.5, le=3600)
+    decoders: int = Field(default=2, ge=0, le=64)
+    """Processes that decode; 0 decodes in the worker's own."""
     filter: FilterSettings = FilterSettings()
     start: Start | None = None
     """Where to begin without a cursor; unset means the end."""
@@ -192,6 +194,8 @@ class Settings(BaseSettings):
     publish: PublishSettings = PublishSettings()
     data_dir: Path = Path(".aqueduct")
     provide_transaction_metadata: bool = True
+    include_query: bool = False
+    """Whether the statement that changed rows is published with each of them."""
     destinations: dict[Name, DestinationSettings] = Field(min_length=1)
 
     @model_validator(mode="after")

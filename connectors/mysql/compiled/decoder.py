@@ -57,6 +57,10 @@ class CompiledDecoder:
         self._bitmap_size = (count + 7) // 8
         self._all = ((1 << count) - 1).to_bytes(self._bitmap_size, "little")
 
+    def rows(self, event_type: int, body: bytes) -> list[RowText]:
+        """All rows of one event's body."""
+        return list(self.decode(event_type, body))
+
     def decode(self, event_type: int, body: bytes) -> Iterator[RowText]:
         """The rows of one event's body, in order; raise MalformedEvent where the bytes do not fit."""
         try:

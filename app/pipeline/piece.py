@@ -1,0 +1,71 @@
+"""What is published at once: finished record batches, and the place in the source behind them.
+
+The law: the records of a piece, its table versions and the place after it belong together; pieces are joined
+only in their order, and the cursor moves only behind a piece that is whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from connectors.errors import AqueductError
+from connectors.kafka.batches import FinishedBatch
+from connectors.mysql.position import Coordinates
+from tables.cursor import Resume
+from tables.version import TableVersion
+
+Ranges = dict[str, list[tuple[int, int]]]
+"""GTIDs by what they begin with: first and last number of each run, in the order of the binlog."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Piece:
+    """What became of a chunk, or of several in a row."""
+
+    batches: list[FinishedBatch] = field(default_factory=list)
+    records: int = 0
+    size: int = 0
+    """Bytes of keys and values, before compression."""
+    versions: list[TableVersion] = field(default_factory=list)
+    gtids: Ranges = field(default_factory=dict)
+    """Of the transactions that end here, filtered ones too."""
+    coordinates: Coordinates
+    """Where reading goes on: after the last whole transaction."""
+    resume: Resume | None = None
+    whole: bool = True
+    """Whether it may be committed: it ends between transactions, or says where within one."""
+    seq: int
+    version_count: int
+    rows: Counter[str] = field(default_factory=Counter)
+    """Published changes by kind: ``c``, ``u``, ``d``, ``t``."""
+    events: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Events by type and by what was done with them: ``decoded``, ``filtered``, ``passed``."""
+    committed_ms: int = 0
+    error: AqueductError | None = None
+    """What stopped the decoder right behind this piece."""
+
+    def absorb(self, later: Piece) -> None:
+        """Add the piece that comes right after this one."""
+        self.batches += later.batches
+        self.records += later.records
+        self.size += later.size
+        self.versions += later.versions
+        for source, ranges in later.gtids.items():
+            for first, last in ranges:
+                add_range(self.gtids, source, first, last)
+        self.coordinates, self.resume, self.whole = later.coordinates, later.resume, later.whole
+        self.seq, self.version_count = later.seq, later.version_count
+        self.rows.update(later.rows)
+        self.events.update(later.events)
+        self.committed_ms = later.committed_ms or self.committed_ms
+        self.error = later.error
+
+
+def add_range(ranges: Ranges, source: str, first: int, last: int) -> None:
+    """Add numbers of one source; those that follow the last ones directly lengthen them."""
+    runs = ranges.setdefault(source, [])
+    if runs and runs[-1][1] + 1 == first:
+        runs[-1] = (runs[-1][0], last)
+    else:
+        runs.append((first, last))
