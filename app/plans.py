@@ -13,8 +13,7 @@ from app.publisher import TopicPlans
 from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtids
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.producer import MAX_BATCH_BYTES
-from connectors.mysql.gtid import GtidSet
-from connectors.mysql.position import Coordinates
+from connectors.mysql.position import Coordinates, parse_gtids
 from connectors.mysql.server import SourceAddress
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
 
@@ -99,5 +98,5 @@ def _start(destination: DestinationSettings) -> Start:
     if isinstance(start, StartAtFile):
         return AtCoordinates(Coordinates(start.file, start.pos))
     if isinstance(start, StartAtGtids):
-        return AfterGtids(GtidSet.parse(start.gtid_set))
+        return AfterGtids(parse_gtids(start.gtid_set))
     return Earliest() if start == "earliest" else Latest()

@@ -28,7 +28,7 @@ from pydantic_settings import YamlConfigSettingsSource as YamlSource
 
 from app.pipeline.filter import TableFilter
 from connectors.errors import SettingsError
-from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import parse_gtids
 from connectors.mysql.server import is_connection_charset
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
@@ -122,7 +122,7 @@ class StartAtGtids(_Part):
     @field_validator("gtid_set")
     @classmethod
     def _parses(cls, text: str) -> str:
-        return str(GtidSet.parse(text))
+        return str(parse_gtids(text))
 
 
 Start = Literal["earliest", "latest"] | StartAtFile | StartAtGtids

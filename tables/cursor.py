@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.errors import JournalDamaged
-from connectors.mysql.gtid import GtidSet
-from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +78,7 @@ class Cursor:
                 offset=SourceOffset(
                     server_uuid=value["server_uuid"],
                     coordinates=Coordinates(value["file"], value["pos"]),
-                    gtid_set=None if gtid_set is None else GtidSet.parse(gtid_set),
+                    gtid_set=None if gtid_set is None else parse_gtids(gtid_set),
                 ),
                 resume=None if resume is None else Resume(**resume),
             )

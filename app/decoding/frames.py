@@ -13,17 +13,19 @@ import socket
 import struct
 import threading
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from connectors.errors import AqueductError
 
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<q")
-_LARGE = 32 * 1024
+_LARGE = 4 * 1024
 """From here on an object travels beside the payload."""
 _READ_AHEAD = 32 * 1024
 """A small message takes one system call, and one turn of the interpreter's lock."""
 _SOCKET_BYTES = 1024 * 1024
+_MOST_PARTS = 1024
+"""That one system call takes (IOV_MAX)."""
 
 
 class Begin(NamedTuple):
@@ -83,7 +85,7 @@ class Connection:
         # A chunk fits in whole, as far as the system allows, so that who sends it need not wait.
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
         self._socket = end
-        self._reader = end.makefile("rb", buffering=_READ_AHEAD)
+        self._reader = cast("io.BufferedReader", end.makefile("rb", buffering=_READ_AHEAD))
         self._sending = threading.Lock()
 
     def send(self, message: Any) -> None:
@@ -96,17 +98,29 @@ class Connection:
         pickler.dump(message)
         lengths = [_signed(large) for large in pickler.large]
         head = _HEADER.pack(payload.tell(), len(lengths)) + b"".join(map(_LENGTH.pack, lengths))
+        parts = [head + payload.getvalue(), *pickler.large]
         with self._sending:
-            self._socket.sendall(head + payload.getvalue())
-            for large in pickler.large:
-                self._socket.sendall(large)
+            for first in range(0, len(parts), _MOST_PARTS):
+                self._send(parts[first : first + _MOST_PARTS])
+
+    def _send(self, parts: list[bytes | bytearray]) -> None:
+        """All at once where the socket has room, else the rest one by one."""
+        sent = self._socket.sendmsg(parts)
+        for part in parts:
+            if sent < len(part):
+                self._socket.sendall(memoryview(part)[sent:])
+            sent = max(0, sent - len(part))
 
     def receive(self) -> Any:
         """The next message; EOFError when the other end is gone."""
-        size, count = _HEADER.unpack(self._read(_HEADER.size))
-        lengths = [_LENGTH.unpack(self._read(_LENGTH.size))[0] for _ in range(count)]
-        payload = io.BytesIO(self._read(size))
-        return _Unpickler(payload, [self._object(length) for length in lengths]).load()
+        try:
+            size, count = _HEADER.unpack(self._read(_HEADER.size))
+            lengths = [_LENGTH.unpack(self._read(_LENGTH.size))[0] for _ in range(count)]
+            payload = self._read(size)
+            large = [self._object(length) for length in lengths]
+        except OSError as error:
+            raise EOFError from error
+        return _Unpickler(io.BytesIO(payload), large).load()
 
     def shut(self) -> None:
         """From any thread: whoever sends or receives here, or at the other end, goes on at once."""
@@ -119,14 +133,15 @@ class Connection:
         self._socket.close()
 
     def _object(self, length: int) -> bytes | bytearray:
-        data = self._read(abs(length))
-        return data if length > 0 else bytearray(data)
+        if length > 0:
+            return self._read(length)
+        array = bytearray(-length)
+        if self._reader.readinto(array) < len(array):
+            raise EOFError
+        return array
 
     def _read(self, size: int) -> bytes:
-        try:
-            data: bytes = self._reader.read(size)
-        except OSError as error:
-            raise EOFError from error
+        data = self._reader.read(size)
         if len(data) < size:
             raise EOFError
         return data

@@ -6,9 +6,24 @@ after 999999, which no comparison of their names would say.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.mariadb.gtid import MariadbGtidList
+
+Gtids = GtidSet | MariadbGtidList
+"""What has been read, in the words of the one make of server or the other."""
+
+_MARIADB = re.compile(r"\s*[0-9]+-[0-9]+-[0-9]+\s*(,|$)")
+
+
+def parse_gtids(text: str) -> Gtids:
+    """Read a set of MySQL's or a position of MariaDB's; raise ValueError where it is neither.
+
+    The empty text is MySQL's empty set; whoever knows the server says which one it is.
+    """
+    return MariadbGtidList.parse(text) if _MARIADB.match(text) else GtidSet.parse(text)
 
 
 @dataclass(frozen=True, slots=True, order=False)
@@ -38,11 +53,11 @@ class Coordinates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """What has been read of one source: coordinates, and the GTID set where the server has GTIDs."""
+    """What has been read of one source: coordinates, and GTIDs where the server has them."""
 
     server_uuid: str
     coordinates: Coordinates
-    gtid_set: GtidSet | None = field(default=None)
+    gtid_set: Gtids | None = field(default=None)
 
     def __str__(self) -> str:
         return str(self.gtid_set) if self.gtid_set else str(self.coordinates)

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 
 from connectors.errors import PreflightError, ServerIdConflict
-from connectors.mysql.server import ServerFacts, SourceAddress
+from connectors.mysql.mariadb import preflight as mariadb
+from connectors.mysql.server import REPORTED_HOST, Replica, ServerFacts, SourceAddress
 
 _WANTED = {
     "binlog_format": ("ROW", "rows of other formats are not in the binlog"),
@@ -30,7 +31,7 @@ def check(facts: ServerFacts, address: SourceAddress) -> None:
             remedy="Mend them, then restart this destination; nothing was read or written",
         )
     for replica in facts.replicas:
-        if replica.server_id == address.server_id and replica.uuid != address.replica_uuid:
+        if replica.server_id == address.server_id and not _is_ours(replica, facts, address):
             raise ServerIdConflict(
                 f"{address} has another replica with it, at {replica.host or 'an unnamed host'}, "
                 f"UUID {replica.uuid or 'unknown'}",
@@ -38,15 +39,24 @@ def check(facts: ServerFacts, address: SourceAddress) -> None:
             )
 
 
+def _is_ours(replica: Replica, facts: ServerFacts, address: SourceAddress) -> bool:
+    """Whether it is this destination's own connection of a run before."""
+    if facts.is_mariadb:
+        return replica.host == address.report_host[:REPORTED_HOST]
+    return replica.uuid == address.replica_uuid
+
+
 def _faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
-    version = facts.variables.get("version", "")
-    if _numbers(version) < _OLDEST or "mariadb" in version.lower():
-        yield f"it is version {version or 'unknown'}; MySQL {'.'.join(map(str, _OLDEST))} or newer is needed"
+    if fault := _version_fault(facts):
+        yield fault
         return
     if facts.variables.get("log_bin", "OFF").upper() != "ON":
         yield "log_bin is OFF: start mysqld with --log-bin (it cannot be set while it runs)"
         return
-    yield from _setting_faults(facts)
+    if facts.is_mariadb:
+        yield from mariadb.setting_faults(facts.variables)
+    else:
+        yield from _setting_faults(facts)
     yield from _grant_faults(facts, address)
     if facts.variables.get("server_id") == str(address.server_id):
         yield (
@@ -55,10 +65,20 @@ def _faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
         )
     updates = facts.variables.get("log_replica_updates", facts.variables.get("log_slave_updates"))
     if facts.is_replica and updates == "OFF":
+        name = "log_slave_updates" if facts.is_mariadb else "log_replica_updates"
         yield (
-            "it is a replica with log_replica_updates=OFF, so its binlog lacks its source's changes: "
-            "start mysqld with --log-replica-updates, or capture its source"
+            f"it is a replica with {name}=OFF, so its binlog lacks its source's changes: "
+            f"start it with --{name.replace('_', '-')}, or capture its source"
         )
+
+
+def _version_fault(facts: ServerFacts) -> str | None:
+    version = facts.variables.get("version", "")
+    if facts.is_mariadb:
+        return mariadb.version_fault(version, _numbers(version))
+    if _numbers(version) >= _OLDEST:
+        return None
+    return f"it is version {version or 'unknown'}; MySQL {'.'.join(map(str, _OLDEST))} or newer is needed"
 
 
 def _setting_faults(facts: ServerFacts) -> Iterator[str]:
@@ -73,10 +93,14 @@ def _setting_faults(facts: ServerFacts) -> Iterator[str]:
 
 def _grant_faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
     held = _global_privileges(facts.grants)
-    missing = [grant for grant in _NEEDED_GRANTS if not held & {grant, "ALL PRIVILEGES", "SUPER"}]
+    missing = mariadb.missing_grants(held) if facts.is_mariadb else _missing_grants(held)
     if missing:
         wanted = ", ".join(missing)
         yield f"the account lacks {wanted}: GRANT {wanted} ON *.* TO '{address.user}'"
+
+
+def _missing_grants(held: set[str]) -> list[str]:
+    return [grant for grant in _NEEDED_GRANTS if not held & {grant, "ALL PRIVILEGES", "SUPER"}]
 
 
 def _global_privileges(grants: tuple[str, ...]) -> set[str]:

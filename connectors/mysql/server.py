@@ -19,11 +19,17 @@ from connectors.errors import (
     AqueductError,
     PositionGone,
     ServerIdConflict,
+    SourceDiverged,
     SourceLost,
     SourceRefused,
 )
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.position import Gtids
+
+REPORTED_HOST = 60
+"""Characters of a replica's own host name that a server keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +74,7 @@ class Replica:
     server_id: int
     host: str
     uuid: str
+    """Empty at a MariaDB, which does not keep it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +88,41 @@ class ServerFacts:
     """Name and size of each binlog file, oldest first; empty where the server has no binlog."""
     charsets: Charsets
     is_replica: bool
+    gtids_before_binlogs: str = ""
+    """MariaDB's position before its oldest binlog file."""
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether it is a MariaDB."""
+        return "mariadb" in self.variables.get("version", "").lower()
 
     @property
     def server_uuid(self) -> str:
-        """The server's own UUID; empty before MySQL 5.6."""
-        return self.variables.get("server_uuid", "")
+        """What tells the server from others.
+
+        MariaDB has no UUID. Its ``server_uid`` is made of its host's network address and its port, and may
+        change with them; but nothing rests on it there: all of MariaDB's transactions have GTIDs.
+        """
+        return self.variables.get("server_uid" if self.is_mariadb else "server_uuid", "")
 
     @property
     def has_gtids(self) -> bool:
         """Whether each transaction has a GTID."""
-        return self.variables.get("gtid_mode", "OFF").upper() == "ON"
+        return self.is_mariadb or self.variables.get("gtid_mode", "OFF").upper() == "ON"
+
+    @property
+    def gtids_at_end(self) -> Gtids | None:
+        """Behind all transactions that the server has; None where they have no GTIDs."""
+        if self.is_mariadb:
+            return MariadbGtidList.parse(self.variables.get("gtid_binlog_pos", ""))
+        return self.gtid_executed if self.has_gtids else None
+
+    @property
+    def gtids_at_head(self) -> Gtids | None:
+        """Behind all transactions that are no longer in its binlog; None where they have no GTIDs."""
+        if self.is_mariadb:
+            return MariadbGtidList.parse(self.gtids_before_binlogs)
+        return self.gtid_purged if self.has_gtids else None
 
     @property
     def gtid_executed(self) -> GtidSet:
@@ -112,13 +144,16 @@ def read_facts(address: SourceAddress) -> ServerFacts:
     """Ask the server; raise SourceLost or SourceRefused where it does not answer."""
     with connected(address) as cursor:
         variables = {row[0]: row[1] for row in _rows(cursor, "SHOW GLOBAL VARIABLES")}
+        binlogs = tuple(_binlogs(cursor, variables))
+        is_mariadb = "mariadb" in variables.get("version", "").lower()
         return ServerFacts(
             variables=variables,
             grants=tuple(grant for (grant,) in _rows(cursor, "SHOW GRANTS")),
             replicas=tuple(_replicas(cursor)),
-            binlogs=tuple(_binlogs(cursor, variables)),
+            binlogs=binlogs,
             charsets=_charsets(cursor),
-            is_replica=_is_replica(cursor),
+            is_replica=_is_replica(cursor) or bool(variables.get("gtid_slave_pos")),
+            gtids_before_binlogs=_before(cursor, binlogs) if is_mariadb else "",
         )
 
 
@@ -159,7 +194,12 @@ def _dump_error(text: str, address: SourceAddress) -> AqueductError:
         return ServerIdConflict(text, source=address, server_id=address.server_id)
     if re.search(r"purged|could not find|impossible position|> file size", lowered):
         return PositionGone(text, source=address)
+    if "not in the master's binlog" in lowered:
+        return SourceDiverged(text, source=address)
     return SourceRefused(text, source=address)
+
+
+_UNKNOWN_OR_DENIED = {ER.PARSE_ERROR, ER.BAD_FIELD_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}
 
 
 def _rows(cursor: Cursor, sql: str) -> tuple[tuple[str, ...], ...]:
@@ -173,7 +213,7 @@ def _first_that_parses(cursor: Cursor, *statements: str) -> tuple[dict[str, str]
         try:
             cursor.execute(sql)
         except pymysql.MySQLError as error:
-            if error.args[0] not in (ER.PARSE_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR):
+            if error.args[0] not in _UNKNOWN_OR_DENIED:
                 raise
             continue
         names = [column[0].lower() for column in cursor.description or ()]
@@ -197,14 +237,30 @@ def _binlogs(cursor: Cursor, variables: dict[str, str]) -> Iterator[tuple[str, i
         yield str(row["log_name"]), int(row["file_size"])
 
 
+def _before(cursor: Cursor, binlogs: tuple[tuple[str, int], ...]) -> str:
+    """MariaDB's position before the first of these files."""
+    if not binlogs:
+        return ""
+    cursor.execute("SELECT BINLOG_GTID_POS(%s, 4)", (binlogs[0][0],))
+    (found,) = cursor.fetchone() or (None,)
+    return found or ""
+
+
 def _is_replica(cursor: Cursor) -> bool:
     return bool(_first_that_parses(cursor, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"))
 
 
+_COLLATIONS = "SELECT id, character_set_name FROM information_schema.collations WHERE id > 0"
+# Since 10.10 a collation such as uca1400_ai_ci belongs to several character sets, by a number in each.
+_MARIADB_COLLATIONS = """SELECT id, character_set_name
+    FROM information_schema.collation_character_set_applicability WHERE id > 0"""
+
+
 def _charsets(cursor: Cursor) -> Charsets:
-    collations = _rows(
-        cursor, "SELECT id, character_set_name FROM information_schema.collations WHERE id > 0"
-    )
+    collations = [
+        (row["id"], row["character_set_name"])
+        for row in _first_that_parses(cursor, _MARIADB_COLLATIONS, _COLLATIONS)
+    ]
     widths = _rows(
         cursor, "SELECT character_set_name, maxlen FROM information_schema.character_sets"
     )

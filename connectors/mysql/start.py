@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from connectors.errors import EndPositionUnknown, PositionGone, SourceDiverged, UnsupportedEvent
 from connectors.mysql.events import Event, EventType, parse_gtid
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.mariadb import start as mariadb
+from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.stream import BinlogStream
 
@@ -42,7 +44,7 @@ class AtCoordinates:
 class AfterGtids:
     """After these transactions."""
 
-    gtid_set: GtidSet
+    gtid_set: Gtids
 
 
 Start = Earliest | Latest | AtCoordinates | AfterGtids
@@ -54,22 +56,21 @@ def first_offset(start: Start, facts: ServerFacts, address: SourceAddress) -> So
         raise EndPositionUnknown("it lists no binlog files", source=address)
     if isinstance(start, Latest):
         file, size = facts.binlogs[-1]
-        gtids = facts.gtid_executed if facts.has_gtids else None
-        return _offset(facts, Coordinates(file, size), gtids)
+        return _offset(facts, Coordinates(file, size), facts.gtids_at_end)
     if isinstance(start, AfterGtids):
         if not facts.has_gtids:
             raise PositionGone("the start is a GTID set, but gtid_mode is OFF", source=address)
-        offset = _offset(facts, _head(facts), start.gtid_set)
+        offset = _offset(facts, _head(facts), _in_words_of(facts, start.gtid_set))
     elif isinstance(start, AtCoordinates):
         gtids = gtids_before(start.coordinates, facts, address) if facts.has_gtids else None
         offset = _offset(facts, start.coordinates, gtids)
     else:
-        offset = _offset(facts, _head(facts), facts.gtid_purged if facts.has_gtids else None)
+        offset = _offset(facts, _head(facts), facts.gtids_at_head)
     check(offset, facts, address)
     return offset
 
 
-def _offset(facts: ServerFacts, coordinates: Coordinates, gtids: GtidSet | None) -> SourceOffset:
+def _offset(facts: ServerFacts, coordinates: Coordinates, gtids: Gtids | None) -> SourceOffset:
     return SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates, gtid_set=gtids)
 
 
@@ -79,8 +80,14 @@ def _head(facts: ServerFacts) -> Coordinates:
 
 def check(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
     """Raise PositionGone or SourceDiverged where the server cannot go on from an offset."""
-    if offset.gtid_set is not None and facts.has_gtids:
-        _check_gtids(offset.gtid_set, facts, address)
+    gtids = offset.gtid_set
+    if gtids is not None and isinstance(gtids, MariadbGtidList) != facts.is_mariadb:
+        make = "a MariaDB" if facts.is_mariadb else "not a MariaDB"
+        raise SourceDiverged(f"the cursor is at {gtids}, and the server is {make}", source=address)
+    if isinstance(gtids, MariadbGtidList):
+        mariadb.check(gtids, facts, address)
+    elif gtids is not None and facts.has_gtids:
+        _check_gtids(gtids, facts, address)
     else:
         _check_coordinates(offset, facts, address)
 
@@ -113,6 +120,8 @@ def _check_coordinates(offset: SourceOffset, facts: ServerFacts, address: Source
 
 def as_of_now(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
     """The same place in the words the server now has: it may have gained or lost GTIDs since."""
+    if facts.is_mariadb and offset.gtid_set is not None:
+        return replace(offset, gtid_set=_in_words_of(facts, offset.gtid_set))
     if facts.has_gtids and offset.gtid_set is None:
         _check_coordinates(offset, facts, address)
         return replace(offset, gtid_set=gtids_before(offset.coordinates, facts, address))
@@ -121,8 +130,15 @@ def as_of_now(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) 
     return offset
 
 
-def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAddress) -> GtidSet:
+def _in_words_of(facts: ServerFacts, gtids: Gtids) -> Gtids:
+    """The same GTIDs; nothing at all is written alike by both makes of server."""
+    return MariadbGtidList() if facts.is_mariadb and not gtids else gtids
+
+
+def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAddress) -> Gtids:
     """All transactions before a place: what earlier files held, and those of this file up to it."""
+    if facts.is_mariadb:
+        return mariadb.position_at(coordinates, address)
     head = SourceOffset(
         server_uuid=facts.server_uuid, coordinates=Coordinates(coordinates.file, FIRST_EVENT)
     )

@@ -28,7 +28,8 @@ from connectors.mysql.events import (
     parse_event,
     parse_rotate,
 )
-from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server import SourceAddress, translated
 
 _TYPE_OFFSET = 4
@@ -234,6 +235,11 @@ def _at(error: AqueductError, place: Coordinates) -> AqueductError:
     return error
 
 
+def _auto_position(gtids: Gtids | None) -> str | None:
+    """The GTIDs to go on from; to MariaDB, none at all mean the first transaction it ever wrote."""
+    return str(gtids) if gtids or isinstance(gtids, MariadbGtidList) else None
+
+
 def _dump(address: SourceAddress, offset: SourceOffset) -> BinLogStreamReader:
     return BinLogStreamReader(
         connection_settings=address.connection_settings(),
@@ -243,7 +249,8 @@ def _dump(address: SourceAddress, offset: SourceOffset) -> BinLogStreamReader:
         slave_heartbeat=address.heartbeat,
         blocking=True,
         resume_stream=True,
-        auto_position=str(offset.gtid_set) if offset.gtid_set else None,
+        is_mariadb=isinstance(offset.gtid_set, MariadbGtidList),
+        auto_position=_auto_position(offset.gtid_set),
         log_file=offset.coordinates.file,
         log_pos=offset.coordinates.pos,
         enable_logging=False,

@@ -36,7 +36,7 @@ def received(sender: Connection, receiver: Connection, messages: list[Any]) -> l
 
 
 def test_messages_come_as_they_were_sent(ends: Ends) -> None:
-    sizes = [0, 1, 32_767, 32_768, 300_000, 3_000_000]
+    sizes = [0, 1, 4095, 4096, 32_768, 300_000, 3_000_000]
     messages = [
         Finished(size, {"bytes": bytes([size % 251]) * size, "array": bytearray(size), "x": [size]})
         for size in sizes
@@ -89,3 +89,8 @@ def test_whoever_sends_or_receives_goes_on_when_the_connection_is_shut(ends: End
     for thread in threads:
         thread.join(60)
     assert len(ended) == 2
+
+
+def test_more_large_objects_than_one_system_call_takes_come_as_they_were_sent(ends: Ends) -> None:
+    message = [bytes([number % 251]) * 5000 for number in range(2500)]
+    assert received(ends[0], ends[2], [message, message]) == [message, message]

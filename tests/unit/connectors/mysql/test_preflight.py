@@ -34,7 +34,7 @@ def test_a_server_that_is_set_up_passes() -> None:
         ({"log_bin": "OFF"}, "start mysqld with --log-bin"),
         ({"server_id": "5701"}, "give the destination another server_id"),
         ({"version": "5.7.44"}, "MySQL 8.0.1 or newer is needed"),
-        ({"version": "10.11.6-MariaDB"}, "MySQL 8.0.1 or newer is needed"),
+        ({"version": "10.4.32-MariaDB"}, "MariaDB 10.5 or newer is needed"),
         ({"version": ""}, "MySQL 8.0.1 or newer is needed"),
     ],
 )
