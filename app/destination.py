@@ -30,7 +30,7 @@ from connectors.errors import AqueductError, Fenced, ServerIdConflict
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
-from connectors.mysql.events import type_name
+from connectors.mysql.kinds import type_name
 from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
 from connectors.mysql.start import Start, as_of_now, check, first_offset
 from connectors.mysql.stream import BinlogStream

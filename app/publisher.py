@@ -132,9 +132,8 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
     gtids = old.gtid_set
     if gtids is not None and piece.gtids:
         gtids = gtids.copy()
-        for source, ranges in piece.gtids.items():
-            for first, last in ranges:
-                gtids.add_interval(source, first, last)
+        for source, first, last in piece.gtids:
+            gtids.add_interval(source, first, last)
     return Cursor(
         destination=cursor.destination,
         installation=cursor.installation,

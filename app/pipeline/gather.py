@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from app.pipeline.captured import CapturedTable, TableBook
 from app.pipeline.filter import TableFilter
-from app.pipeline.piece import Ranges, add_range
+from app.pipeline.piece import Run, add_run
 from connectors.errors import AqueductError, UnsupportedEvent
 from connectors.mysql.compiled.decoder import RowText
 from connectors.mysql.events import Query
@@ -102,7 +102,7 @@ class Gathering:
         self._run: tuple[str | None, int] = (None, 0)
         """What the last GTID begins with, and the first number of those that end with it without a gap."""
         self._last = 0
-        self._ranges: Ranges = {}
+        self._runs: list[Run] = []
         self.end_pos: int | None = None
         """Where the last transaction ended, if one did."""
         self.whole_items = 0
@@ -189,15 +189,15 @@ class Gathering:
             self._passed.clear()
 
     @property
-    def gtids(self) -> Ranges:
+    def gtids(self) -> list[Run]:
         """Of the transactions that ended."""
         self._end_run()
-        return self._ranges
+        return self._runs
 
     def _end_run(self) -> None:
         source, first = self._run
         if source is not None:
-            add_range(self._ranges, source, first, self._last)
+            add_run(self._runs, (source, first, self._last))
         self._run = (None, 0)
 
     def count_passed(self) -> None:

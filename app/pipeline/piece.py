@@ -15,8 +15,8 @@ from connectors.mysql.position import Coordinates
 from tables.cursor import Resume
 from tables.version import TableVersion
 
-Ranges = dict[str, list[tuple[int, int]]]
-"""GTIDs by what they begin with: first and last number of each run, in the order of the binlog."""
+Run = tuple[str, int, int]
+"""GTIDs that follow one another: what they begin with, and the first and last number."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class Piece:
     size: int = 0
     """Bytes of keys and values, before compression."""
     versions: list[TableVersion] = field(default_factory=list)
-    gtids: Ranges = field(default_factory=dict)
-    """Of the transactions that end here, filtered ones too."""
+    gtids: list[Run] = field(default_factory=list)
+    """Of the transactions that end here, filtered ones too, in the order of the binlog."""
     coordinates: Coordinates
     """Where reading goes on: after the last whole transaction."""
     resume: Resume | None = None
@@ -51,9 +51,8 @@ class Piece:
         self.records += later.records
         self.size += later.size
         self.versions += later.versions
-        for source, ranges in later.gtids.items():
-            for first, last in ranges:
-                add_range(self.gtids, source, first, last)
+        for run in later.gtids:
+            add_run(self.gtids, run)
         self.coordinates, self.resume, self.whole = later.coordinates, later.resume, later.whole
         self.seq, self.version_count = later.seq, later.version_count
         self.rows.update(later.rows)
@@ -62,10 +61,10 @@ class Piece:
         self.error = later.error
 
 
-def add_range(ranges: Ranges, source: str, first: int, last: int) -> None:
-    """Add numbers of one source; those that follow the last ones directly lengthen them."""
-    runs = ranges.setdefault(source, [])
-    if runs and runs[-1][1] + 1 == first:
-        runs[-1] = (runs[-1][0], last)
+def add_run(runs: list[Run], run: Run) -> None:
+    """Add a run; one that directly follows the last lengthens it."""
+    source, first, last = run
+    if runs and runs[-1][0] == source and runs[-1][2] + 1 == first:
+        runs[-1] = (source, runs[-1][1], last)
     else:
-        runs.append((first, last))
+        runs.append(run)

@@ -90,22 +90,9 @@ class Event:
     body: bytes
 
 
-_KNOWN = frozenset(EventType)
-
-
 def is_ignorable(flags: int) -> bool:
     """Whether the server says that who does not know an event may pass it by."""
     return bool(flags & _IGNORABLE_FLAG)
-
-
-def is_known(kind: int) -> bool:
-    """Whether an event's type is one that we name."""
-    return kind in _KNOWN
-
-
-def type_name(kind: int) -> str:
-    """The name of an event's type, else its number."""
-    return EventType(kind).name if kind in _KNOWN else f"type {kind}"
 
 
 def parse_event(data: bytes, *, checksum: bool) -> Event:

@@ -25,19 +25,26 @@ from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.events import (
     CHECKSUM_SIZE,
-    HARMLESS,
     HEADER,
     HEADER_SIZE,
     EventType,
     Query,
     is_ignorable,
-    is_known,
     parse_incident,
     parse_query,
     parse_rows_query,
     payload_events,
-    type_name,
 )
+from connectors.mysql.kinds import HARMLESS, is_known, type_name
+from connectors.mysql.mariadb.events import (
+    PLAIN_ROWS,
+    Alter,
+    MariadbEventType,
+    parse_annotation,
+    uncompressed_query,
+    uncompressed_rows,
+)
+from connectors.mysql.mariadb.events import parse_gtid as parse_mariadb_gtid
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows import ROWS_EVENTS
 from connectors.mysql.statements import Kind, kind_of, words
@@ -119,12 +126,14 @@ _Announced = tuple[int, str | None, int, str, int]
 
 
 class _Place(NamedTuple):
-    """Of an event off the hot path: where it begins and ends, and its flags."""
+    """Of an event off the hot path: where it begins and ends, and what its header says."""
 
     file: str
     pos: int
     end_pos: int
     flags: int
+    timestamp: int
+    server_id: int
 
 
 class Changes(Protocol):
@@ -156,6 +165,7 @@ class TransactionReader:
         self._tables: dict[bytes, TableMap] = {}
         self._announced: _Announced | None = None
         self._has_rows = False
+        self._is_muted = False
         self.open: Transaction | None = None
         """The transaction that the last chunk was cut in."""
         self.seen = [0] * 256
@@ -166,17 +176,20 @@ class TransactionReader:
         self.open = self._announced = None
         self._tables.clear()
         if chunk.context:
-            self._take_up(chunk)
+            self._take_up(chunk, changes)
         self._read(chunk, changes)
 
-    def _take_up(self, chunk: Chunk) -> None:
+    def _take_up(self, chunk: Chunk, changes: Changes) -> None:
         """Understand the events of the transaction that the chunk before was cut in."""
         start = chunk.context_start or chunk.start
         seen = self.seen.copy()
         data = b"".join(chunk.context)
-        self._read(Chunk(start=start, data=data, checksum=False, place=(start, start)), _Told())
+        told = _Told()
+        self._read(Chunk(start=start, data=data, checksum=False, place=(start, start)), told)
         self.seen = seen
         self._has_rows = self.open is not None
+        if told.text is not None:
+            changes.query(told.text)
 
     def _read(self, chunk: Chunk, changes: Changes) -> None:
         data, prefix, file, first = chunk.data, chunk.prefix, chunk.start.file, chunk.start.pos
@@ -213,7 +226,10 @@ class TransactionReader:
                         table_id, last_map, table_map = data[body : body + 6], b"", None
                         if table_id == _DUMMY_TABLE:
                             continue
-                        table_map = tables[table_id]
+                        table_map = tables.get(table_id)
+                        if table_map is None:
+                            number = int.from_bytes(table_id, "little")
+                            raise MalformedEvent(f"no TABLE_MAP describes table id {number}")
                     opened = self.open or self._opened(file, pos, timestamp, server_id)
                     self._has_rows = True
                     changes.rows(opened, table_map, kind, data[body:end], pos)
@@ -232,7 +248,10 @@ class TransactionReader:
                         self._query(data[body:end], changes, within=within, pos=(pos, end_pos))
                 else:
                     self._rare(
-                        kind, data[body:end], changes, place=_Place(file, pos, end_pos, flags)
+                        kind,
+                        data[body:end],
+                        changes,
+                        place=_Place(file, pos, end_pos, flags, timestamp, server_id),
                     )
         except AqueductError as error:
             self._place(error, file, pos)
@@ -259,6 +278,7 @@ class TransactionReader:
         source = self._sources.get(raw)
         if source is None:
             source = self._sources[raw] = str(uuid.UUID(bytes=raw))
+        self._is_muted = False
         committed_ms = (committed & _TIME) // 1000
         self._announced = (pos, source, number, f"{source}:{number}", committed_ms)
 
@@ -299,7 +319,7 @@ class TransactionReader:
             return
         if kind is not Kind.COMMIT:
             self._refuse_unseen(kind, query)
-            if kind in (Kind.DDL, Kind.TRUNCATE):
+            if kind in (Kind.DDL, Kind.TRUNCATE) and not self._is_muted:
                 changes.statement(opened, kind, query, pos[0])
             if kind is not Kind.ROLLBACK and within:
                 return
@@ -307,7 +327,7 @@ class TransactionReader:
         changes.end(opened, pos[1])
 
     def _rare(self, kind: int, body: bytes, changes: Changes, *, place: _Place) -> None:
-        """Events that a stream of small transactions does not consist of."""
+        """Events that a stream of small transactions of MySQL does not consist of."""
         if kind == EventType.ANONYMOUS_GTID:
             self._announce_anonymous(body, place)
         elif kind == EventType.TRANSACTION_PAYLOAD:
@@ -316,9 +336,45 @@ class TransactionReader:
             changes.query(parse_rows_query(body))
         elif kind == EventType.INCIDENT:
             raise IncidentInBinlog(parse_incident(body))
+        elif kind == MariadbEventType.GTID:
+            self._announce_mariadb(body, place)
+        elif kind == MariadbEventType.ANNOTATE_ROWS:
+            changes.query(parse_annotation(body))
+        elif kind == MariadbEventType.QUERY_COMPRESSED:
+            within, _ = self.open is not None, self._current(place)
+            pos = (place.pos, place.end_pos)
+            self._query(uncompressed_query(body), changes, within=within, pos=pos)
+        elif kind in PLAIN_ROWS:
+            self._compressed_rows(kind, body, changes, place=place)
         elif kind not in HARMLESS and (is_known(kind) or not is_ignorable(place.flags)):
             # A type that we know and do not carry is not passed by, whatever its flags say.
             raise UnsupportedEvent(f"an event of {type_name(kind)}")
+
+    def _current(self, place: _Place) -> Transaction:
+        return self.open or self._opened(place.file, place.pos, place.timestamp, place.server_id)
+
+    def _announce_mariadb(self, body: bytes, place: _Place) -> None:
+        """MariaDB's GTID event, which is the BEGIN of a transaction too."""
+        if self.open is not None:
+            raise CorruptEvent("a transaction begins within another", gtid=self.open.gtid)
+        told = parse_mariadb_gtid(body, place.server_id)
+        source, _, number = told.gtid.rpartition("-")
+        self._announced = (place.pos, source, int(number), told.gtid, 0)
+        if told.is_xa:
+            self._refuse_xa(f"of {told.xid}")
+        # What an ALTER in two phases says before it is committed did not happen yet.
+        self._is_muted = told.alter in (Alter.START, Alter.ROLLBACK)
+        if not told.standalone:
+            self._current(place)
+
+    def _compressed_rows(self, kind: int, body: bytes, changes: Changes, *, place: _Place) -> None:
+        if body[:6] == _DUMMY_TABLE:
+            return
+        transaction = self._current(place)
+        self._has_rows = True
+        plain = int(PLAIN_ROWS[MariadbEventType(kind)])
+        rows = uncompressed_rows(kind, body)
+        changes.rows(transaction, self._tables[body[:6]], plain, rows, place.pos)
 
     def _payload(self, body: bytes, changes: Changes, *, place: _Place) -> None:
         """The events that come compressed in one."""
@@ -326,14 +382,17 @@ class TransactionReader:
         data = payload_events(body)
         self._read(Chunk(start=start, data=data, checksum=False, place=(start, end)), changes)
 
+    def _refuse_xa(self, what: str) -> None:
+        raise UnsupportedEvent(
+            f"an XA transaction ({what})",
+            remedy="This version cannot carry XA transactions; commit without XA.",
+        )
+
     def _refuse_unseen(self, kind: Kind, query: Query) -> None:
         if kind is Kind.CHANGE:
             raise StatementBasedChange(_short(query.sql), database=query.database)
         if kind is Kind.XA:
-            raise UnsupportedEvent(
-                f"an XA transaction ({_short(query.sql)})",
-                remedy="This version cannot carry XA transactions; commit without XA.",
-            )
+            self._refuse_xa(_short(query.sql))
         if kind is Kind.ROLLBACK and self._has_rows:
             raise UnsupportedEvent(
                 "a transaction with rows that ends in ROLLBACK: some of its tables may not be "
@@ -346,7 +405,10 @@ class TransactionReader:
 
 
 class _Told:
-    """Takes note of nothing: these events were told with the chunk before."""
+    """Takes note only of the statement that is under way: the rest was told with the chunk before."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
 
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
@@ -354,7 +416,8 @@ class _Told:
         """Nothing new."""
 
     def query(self, text: str) -> None:
-        """Nothing new."""
+        """The rows that come next are its rows."""
+        self.text = text
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
         """Nothing new."""
