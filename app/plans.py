@@ -11,8 +11,8 @@ from app.destination import Plan
 from app.pipeline.rules import Rules
 from app.publisher import TopicPlans
 from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtids
+from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient
-from connectors.kafka.producer import MAX_BATCH_BYTES
 from connectors.mysql.position import Coordinates, parse_gtids
 from connectors.mysql.server import SourceAddress
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
@@ -66,7 +66,7 @@ def destination_plan(
             partitions=topics.partitions,
             compression=settings.publish.compression,
             max_bytes=settings.publish.max_bytes,
-            max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes // 2),
+            max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),
         ),
         decoders=destination.decoders,
         topics=topics,

@@ -18,7 +18,7 @@ _FIXED = {
 }  # fmt: skip
 _FRACTIONAL = {_T.TIME2: "time", _T.DATETIME2: "datetime", _T.TIMESTAMP2: "timestamp"}
 _BLOBS = {1: "tiny", 2: "", 3: "medium", 4: "long"}
-_GEOMETRIES = (
+GEOMETRIES = (
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
     "geomcollection",
 )  # fmt: skip
@@ -38,7 +38,10 @@ def column_charset(column: MappedColumn, charsets: Charsets) -> str | None:
     return None if charset == BINARY and column.type not in (_T.ENUM, _T.SET) else charset
 
 
-_WITH_CHARSET = {_T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.BLOB, _T.ENUM, _T.SET}
+_WITH_CHARSET = {
+    _T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.BLOB, _T.ENUM, _T.SET,
+    _T.VARCHAR_COMPRESSED, _T.BLOB_COMPRESSED,
+}  # fmt: skip
 
 
 def _plain(column: MappedColumn, charsets: Charsets) -> str:
@@ -52,8 +55,8 @@ def _plain(column: MappedColumn, charsets: Charsets) -> str:
     if kind == _T.BIT:
         return f"bit({(metadata >> 8) * 8 + (metadata & 0xFF)})"
     if kind == _T.GEOMETRY:
-        known = column.geometry_type is not None and column.geometry_type < len(_GEOMETRIES)
-        return _GEOMETRIES[column.geometry_type or 0] if known else "geometry"
+        known = column.geometry_type is not None and column.geometry_type < len(GEOMETRIES)
+        return GEOMETRIES[column.geometry_type or 0] if known else "geometry"
     if kind == _T.VECTOR:
         return f"vector({column.dimensions})" if column.dimensions else "vector"
     if kind in (_T.ENUM, _T.SET):
@@ -67,7 +70,11 @@ def _plain(column: MappedColumn, charsets: Charsets) -> str:
 def _string(column: MappedColumn, charsets: Charsets) -> str:
     charset = charset_of(column, charsets)
     binary = charset == BINARY
-    if column.type == _T.BLOB:
+    if column.type == _T.VARCHAR_COMPRESSED:
+        # One byte of its length is the value's head.
+        size = column.metadata - 1
+        return f"varbinary({size})" if binary else f"varchar({size // charsets.width(charset)})"
+    if column.type in (_T.BLOB, _T.BLOB_COMPRESSED):
         return _BLOBS[column.metadata] + ("blob" if binary else "text")
     name = "char" if column.type == _T.STRING else "varchar"
     if binary:

@@ -2,14 +2,17 @@
 
 The law: a set parses from and prints to MySQL's own text, and compares by content, never by text.
 Tags (MySQL 8.3) are kept as part of the source's name, ``uuid:tag``.
-Source: MySQL manual, "GTID Format and Storage".
+Source: MySQL manual, "GTID Format and Storage"; on the wire, rpl_gtid_set.cc, Gtid_set::encode.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+import struct
+import uuid
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from operator import itemgetter
 
 _SOURCE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
@@ -20,6 +23,11 @@ def split_gtid(gtid: str) -> tuple[str, int]:
     """``uuid:23`` or ``uuid:tag:23`` as (source, number)."""
     source, _, number = gtid.rpartition(":")
     return source, int(number)
+
+
+_FIRST, _LAST = itemgetter(0), itemgetter(1)
+_TAGGED = 1
+_SPAN = struct.Struct("<QQ")
 
 
 class GtidSet:
@@ -70,14 +78,22 @@ class GtidSet:
         """Add the closed interval ``first..last`` of one source, joining what touches it."""
         if last < first:
             raise ValueError(f"not an interval: {first}-{last}")
-        joined: list[tuple[int, int]] = []
-        for low, high in self._intervals.get(source, []):
-            if high + 1 < first or last + 1 < low:
-                joined.append((low, high))
+        spans = self._intervals.setdefault(source, [])
+        # Those from ``begin`` to before ``end`` touch it.
+        begin = bisect_left(spans, first - 1, key=_LAST)
+        end = bisect_right(spans, last + 1, key=_FIRST)
+        if begin < end:
+            first, last = min(first, spans[begin][0]), max(last, spans[end - 1][1])
+        spans[begin:end] = [(first, last)]
+
+    def merge(self, other: GtidSet) -> None:
+        """Add all of another set."""
+        for source, spans in other._intervals.items():
+            if source in self._intervals:
+                for first, last in spans:
+                    self.add_interval(source, first, last)
             else:
-                first, last = min(first, low), max(last, high)
-        joined.append((first, last))
-        self._intervals[source] = sorted(joined)
+                self._intervals[source] = list(spans)
 
     def update(self, gtids: Iterable[str]) -> None:
         """Add each of these GTIDs."""
@@ -111,10 +127,59 @@ class GtidSet:
         return bool(self._intervals)
 
     def __str__(self) -> str:
-        return ",".join(
-            ":".join([source, *(_interval_text(first, last) for first, last in spans)])
-            for source, spans in sorted(self._intervals.items())
-        )
+        texts: dict[str, list[str]] = {}
+        for source, spans in sorted(self._intervals.items()):
+            uuid_text, _, tag = source.partition(":")
+            parts = texts.setdefault(uuid_text, [uuid_text])
+            parts += [tag] if tag else []
+            parts += (_interval_text(first, last) for first, last in spans)
+        return ",".join(":".join(parts) for parts in texts.values())
+
+    def encode(self) -> bytes:
+        """The set as replicas send it and as PREVIOUS_GTIDS events hold it.
+
+        Where there are tags, the first eight bytes say so twice, and each source has its tag: its length,
+        doubled as the serialization library's short integers are, and its letters.
+        """
+        tagged = any(":" in source for source in self._intervals)
+        count = len(self._intervals)
+        head = _TAGGED << 56 | count << 8 | _TAGGED if tagged else count
+        parts = [head.to_bytes(8, "little")]
+        for source, spans in sorted(self._intervals.items()):
+            uuid_text, _, tag = source.partition(":")
+            parts.append(uuid.UUID(uuid_text).bytes)
+            if tagged:
+                parts.append(bytes([len(tag) << 1]) + tag.encode())
+            parts.append(len(spans).to_bytes(8, "little"))
+            parts += (_SPAN.pack(first, last + 1) for first, last in spans)
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, data: bytes) -> GtidSet:
+        """Read what ``encode`` makes; raise ValueError or struct.error where it is not such."""
+        (head,) = struct.unpack_from("<Q", data)
+        form = head >> 56
+        if form > _TAGGED:
+            raise ValueError(f"a set of GTIDs in an unknown form, {form}")
+        count = head >> 8 & 0xFFFFFFFFFFFF if form == _TAGGED else head
+        found, at = cls(), 8
+        for _ in range(count):
+            source, at = str(uuid.UUID(bytes=data[at : at + 16])), at + 16
+            if form == _TAGGED:
+                tag, at = _tag(data, at)
+                source += f":{tag}" if tag else ""
+            (spans,) = struct.unpack_from("<Q", data, at)
+            at += 8
+            for _ in range(spans):
+                first, end = _SPAN.unpack_from(data, at)
+                found.add_interval(source, first, end - 1)
+                at += _SPAN.size
+        if at != len(data):
+            raise ValueError(f"a set of GTIDs of {at} bytes in {len(data)}")
+        return found
+
+    def __reduce__(self) -> tuple[type[GtidSet], tuple[dict[str, list[tuple[int, int]]]]]:
+        return GtidSet, (self._intervals,)
 
     def __repr__(self) -> str:
         return f"GtidSet.parse({str(self)!r})"
@@ -122,3 +187,11 @@ class GtidSet:
 
 def _interval_text(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
+
+
+def _tag(data: bytes, at: int) -> tuple[str, int]:
+    end = at + 1 + (data[at] >> 1)
+    tag = data[at + 1 : end].decode("ascii")
+    if data[at] & 1 or (tag and not _TAG.fullmatch(tag)):
+        raise ValueError(f"not a tag: {tag!r}")
+    return tag, end

@@ -20,8 +20,8 @@ _FIXED = {
     _T.DATE: 3, _T.TIME: 3, _T.DATETIME: 8, _T.TIMESTAMP: 4,
 }  # fmt: skip
 _WITH_FRACTION = {_T.TIME2: 3, _T.DATETIME2: 5, _T.TIMESTAMP2: 4}
-_BLOBS = {_T.BLOB, _T.JSON, _T.GEOMETRY, _T.VECTOR}
-_STRINGS = {_T.VARCHAR, _T.VAR_STRING, _T.STRING}
+_BLOBS = {_T.BLOB, _T.JSON, _T.GEOMETRY, _T.VECTOR, _T.BLOB_COMPRESSED}
+_STRINGS = {_T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.VARCHAR_COMPRESSED}
 
 
 def row_count(table_map: TableMap, event_type: int, body: bytes) -> int:

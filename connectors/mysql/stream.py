@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pymysql
-from pymysqlreplication import BinLogStreamReader
 
 from connectors.errors import AqueductError, CorruptEvent, SourceLost
+from connectors.mysql import dump
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.chunks import Cutter
 from connectors.mysql.events import (
@@ -54,7 +54,7 @@ class BinlogStream:
         self._address = address
         self._place = offset.coordinates
         self._checksum = False
-        self._dump = _dump(address, offset)
+        self._offset = offset
         self._connection: pymysql.Connection | None = None
         self._lock = threading.Lock()
         self._reads = False
@@ -62,25 +62,41 @@ class BinlogStream:
 
     def open(self) -> None:
         """Connect, register as a replica and ask for the binlog; raise our errors where that fails."""
+        address = self._address
         try:
-            # The package's one method that shakes hands, registers and asks for the dump is private;
-            # it is pinned to the release it was read in. Its fetchone() must not be used: on a lost
-            # connection it starts again from the first position it was ever given.
-            self._dump._BinLogStreamReader__connect_to_stream()
+            connection = pymysql.connect(**address.connection_settings(), autocommit=True)
         except pymysql.MySQLError as error:
-            self._abandon()
-            raise translated(error, self._address) from error
-        except OSError as error:
-            self._abandon()
-            raise SourceLost(str(error), source=self._address) from error
-        self._connection = self._dump._stream_connection
-        self._checksum = self._dump._BinLogStreamReader__use_checksum
-
-    def _abandon(self) -> None:
-        """Close a connection that failed between its greeting and the dump."""
-        connection = getattr(self._dump, "_stream_connection", None)
-        if connection is not None:
+            raise translated(error, address) from error
+        try:
+            self._ask(connection)
+        except pymysql.MySQLError as error:
             connection._force_close()
+            raise translated(error, address) from error
+        except (OSError, AqueductError) as error:
+            connection._force_close()
+            if isinstance(error, AqueductError):
+                raise
+            raise SourceLost(str(error), source=address) from error
+        self._connection = connection
+
+    def _ask(self, connection: pymysql.Connection) -> None:
+        """Become a replica on a connection, up to the request after which only events come."""
+        mariadb = "mariadb" in connection.get_server_info().lower()
+        wanted = dump.settings(self._address, self._offset, mariadb=mariadb)
+        command, body = dump.request(self._address, self._offset, mariadb=mariadb)
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL VARIABLES LIKE 'binlog_checksum'")
+            _, checksum = cursor.fetchone() or ("", "NONE")
+            self._checksum = checksum.upper() != "NONE"
+            texts = ", ".join(f"@{name} = %s" for name in wanted)
+            cursor.execute(
+                "SET @master_binlog_checksum = %s, @source_binlog_checksum = %s, " + texts,
+                (checksum, checksum, *wanted.values()),
+            )
+        connection._write_bytes(dump.registration(self._address))
+        connection._next_seq_id = 1
+        connection._read_packet()
+        connection._execute_command(command, body)
 
     def events(self) -> Iterator[PlacedEvent]:
         """Each event in order, for ever; ends only by an error, which is SourceLost after ``close``."""
@@ -238,20 +254,3 @@ def _at(error: AqueductError, place: Coordinates) -> AqueductError:
 def _auto_position(gtids: Gtids | None) -> str | None:
     """The GTIDs to go on from; to MariaDB, none at all mean the first transaction it ever wrote."""
     return str(gtids) if gtids or isinstance(gtids, MariadbGtidList) else None
-
-
-def _dump(address: SourceAddress, offset: SourceOffset) -> BinLogStreamReader:
-    return BinLogStreamReader(
-        connection_settings=address.connection_settings(),
-        server_id=address.server_id,
-        slave_uuid=address.replica_uuid,
-        report_slave={"hostname": address.report_host[:60], "port": address.port},
-        slave_heartbeat=address.heartbeat,
-        blocking=True,
-        resume_stream=True,
-        is_mariadb=isinstance(offset.gtid_set, MariadbGtidList),
-        auto_position=_auto_position(offset.gtid_set),
-        log_file=offset.coordinates.file,
-        log_pos=offset.coordinates.pos,
-        enable_logging=False,
-    )

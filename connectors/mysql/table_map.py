@@ -35,6 +35,9 @@ class FieldType(IntEnum):
     TIMESTAMP2 = 17
     DATETIME2 = 18
     TIME2 = 19
+    BLOB_COMPRESSED = 140
+    """MariaDB's, as the next."""
+    VARCHAR_COMPRESSED = 141
     VECTOR = 242
     JSON = 245
     NEWDECIMAL = 246
@@ -44,11 +47,16 @@ class FieldType(IntEnum):
     VAR_STRING = 253
     STRING = 254
     GEOMETRY = 255
+    # Not on the wire, but what these three are where MariaDB wrote them: they may have a fraction, and nothing
+    # says of how many digits. Its present types are MySQL's.
+    MARIADB_TIMESTAMP = 0x107
+    MARIADB_TIME = 0x10B
+    MARIADB_DATETIME = 0x10C
 
 
 _T = FieldType
 # YEAR has a bit of signedness too: left out, every number behind it would take its neighbour's.
-_NUMERIC = {
+NUMERIC = {
     _T.YEAR,
     _T.TINY,
     _T.SHORT,
@@ -60,10 +68,17 @@ _NUMERIC = {
     _T.DOUBLE,
 }
 # VECTOR is a kind of BLOB to the server and has a collation in the list; JSON and GEOMETRY have none.
-_CHARACTER = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BLOB, _T.VECTOR}
+CHARACTER = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BLOB, _T.VECTOR}
+# MariaDB counts geometries in, and has kinds of its own.
+MARIADB_CHARACTER = CHARACTER | {_T.GEOMETRY, _T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
+_AMBIGUOUS: dict[int, int] = {
+    _T.TIMESTAMP: _T.MARIADB_TIMESTAMP,
+    _T.TIME: _T.MARIADB_TIME,
+    _T.DATETIME: _T.MARIADB_DATETIME,
+}
 _METADATA_SIZE: dict[int, int] = {
     _T.FLOAT: 1, _T.DOUBLE: 1, _T.BLOB: 1, _T.GEOMETRY: 1, _T.JSON: 1, _T.VECTOR: 1,
-    _T.TIMESTAMP2: 1, _T.DATETIME2: 1, _T.TIME2: 1,
+    _T.TIMESTAMP2: 1, _T.DATETIME2: 1, _T.TIME2: 1, _T.BLOB_COMPRESSED: 1, _T.VARCHAR_COMPRESSED: 2,
     _T.VARCHAR: 2, _T.VAR_STRING: 2, _T.BIT: 2, _T.NEWDECIMAL: 2, _T.STRING: 2, _T.ENUM: 2, _T.SET: 2,
 }  # fmt: skip
 
@@ -103,8 +118,11 @@ def table_id_of(body: bytes) -> int:
     return uint(body, 0, 6)
 
 
-def parse_table_map(body: bytes) -> TableMap:
-    """Read the body of a TABLE_MAP event; raises IndexError and its kin where it is malformed."""
+def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
+    """Read the body of a TABLE_MAP event; raises IndexError and its kin where it is malformed.
+
+    ``mariadb`` tells whose it is, which the event itself does not.
+    """
     size, at = body[8], 9
     database, at = taken(body, at, size)
     size, at = body[at + 1], at + 2
@@ -118,11 +136,17 @@ def parse_table_map(body: bytes) -> TableMap:
         for (kind, value), null in zip(_typed(types, metadata), bits(nullable, count), strict=True)
     ]
     optional = dict(_fields(body, at))
+    character = CHARACTER
+    if mariadb:
+        columns = [
+            replace(column, type=_AMBIGUOUS.get(column.type, column.type)) for column in columns
+        ]
+        character = MARIADB_CHARACTER
     return TableMap(
         table_id=table_id_of(body),
         database=database.decode(),
         table=table.decode(),
-        columns=tuple(_described(columns, optional)),
+        columns=tuple(_described(columns, optional, character)),
         primary_key=_primary_key(optional),
     )
 
@@ -159,7 +183,9 @@ def _fields(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
         yield kind, value
 
 
-def _described(columns: list[MappedColumn], optional: dict[int, bytes]) -> list[MappedColumn]:
+def _described(
+    columns: list[MappedColumn], optional: dict[int, bytes], character: set[FieldType]
+) -> list[MappedColumn]:
     """The columns with all that the optional metadata adds."""
     where = _indexes(columns)
     found: list[dict[str, object]] = [{} for _ in columns]
@@ -171,13 +197,13 @@ def _described(columns: list[MappedColumn], optional: dict[int, bytes]) -> list[
     everyone = list(range(len(columns)))
     for kind, value in optional.items():
         if kind == _SIGNEDNESS:
-            numeric = where(_NUMERIC)
+            numeric = where(NUMERIC)
             describe(numeric, "unsigned", bits(value, len(numeric), most_significant_first=True))
         elif kind in (_DEFAULT_CHARSET, _LABEL_DEFAULT_CHARSET):
-            indexes = where(_CHARACTER if kind == _DEFAULT_CHARSET else {_T.ENUM, _T.SET})
+            indexes = where(character if kind == _DEFAULT_CHARSET else {_T.ENUM, _T.SET})
             describe(indexes, "collation", _with_default(value, len(indexes)))
         elif kind == _COLUMN_CHARSET:
-            describe(where(_CHARACTER), "collation", _integers(value))
+            describe(where(character), "collation", _integers(value))
         elif kind == _LABEL_COLUMN_CHARSET:
             describe(where({_T.ENUM, _T.SET}), "collation", _integers(value))
         elif kind == _NAMES:

@@ -49,6 +49,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.rows import ROWS_EVENTS
 from connectors.mysql.statements import Kind, kind_of, words
 from connectors.mysql.table_map import TableMap, parse_table_map
+from connectors.mysql.tagged import parse_gtid_tagged
 
 # Plain numbers: a member of an enumeration costs more to look up than the rest of the comparison.
 _TABLE_MAP, _XID, _GTID, _QUERY = (
@@ -269,7 +270,7 @@ class TransactionReader:
     def _announce(self, data: bytes, body: int, end: int, *, pos: int) -> None:
         """A GTID event: whose the next transaction is."""
         if self.open is not None:
-            raise CorruptEvent("a transaction begins within another", gtid=self.open.gtid)
+            self._refuse_within()
         committed = 0
         if end - body >= _GTID_BODY.size:
             raw, number, committed = _GTID_BODY.unpack_from(data, body)
@@ -281,6 +282,17 @@ class TransactionReader:
         self._is_muted = False
         committed_ms = (committed & _TIME) // 1000
         self._announced = (pos, source, number, f"{source}:{number}", committed_ms)
+
+    def _refuse_within(self) -> None:
+        if self.open is not None:
+            raise CorruptEvent("a transaction begins within another", gtid=self.open.gtid)
+
+    def _announce_tagged(self, body: bytes, place: _Place) -> None:
+        self._refuse_within()
+        source, tag, number, committed = parse_gtid_tagged(body)
+        source = f"{source}:{tag}" if tag else source
+        self._is_muted = False
+        self._announced = (place.pos, source, number, f"{source}:{number}", committed // 1000)
 
     def _announce_anonymous(self, body: bytes, place: _Place) -> None:
         self._announce(body, 0, len(body), pos=place.pos)
@@ -330,6 +342,8 @@ class TransactionReader:
         """Events that a stream of small transactions of MySQL does not consist of."""
         if kind == EventType.ANONYMOUS_GTID:
             self._announce_anonymous(body, place)
+        elif kind == EventType.GTID_TAGGED:
+            self._announce_tagged(body, place)
         elif kind == EventType.TRANSACTION_PAYLOAD:
             self._payload(body, changes, place=place)
         elif kind == EventType.ROWS_QUERY:
@@ -355,8 +369,7 @@ class TransactionReader:
 
     def _announce_mariadb(self, body: bytes, place: _Place) -> None:
         """MariaDB's GTID event, which is the BEGIN of a transaction too."""
-        if self.open is not None:
-            raise CorruptEvent("a transaction begins within another", gtid=self.open.gtid)
+        self._refuse_within()
         told = parse_mariadb_gtid(body, place.server_id)
         source, _, number = told.gtid.rpartition("-")
         self._announced = (place.pos, source, int(number), told.gtid, 0)

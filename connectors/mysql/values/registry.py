@@ -7,7 +7,7 @@ from collections.abc import Callable
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.table_map import FieldType, MappedColumn
-from connectors.mysql.values import documents, numbers, spatial, strings, temporal
+from connectors.mysql.values import compressed, documents, numbers, spatial, strings, temporal
 from connectors.mysql.values.reader import Reader
 
 _BY_TYPE: dict[int, Callable[[MappedColumn], Reader]] = {
@@ -40,6 +40,15 @@ _WITH_CHARSETS: dict[int, Callable[[MappedColumn, Charsets], Reader]] = {
     FieldType.BLOB: strings.string,
     FieldType.ENUM: strings.enum,
     FieldType.SET: strings.set_,
+    FieldType.BLOB_COMPRESSED: compressed.compressed,
+    FieldType.VARCHAR_COMPRESSED: compressed.compressed,
+}
+
+
+_WITHOUT_DIGITS: dict[int, str] = {
+    FieldType.MARIADB_TIMESTAMP: "TIMESTAMP",
+    FieldType.MARIADB_TIME: "TIME",
+    FieldType.MARIADB_DATETIME: "DATETIME",
 }
 
 
@@ -49,6 +58,13 @@ def reader_for(column: MappedColumn, charsets: Charsets) -> Reader:
         return _WITH_CHARSETS[column.type](column, charsets)
     if column.type in _BY_TYPE:
         return _BY_TYPE[column.type](column)
+    if column.type in _WITHOUT_DIGITS:
+        raise UnsupportedEvent(
+            f"column {column.name!r} is a {_WITHOUT_DIGITS[column.type]} in the format of MariaDB 5.3, and the "
+            "binlog does not say how many digits of fraction it has",
+            remedy="Run ALTER TABLE … FORCE with mysql56_temporal_format = ON, or leave the table out "
+            "with a filter.",
+        )
     raise UnsupportedEvent(
         f"column {column.name!r} has the type {column.type}, which cannot be read yet",
         remedy="Leave the table out with a filter, or change the column's type.",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import struct
+import uuid
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -57,6 +61,52 @@ def test_an_interval_is_all_of_its_numbers(one: Members, first: int, length: int
     assert found == made(one | {(A, number) for number in range(first, first + length + 1)})
 
 
+@given(one=members, other=members)
+def test_a_merged_set_holds_both(one: Members, other: Members) -> None:
+    found, merged = made(one), made(other)
+    found.merge(merged)
+    assert found == made(one | other)
+    assert merged == made(other)
+    found.add(f"{A}:31")
+    assert merged == made(other)
+
+
+@given(one=members)
+def test_a_set_is_the_same_after_its_bytes_and_after_pickling(one: Members) -> None:
+    assert GtidSet.decode(made(one).encode()) == made(one)
+    assert pickle.loads(pickle.dumps(made(one))) == made(one)
+
+
+def test_a_set_without_tags_is_written_in_the_form_that_old_servers_know() -> None:
+    encoded = GtidSet.parse(f"{A}:1-5:7").encode()
+    spans = struct.pack("<QQQQQ", 2, 1, 6, 7, 8)
+    assert encoded == struct.pack("<Q", 1) + uuid.UUID(A).bytes + spans
+
+
+def test_a_set_with_tags_says_so_twice_and_has_a_tag_for_each_source() -> None:
+    encoded = GtidSet.parse(f"{A}:1:backup:2").encode()
+    source = uuid.UUID(A).bytes
+    untagged = source + b"\0" + struct.pack("<QQQ", 1, 1, 2)
+    tagged = source + b"\x0cbackup" + struct.pack("<QQQ", 1, 2, 3)
+    assert encoded == bytes([1, 2, 0, 0, 0, 0, 0, 1]) + untagged + tagged
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack("<Q", 2 << 56),
+        struct.pack("<Q", 0) + b"more",
+        struct.pack("<Q", 1) + bytes(16) + struct.pack("<QQQ", 1, 5, 5),
+        struct.pack("<Q", 1) + bytes(16) + struct.pack("<QQ", 1, 5),
+        struct.pack("<Q", 1 << 56 | 1 << 8 | 1) + bytes(16) + b"\x04a b" + bytes(8),
+        b"short",
+    ],
+)
+def test_bytes_that_are_no_set_are_refused(data: bytes) -> None:
+    with pytest.raises((ValueError, struct.error)):
+        GtidSet.decode(data)
+
+
 @given(one=members, added=st.integers(1, 30))
 def test_a_copy_does_not_change_with_what_it_was_copied_from(one: Members, added: int) -> None:
     found = made(one)
@@ -74,7 +124,8 @@ def test_a_copy_does_not_change_with_what_it_was_copied_from(one: Members, added
         (f"{A.upper()}:1", f"{A}:1"),
         (f"{B}:1,\n{A}:2", f"{A}:2,{B}:1"),
         (f"{A}:1,{A}:2", f"{A}:1-2"),
-        (f"{A}:1-3:backup:1-2:4", f"{A}:1-3,{A}:backup:1-2:4"),
+        (f"{A}:1-3:backup:1-2:4", f"{A}:1-3:backup:1-2:4"),
+        (f"{A}:b:2:1-3,{A}:a:1,{B}:1", f"{A}:a:1:b:1-3,{B}:1"),
         (f"{A}:Backup:1", f"{A}:backup:1"),
         (f"{A}:999999:1000000", f"{A}:999999-1000000"),
         (f"{A}:9223372036854775806", f"{A}:9223372036854775806"),
