@@ -14,9 +14,9 @@ from app.pipeline.envelope import Envelope, TableText
 from app.pipeline.gather import Ddl, Item, Rows
 from app.pipeline.rules import Rules
 from connectors.kafka.batches import BatchWriter, FinishedBatch
+from connectors.mysql.changes import Transaction
 from connectors.mysql.rows import ROWS_EVENTS, UPDATES, WRITES
 from connectors.mysql.statements import type_of
-from connectors.mysql.transactions import Transaction
 from connectors.wire import ddl_topic, row_topic, transactions_topic
 from tables.version import TableVersion
 

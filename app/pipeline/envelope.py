@@ -14,8 +14,8 @@ import orjson
 from app.about import __version__
 from app.pipeline.gather import Ddl, Rows
 from connectors.kafka.batches import BatchWriter
+from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.decoder import RowText
-from connectors.mysql.transactions import Transaction
 from connectors.wire import HEADER_CHANGE_ID, HEADER_NEW_KEY, HEADER_OLD_KEY, WIRE_VERSION
 from tables.version import TableVersion
 

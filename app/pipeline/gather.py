@@ -13,13 +13,13 @@ from app.pipeline.captured import CapturedTable, TableBook
 from app.pipeline.filter import TableFilter
 from app.pipeline.piece import Run, add_run
 from connectors.errors import AqueductError, UnsupportedEvent
+from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.decoder import RowText
 from connectors.mysql.events import Query
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
 from connectors.mysql.skipping import row_count
 from connectors.mysql.statements import Kind, truncated_table
 from connectors.mysql.table_map import TableMap
-from connectors.mysql.transactions import Transaction
 from tables.version import TableVersion
 
 _tuple = tuple.__new__

@@ -19,10 +19,11 @@ from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.pipeline.versions import Name, VersionBook
 from connectors.errors import AqueductError
+from connectors.mysql.changes import Transaction
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.position import Coordinates
-from connectors.mysql.transactions import Transaction, TransactionReader
+from connectors.mysql.transactions import TransactionReader
 from tables.cursor import Resume
 from tables.version import TableVersion
 

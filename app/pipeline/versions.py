@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connectors.mysql.changes import Transaction
 from connectors.mysql.position import Coordinates
-from connectors.mysql.transactions import Transaction
 from connectors.wire import row_topic
 from tables.version import Definition, TableVersion
 

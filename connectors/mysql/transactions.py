@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from zlib import crc32
 
 from connectors.errors import (
@@ -21,6 +21,7 @@ from connectors.errors import (
     StatementBasedChange,
     UnsupportedEvent,
 )
+from connectors.mysql.changes import Changes, Nobody, Transaction
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.events import (
@@ -76,52 +77,6 @@ _BEGIN_SIZE = 19
 """Bytes of a QUERY event's body that says BEGIN, beside its database and status variables."""
 
 
-class Transaction:
-    """Who a transaction is."""
-
-    __slots__ = (
-        "committed_ms",
-        "file",
-        "gtid",
-        "id",
-        "number",
-        "pos",
-        "server_id",
-        "source",
-        "thread",
-    )
-
-    def __init__(
-        self,
-        file: str,
-        pos: int,
-        source: str | None,
-        number: int,
-        name: str,
-        committed_ms: int,
-        server_id: int,
-    ) -> None:
-        self.file = file
-        self.pos = pos
-        """Where its first event begins."""
-        self.source = source
-        """What its GTID begins with; None on a server without GTIDs."""
-        self.number = number
-        """What its GTID ends with."""
-        self.id = name
-        """Its GTID, else ``<server_uuid>:<file>:<pos>``."""
-        self.gtid = None if source is None else name
-        self.committed_ms = committed_ms
-        """When it was committed at its source, milliseconds since 1970."""
-        self.server_id = server_id
-        self.thread: int | None = None
-
-    @property
-    def start(self) -> Coordinates:
-        """Where it begins."""
-        return Coordinates(self.file, self.pos)
-
-
 _Announced = tuple[int, str | None, int, str, int]
 """Of the next transaction: where it begins, source, number, id, when it was committed or 0."""
 
@@ -135,24 +90,6 @@ class _Place(NamedTuple):
     flags: int
     timestamp: int
     server_id: int
-
-
-class Changes(Protocol):
-    """Who is told what happens, in the order of the binlog."""
-
-    def rows(
-        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
-    ) -> None:
-        """A rows event, not yet decoded, which begins at ``pos``."""
-
-    def query(self, text: str) -> None:
-        """The text of the statement whose rows follow, where the server writes it."""
-
-    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
-        """A statement that is DDL or TRUNCATE."""
-
-    def end(self, transaction: Transaction, pos: int) -> None:
-        """The end of a transaction, at ``pos``; everything before it holds."""
 
 
 class TransactionReader:
@@ -185,7 +122,7 @@ class TransactionReader:
         start = chunk.context_start or chunk.start
         seen = self.seen.copy()
         data = b"".join(chunk.context)
-        told = _Told()
+        told = Nobody()
         self._read(Chunk(start=start, data=data, checksum=False, place=(start, start)), told)
         self.seen = seen
         self._has_rows = self.open is not None
@@ -415,28 +352,6 @@ class TransactionReader:
             raise UnsupportedEvent("a ROLLBACK TO SAVEPOINT after rows were written")
         if kind is Kind.UNKNOWN:
             raise UnsupportedEvent(f"the statement {_short(query.sql)}", database=query.database)
-
-
-class _Told:
-    """Takes note only of the statement that is under way: the rest was told with the chunk before."""
-
-    def __init__(self) -> None:
-        self.text: str | None = None
-
-    def rows(
-        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
-    ) -> None:
-        """Nothing new."""
-
-    def query(self, text: str) -> None:
-        """The rows that come next are its rows."""
-        self.text = text
-
-    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
-        """Nothing new."""
-
-    def end(self, transaction: Transaction, pos: int) -> None:
-        """Nothing new."""
 
 
 def _far(first: int, pos: int, size: int) -> tuple[int, int]:
