@@ -229,7 +229,7 @@ class Destination:
         return _Reading(Reader(stream, decoders), handoff)
 
     async def _publish_all(self, publisher: Publisher, handoff: Handoff) -> None:
-        """Publish what is read, a Kafka transaction each interval; ends only by an error."""
+        """Publish what is read, a Kafka transaction each interval or whenever there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
         held: Piece | None = None
         committed = 0.0
@@ -252,7 +252,7 @@ class Destination:
             committed = time.monotonic()
             self._published(held, publisher.cursor, seconds=committed - began)
             held = None
-            await asyncio.sleep(max(0.0, began + self.plan.interval - committed))
+            await handoff.gather(began + self.plan.interval - committed)
 
     def _published(self, piece: Piece, cursor: Cursor, *, seconds: float) -> None:
         name = self.plan.name

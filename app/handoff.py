@@ -7,6 +7,7 @@ Only what is whole is taken. An error comes out in its place, after everything t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 
@@ -20,10 +21,19 @@ MAX_PIECES = 20_000
 class Handoff:
     """A bounded queue of pieces between one thread and one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        max_bytes: int = MAX_BYTES,
+        enough: int = MAX_BYTES // 4,
+    ) -> None:
         self._loop = loop
         self._max_bytes = max_bytes
+        self._enough = enough
+        """Bytes that are worth a Kafka transaction before its time has come."""
         self._ready = asyncio.Event()
+        self._plenty = asyncio.Event()
         self._room = threading.Condition()
         self._pieces: deque[Piece] = deque()
         self._bytes = 0
@@ -44,15 +54,19 @@ class Handoff:
             else:
                 self._pieces.append(piece)
             is_ready = self._pieces[0].whole
+            is_plenty = self._bytes >= self._enough
         if is_ready:
-            self._wake()
+            self._wake(self._ready)
+        if is_plenty:
+            self._wake(self._plenty)
         return True
 
     def fail(self, error: AqueductError) -> None:
         """From the thread: nothing more comes, and why."""
         with self._room:
             self._error = error
-        self._wake()
+        self._wake(self._ready)
+        self._wake(self._plenty)
 
     def close(self) -> None:
         """From the loop: nobody takes any more; a waiting thread goes on at once."""
@@ -75,10 +89,18 @@ class Handoff:
             taken = self._taken(max_bytes)
             if self._error is None and not (self._pieces and self._pieces[0].whole):
                 self._ready.clear()
+            if self._error is None and self._bytes < self._enough:
+                self._plenty.clear()
             self._room.notify_all()
             if taken is None and self._error is not None:
                 raise self._error
         return taken
+
+    async def gather(self, seconds: float) -> None:
+        """Let pieces come for so long, or until there are enough of them."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._plenty.wait()
 
     def _taken(self, max_bytes: int) -> Piece | None:
         if not self._pieces or not self._pieces[0].whole:
@@ -96,9 +118,9 @@ class Handoff:
         waits = bool(self._pieces) and self._pieces[0].whole
         return waits and (self._bytes >= self._max_bytes or len(self._pieces) >= MAX_PIECES)
 
-    def _wake(self) -> None:
-        if not self._ready.is_set():
-            self._loop.call_soon_threadsafe(self._ready.set)
+    def _wake(self, event: asyncio.Event) -> None:
+        if not event.is_set():
+            self._loop.call_soon_threadsafe(event.set)
 
 
 def _only_moves(last: Piece, piece: Piece) -> bool:

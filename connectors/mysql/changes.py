@@ -1,6 +1,6 @@
 """What a binlog tells: transactions, their rows and statements, and who is told.
 
-The law: all that is told is told within a transaction, in the order of the binlog, and the transaction's end last.
+The law: all is told within a transaction, in the order of the binlog, and the transaction's end last.
 """
 
 from __future__ import annotations
