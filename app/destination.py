@@ -229,7 +229,7 @@ class Destination:
         return _Reading(Reader(stream, decoders), handoff)
 
     async def _publish_all(self, publisher: Publisher, handoff: Handoff) -> None:
-        """Publish what is read, a Kafka transaction each interval or whenever there is enough; ends only by an error."""
+        """Publish what is read, each interval or as soon as there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
         held: Piece | None = None
         committed = 0.0

@@ -4,10 +4,10 @@ import asyncio
 import threading
 
 import pytest
+from app.pipeline.assemble import Piece
 
 from app import handoff as module
 from app.handoff import Handoff
-from app.pipeline.assemble import Piece
 from app.pipeline.envelope import Outgoing
 from connectors.errors import SourceLost
 from connectors.mysql.position import Coordinates

@@ -1,6 +1,7 @@
 """The cursor after a piece, which a run that begins anew goes on from."""
 
 from app.pipeline.assemble import Piece
+
 from app.publisher import _after
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset

@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 import pytest
+from app.pipeline.assemble import Assembler, Piece, Rules
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.pipeline.assemble import Assembler, Piece, Rules
 from app.pipeline.envelope import Outgoing
 from app.pipeline.filter import TableFilter
 from app.pipeline.versions import VersionBook
