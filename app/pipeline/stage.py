@@ -141,6 +141,9 @@ class DecodedChunk:
             numbers.safe = Coordinates(self._file, gathered.end_pos)
         self._safe = numbers.safe
         numbers.open = self._advanced(progress)
+        if numbers.resume is not None:
+            # Nothing was told yet of the transaction that an earlier run has published a part of.
+            self._resume = numbers.resume
         return numbers, self._announced
 
     def encode(self) -> Piece:
