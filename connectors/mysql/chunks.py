@@ -337,7 +337,8 @@ class Cutter:
         packets.checksum = checksum
         if kind == EventType.ROTATE:
             self.place = Coordinates(*parse_rotate(event))
-        elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+        elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2) and packets.at == packets.begin:
+            # It tells how far the server is, which is behind what has not been given out.
             file, pos = heartbeat_place(event)
             if file == self.place.file:
                 self.place = Coordinates(file, max(pos, self.place.pos))

@@ -82,10 +82,15 @@ def words(sql: str, count: int) -> list[str]:
 
 def kind_of(sql: str) -> Kind:
     """The kind of one statement."""
-    first, *rest = words(sql, 2) or [""]
+    first, *rest = words(sql, 4) or [""]
     kind = _FIRST_WORDS.get(first, Kind.UNKNOWN)
-    if kind is Kind.ROLLBACK and rest == ["TO"]:
+    if kind is Kind.ROLLBACK and rest[:1] == ["TO"]:
         return Kind.SAVEPOINT
+    if [first, *rest[:1]] == _SET_STATEMENT:
+        inner = _set_for(sql)
+        return Kind.UNKNOWN if inner is None else kind_of(inner)
+    if rest[:2] == ["OR", "REPLACE"]:
+        del rest[:2]
     if kind is Kind.DDL and rest and rest[0] in _ACCOUNTS:
         # Accounts and storage have no rows; their statements may hold secrets and are not published.
         return Kind.HARMLESS
@@ -94,7 +99,25 @@ def kind_of(sql: str) -> Kind:
 
 def type_of(sql: str) -> str:
     """The statement's first keyword, as the DDL topic shows it."""
-    return (words(sql, 1) or [""])[0]
+    return (words(_set_for(sql) or sql, 1) or [""])[0]
+
+
+_SET_STATEMENT = ["SET", "STATEMENT"]
+_FOR = re.compile(
+    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|/\*.*?\*/|(?:--\s|\#)[^\n]*|\b(FOR)\b""",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def _set_for(sql: str) -> str | None:
+    """The statement behind MariaDB's ``SET STATEMENT … FOR``, which is written with it; None without one."""
+    inner = None
+    while words(sql, 2) == _SET_STATEMENT:
+        behind = next((found.end() for found in _FOR.finditer(sql) if found[1]), None)
+        if behind is None:
+            return None
+        inner = sql = sql[behind:]
+    return inner
 
 
 _TOKEN = re.compile(r"`((?:[^`]|``)+)`|([0-9A-Za-z_$\u0080-\uffff]+)|(.)", re.DOTALL)
@@ -102,9 +125,10 @@ _TOKEN = re.compile(r"`((?:[^`]|``)+)`|([0-9A-Za-z_$\u0080-\uffff]+)|(.)", re.DO
 
 def truncated_table(sql: str, default_database: str | None) -> tuple[str, str] | None:
     """The database and table of a TRUNCATE statement; None where it is not understood."""
-    _, *tokens = _tokens(sql)
+    _, *tokens = _tokens(_set_for(sql) or sql)
     if tokens and tokens[0] == (False, "TABLE"):
         del tokens[0]
+    tokens = _without_wait(tokens)
     names = [name for _, name in tokens if name not in (".", ";")]
     points = [n for n, (_, name) in enumerate(tokens) if name == "."]
     if len(names) == 2 and points == [1]:
@@ -112,6 +136,16 @@ def truncated_table(sql: str, default_database: str | None) -> tuple[str, str] |
     if len(names) == 1 and not points and default_database:
         return default_database, names[0]
     return None
+
+
+def _without_wait(tokens: list[tuple[bool, str]]) -> list[tuple[bool, str]]:
+    """The tokens without MariaDB's ``NOWAIT`` or ``WAIT n`` behind a table's name."""
+    plain = [("" if quoted else name.upper()) for quoted, name in tokens if name != ";"]
+    if plain[1:] and plain[-1] == "NOWAIT" and plain[-2] != ".":
+        return tokens[: len(plain) - 1]
+    if plain[2:] and plain[-2] == "WAIT" and plain[-1].isdigit() and plain[-3] != ".":
+        return tokens[: len(plain) - 2]
+    return tokens
 
 
 def _tokens(sql: str) -> list[tuple[bool, str]]:

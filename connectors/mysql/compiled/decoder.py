@@ -7,21 +7,41 @@ in a document, are rare and go through ``rows``, which knows what absent means.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import orjson
 
 from connectors.errors import MalformedEvent, UnsupportedEvent
-from connectors.mysql.buffer import bits, packed, taken, uint
+from connectors.mysql.buffer import taken
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.compiled.fields import field_of
-from connectors.mysql.compiled.generate import ImageFunction, Table, image_function
-from connectors.mysql.rows import ABSENT, PARTIAL, UPDATES, V1, WRITES, Image, RowChange, RowDecoder
+from connectors.mysql.compiled.generate import (
+    Change,
+    ImageFunction,
+    Row,
+    RowsFunction,
+    Table,
+    image_function,
+    rows_function,
+)
+from connectors.mysql.rows import (
+    ABSENT,
+    PARTIAL,
+    ROWS_EVENTS,
+    UPDATES,
+    V1,
+    WRITES,
+    Image,
+    RowChange,
+    RowDecoder,
+)
 from connectors.mysql.table_map import TableMap
 
-_MOST_PATTERNS = 32
+_MOST_PATTERNS = 64
 """Patterns of NULLs that get a function of their own; the others share one that looks at each bit."""
+_MOST_COLUMNS = 8192
+"""Columns that all those functions have together, so that a wide table's are fewer."""
 
 
 class RowText(NamedTuple):
@@ -38,6 +58,62 @@ class RowText(NamedTuple):
     """A JSON list of the columns that no image holds."""
 
 
+class _Kind:
+    """Events of one type, of which all images hold all columns."""
+
+    __slots__ = ("change", "head_size", "heads", "runs")
+
+    def __init__(self, event_type: int, columns: int) -> None:
+        update = event_type in UPDATES
+        self.change = (
+            Change.UPDATE if update else Change.INSERT if event_type in WRITES else Change.DELETE
+        )
+        size = (columns + 7) // 8
+        count = bytes([columns]) if columns < 251 else b"\xfc" + columns.to_bytes(2, "little")
+        extra = b"" if event_type in V1 else b"\x02\x00"
+        # What the bits behind the last column are is the server's affair.
+        full = [(1 << columns) - 1, (1 << 8 * size) - 1]
+        bitmaps = [bits.to_bytes(size, "little") * (2 if update else 1) for bits in full]
+        self.heads = {extra + count + bitmap for bitmap in bitmaps}
+        """Of a body, what stands between table id and flags, and the first row."""
+        self.head_size = len(extra + count + bitmaps[0])
+        self.runs: dict[bytes, RowsFunction] = {}
+        """By head and the first row's NULLs."""
+
+
+def _one_insert(
+    data: bytes, at: int, _end: int, append: Callable[[Row], None], image: ImageFunction
+) -> int:
+    after, key, at = image(data, at)
+    append((None, after, None, key, None))
+    return at
+
+
+def _one_delete(
+    data: bytes, at: int, _end: int, append: Callable[[Row], None], image: ImageFunction
+) -> int:
+    before, key, at = image(data, at)
+    append((before, None, key, None, None))
+    return at
+
+
+def _one_update(
+    data: bytes, at: int, _end: int, append: Callable[[Row], None], image: ImageFunction
+) -> int:
+    before, old_key, at = image(data, at)
+    after, new_key, at = image(data, at)
+    append((before, after, old_key, new_key, None))
+    return at
+
+
+_ONE_BY_ONE: dict[Change, RowsFunction] = {
+    Change.INSERT: _one_insert,
+    Change.DELETE: _one_delete,
+    Change.UPDATE: _one_update,
+}
+"""For the patterns of NULLs that have no function."""
+
+
 class CompiledDecoder:
     """Decodes rows events for the table as one TABLE_MAP described it."""
 
@@ -51,11 +127,13 @@ class CompiledDecoder:
         self._names = [column.name or "" for column in table_map.columns]
         self._key = table_map.primary_key or ()
         self._table = Table(names=self._names, fields=fields, key=self._key)
-        self._by_nulls: dict[bytes, ImageFunction] = {}
-        self._any: ImageFunction | None = None
         count = len(fields)
-        self._bitmap_size = (count + 7) // 8
-        self._all = ((1 << count) - 1).to_bytes(self._bitmap_size, "little")
+        self._bitmap_size = self._table.bitmap_size
+        self._kinds = {int(kind): _Kind(kind, count) for kind in ROWS_EVENTS - {PARTIAL}}
+        self._images: dict[bytes, ImageFunction] = {}
+        self._any: ImageFunction | None = None
+        self._room = min(_MOST_PATTERNS, _MOST_COLUMNS // count)
+        """How many more functions may be made for patterns of NULLs."""
 
     def rows(self, event_type: int, body: bytes) -> list[RowText]:
         """All rows of one event's body."""
@@ -63,55 +141,74 @@ class CompiledDecoder:
 
     def decode(self, event_type: int, body: bytes) -> Iterator[RowText]:
         """The rows of one event's body, in order; raise MalformedEvent where the bytes do not fit."""
+        return map(RowText._make, self.rows(event_type, body))
+
+    def rows(self, event_type: int, data: bytes, at: int = 0, end: int | None = None) -> list[Row]:
+        """The rows of the event whose body is ``data[at:end]``, in order, each as the fields of a RowText.
+
+        Raises MalformedEvent where the bytes do not fit.
+        """
+        end = len(data) if end is None else end
+        found: list[Row] = []
         try:
-            yield from self._rows(event_type, body)
-        except (IndexError, ValueError, KeyError, struct.error) as error:
+            self._read(event_type, data, at, end, found)
+        except (IndexError, ValueError, KeyError, struct.error, orjson.JSONEncodeError) as error:
             raise MalformedEvent(f"its rows cannot be read: {error}", table=self._name) from error
+        return found
 
-    def _rows(self, event_type: int, body: bytes) -> Iterator[RowText]:
-        at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
-        count, at = packed(body, at)
-        if count != len(self._names):
-            raise ValueError(f"{count} columns, the table map has {len(self._names)}")
-        update = event_type in UPDATES
-        bitmaps, at = taken(body, at, self._bitmap_size * (2 if update else 1))
-        if event_type == PARTIAL or not self._is_full(bitmaps):
-            for change in self._partial.decode(event_type, body):
-                yield self._from_images(change)
+    def _read(self, event_type: int, data: bytes, at: int, end: int, found: list[Row]) -> None:
+        kind = self._kinds.get(event_type)
+        if kind is None:
+            found += self._rarely(event_type, data[at:end])
             return
-        insert = event_type in WRITES
-        while at < len(body):
-            image, key, at = self._image(body, at)
-            if insert:
-                yield RowText(None, image, None, key)
-            elif update:
-                after, new_key, at = self._image(body, at)
-                yield RowText(image, after, key, new_key)
-            else:
-                yield RowText(image, None, key, None)
+        begin, at = at + 8, at + 8 + kind.head_size
+        run = kind.runs.get(data[begin : at + self._bitmap_size])
+        if run is None and data[begin:at] not in kind.heads:
+            found += self._rarely(event_type, data[begin - 8 : end])
+            return
+        append, image = found.append, self._image
+        while at < end:
+            if run is None:
+                run = self._run(kind, data[begin : begin + kind.head_size], data[at:end])
+            behind = run(data, at, end, append, image)
+            if behind == at:
+                break
+            at, run = behind, None
+        if at != end:
+            raise IndexError("a row ends behind its event")
 
-    def _is_full(self, bitmaps: bytes) -> bool:
-        size, count = self._bitmap_size, len(self._names)
-        return all(all(bits(bitmaps[n : n + size], count)) for n in range(0, len(bitmaps), size))
+    def _run(self, kind: _Kind, head: bytes, rest: bytes) -> RowsFunction:
+        """What reads the next rows."""
+        nulls, _ = taken(rest, 0, self._bitmap_size)
+        run = kind.runs.get(head + nulls)
+        if run is None:
+            if not self._room:
+                return _ONE_BY_ONE[kind.change]
+            self._room -= 1
+            run = kind.runs[head + nulls] = rows_function(self._table, nulls, kind.change)
+        return run
 
-    def _image(self, body: bytes, at: int) -> tuple[str, str | None, int]:
-        values = at + self._bitmap_size
-        made = self._by_nulls.get(body[at:values])
+    def _image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
+        """One image, of whatever pattern."""
+        nulls = data[at : at + self._bitmap_size]
+        made = self._images.get(nulls)
         if made is not None:
-            return made(body, values)
-        if len(self._by_nulls) < _MOST_PATTERNS:
-            nulls, _ = taken(body, at, self._bitmap_size)
-            made = image_function(self._table, bits(nulls, len(self._names)))
-            self._by_nulls[nulls] = made
-            return made(body, values)
+            return made(data, at)
+        if self._room and len(nulls) == self._bitmap_size:
+            self._room -= 1
+            made = self._images[nulls] = image_function(self._table, nulls)
+            return made(data, at)
         if self._any is None:
             self._any = image_function(self._table, None)
-        return self._any(body, at)
+        return self._any(data, at)
 
-    def _from_images(self, change: RowChange) -> RowText:
-        """A row of which not all columns are in the binlog."""
+    def _rarely(self, event_type: int, body: bytes) -> Iterator[Row]:
+        """Rows of which not all columns are in the binlog, and events whose head is not as usual."""
+        return map(self._from_images, self._partial.decode(event_type, body))
+
+    def _from_images(self, change: RowChange) -> Row:
         before, after = _completed(change)
-        return RowText(
+        return (
             self._object(before),
             self._object(after),
             self._key_of(before),

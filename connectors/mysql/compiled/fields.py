@@ -1,47 +1,56 @@
-"""How each column's bytes become JSON text: its size, and an expression over its raw value.
+"""How each column's bytes become a value that orjson writes: its layout, and an expression over what is read.
 
-The law: an expression is Python source over one variable and the names it declares; it never contains anything
-from a server. A type without an expression of its own goes through its reader in ``values``.
+The law: an expression is Python source over what its layout reads and names of our own; it never contains
+anything from a server. A type without an expression of its own goes through its reader in ``values``.
 """
 
 from __future__ import annotations
 
-import json.encoder
+import struct
 from binascii import b2a_base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from connectors.mysql.charsets import BINARY, Charsets
 from connectors.mysql.compiled import clocks
-from connectors.mysql.compiled.decimals import decimal_json
+from connectors.mysql.compiled.decimals import decimal_code, decimal_json
+from connectors.mysql.compiled.documents import Documents
 from connectors.mysql.skipping import extent
 from connectors.mysql.table_map import FieldType, MappedColumn
-from connectors.mysql.values.documents import document_text
 from connectors.mysql.values.numbers import shortest_float32
 from connectors.mysql.values.registry import reader_for
 from connectors.mysql.values.strings import charset_of, decoder_of, labels_of
+from connectors.mysql.values.temporal import ZERO_TIMESTAMP
 
 _T = FieldType
 
-quoted: Callable[[str], str] = json.encoder.encode_basestring
-"""A JSON string with all but quotes, backslashes and control characters as they are."""
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One column: either ``format`` (of struct, little-endian, fixed size) or ``length_size`` is set.
+    """One column: a value of fixed size is read by ``little`` or ``big``, another has a ``length_size``.
 
-    ``text`` is an expression with ``{v}`` for the raw value: what ``format`` unpacks, or the bytes behind the
-    length. ``name`` and ``value`` are what the expression refers to as ``{n}``, if it does.
+    ``value`` is an expression of a str, int or float: ``$a``, ``$b`` and so on are what the formats read,
+    or ``$a`` the bytes behind the length; ``$raw`` the bytes of a fixed size; ``$n`` is ``bound``.
     """
 
-    text: str
-    format: str = ""
+    value: str
+    little: tuple[str, ...] = ()
+    """Formats of struct, little-endian."""
+    big: tuple[str, ...] = ()
+    """Formats of struct, big-endian."""
     length_size: int = 0
-    value: Any = None
+    bound: Any = None
+    is_integer: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of a value of fixed size."""
+        return struct.calcsize("<" + "".join(self.little or self.big))
+
+
+NAMES: dict[str, Any] = clocks.NAMES | {"base64": b2a_base64, "zero_timestamp": ZERO_TIMESTAMP}
+"""What expressions refer to besides."""
 
 
 def field_of(column: MappedColumn, charsets: Charsets) -> Field:
@@ -52,83 +61,94 @@ def field_of(column: MappedColumn, charsets: Charsets) -> Field:
         return make(column, charsets)
     size, length_size = extent(column)
 
-    def through_reader(raw: bytes) -> str:
+    def through_reader(raw: bytes) -> Any:
         prefix = len(raw).to_bytes(length_size, "little") if length_size else b""
-        return orjson.dumps(reader(prefix + raw, 0)[0]).decode()
+        return reader(prefix + raw, 0)[0]
 
     if length_size:
-        return Field("{n}({v})", length_size=length_size, value=through_reader)
-    return Field("{n}({v})", f"{size}s", value=through_reader)
+        return Field(value="$n($a)", length_size=length_size, bound=through_reader)
+    if size <= _FEW_BYTES:
+        return Field(value="$n[$a]", little=(f"{size}s",), bound=_Remembered(through_reader))
+    return Field(value="$n($a)", little=(f"{size}s",), bound=through_reader)
 
 
+_FEW_BYTES = 3
+"""Values of so few bytes come again."""
 _INTEGERS = {_T.TINY: "bB", _T.SHORT: "hH", _T.LONG: "iI", _T.LONGLONG: "qQ"}
 
 
 def _integer(column: MappedColumn, _charsets: Charsets) -> Field:
-    return Field("{v}", _INTEGERS[FieldType(column.type)][1 if column.unsigned else 0])
+    format_ = _INTEGERS[FieldType(column.type)][1 if column.unsigned else 0]
+    return Field(value="$a", little=(format_,), is_integer=True)
 
 
 def _int24(column: MappedColumn, _charsets: Charsets) -> Field:
-    signed = not column.unsigned
-    return Field("{n}({v})", "3s", value=lambda raw: int.from_bytes(raw, "little", signed=signed))
+    high = "B" if column.unsigned else "b"
+    return Field(value="($b << 16 | $a)", little=("H", high), is_integer=True)
 
 
 def _year(_column: MappedColumn, _charsets: Charsets) -> Field:
-    return Field("{n}[{v}]", "B", value=[0, *range(1901, 2156)])
+    return Field(value="$n[$a]", little=("B",), bound=[0, *range(1901, 2156)])
 
 
 def _float(_column: MappedColumn, _charsets: Charsets) -> Field:
-    return Field("{n}({v})", "4s", value=shortest_float32)
+    return Field(value="$n[$a]", little=("4s",), bound=_Remembered(shortest_float32))
 
 
 def _double(_column: MappedColumn, _charsets: Charsets) -> Field:
-    return Field("{v}", "d")
+    return Field(value="$a", little=("d",))
 
 
 def _decimal(column: MappedColumn, _charsets: Charsets) -> Field:
-    size, _ = extent(column)
+    precision, scale = column.metadata & 0xFF, column.metadata >> 8
+    code = decimal_code(precision, scale)
     return Field(
-        "{n}({v})", f"{size}s", value=decimal_json(column.metadata & 0xFF, column.metadata >> 8)
+        value=f"{code.text} if $a >= {code.bias} else $n($raw)",
+        big=code.formats,
+        bound=decimal_json(precision, scale),
     )
 
 
-def _clock(
-    make: Callable[[int], Callable[[bytes], str]],
-) -> Callable[[MappedColumn, Charsets], Field]:
-    def field(column: MappedColumn, _charsets: Charsets) -> Field:
-        size, _ = extent(column)
-        return Field("{n}({v})", f"{size}s", value=make(column.metadata))
-
-    return field
-
-
 def _date(_column: MappedColumn, _charsets: Charsets) -> Field:
-    return Field("{n}[{v}]", "3s", value=clocks.Dates())
+    return Field(value="dates[$a]", little=("3s",))
+
+
+def _datetime(column: MappedColumn, _charsets: Charsets) -> Field:
+    if not column.metadata:
+        return Field(value="datetimes[$a]", little=("5s",))
+    format_, fraction = clocks.fraction(column.metadata)
+    return Field(value=f"f'{{datetimes[$a]}}{fraction}'", little=("5s", format_))
+
+
+def _timestamp(column: MappedColumn, _charsets: Charsets) -> Field:
+    format_, fraction = clocks.fraction(column.metadata)
+    text = f"f'{{timestamps[$a]}}{fraction}Z' if $a else f'{{zero_timestamp}}{fraction}'"
+    return Field(value=text, little=("I", format_) if format_ else ("I",))
 
 
 def _enum(column: MappedColumn, charsets: Charsets) -> Field:
-    labels = [quoted(label) for label in ("", *labels_of(column, charsets))]
-    return Field("{n}[{v}]", "B" if column.metadata == 1 else "H", value=labels)
+    labels = ["", *labels_of(column, charsets)]
+    return Field(value="$n[$a]", little=("B" if column.metadata == 1 else "H",), bound=labels)
 
 
 def _set(column: MappedColumn, charsets: Charsets) -> Field:
     read = reader_for(column, charsets)
-    size = column.metadata
-    return Field("{n}[{v}]", f"{size}s", value=_Remembered(lambda raw: quoted(read(raw, 0)[0])))
+    texts = _Remembered(lambda raw: read(raw, 0)[0])
+    return Field(value="$n[$a]", little=(f"{column.metadata}s",), bound=texts)
 
 
-class _Remembered(dict[bytes, str]):
-    """Texts by raw value, made when first asked for; forgotten when there are too many."""
+class _Remembered(dict[bytes, Any]):
+    """Values by their bytes, made when first asked for; forgotten when there are too many."""
 
-    def __init__(self, make: Callable[[bytes], str]) -> None:
+    def __init__(self, make: Callable[[bytes], Any]) -> None:
         super().__init__()
         self._make = make
 
-    def __missing__(self, raw: bytes) -> str:
+    def __missing__(self, raw: bytes) -> Any:
         if len(self) > 10_000:
             self.clear()
-        text = self[raw] = self._make(raw)
-        return text
+        value = self[raw] = self._make(raw)
+        return value
 
 
 def _string(column: MappedColumn, charsets: Charsets) -> Field:
@@ -136,28 +156,15 @@ def _string(column: MappedColumn, charsets: Charsets) -> Field:
     charset = charset_of(column, charsets)
     if charset == BINARY:
         padded = column.metadata if column.type == _T.STRING else 0
-        return Field("{n}({v})", length_size=length_size, value=_base64(padded))
-    if charset in ("utf8", "utf8mb3", "utf8mb4", "ascii"):
-        # The most frequent case spares a call: str() knows these by itself.
-        codec = "ascii" if charset == "ascii" else "utf-8"
-        return Field(f'{{n}}(str({{v}}, "{codec}"))', length_size=length_size, value=quoted)
-    decode = decoder_of(column, charsets)
-    return Field("{n}({v})", length_size=length_size, value=lambda raw: quoted(decode(raw)))
-
-
-def _base64(padded: int) -> Callable[[bytes], str]:
-    if padded:
-        return lambda raw: f'"{b2a_base64(raw.ljust(padded, _ZERO), newline=False).decode()}"'
-    return lambda raw: f'"{b2a_base64(raw, newline=False).decode()}"'
-
-
-_ZERO = b"\0"
+        raw = f'$a.ljust({padded}, b"\\0")' if padded else "$a"
+        return Field(value=f"base64({raw}, newline=False).decode()", length_size=length_size)
+    if charset in ("utf8", "utf8mb3", "utf8mb4"):
+        return Field(value="$a.decode()", length_size=length_size)
+    return Field(value="$n($a)", length_size=length_size, bound=decoder_of(column, charsets))
 
 
 def _json(column: MappedColumn, _charsets: Charsets) -> Field:
-    return Field(
-        "{n}({v})", length_size=column.metadata, value=lambda raw: quoted(document_text(raw))
-    )
+    return Field(value="$n($a)", length_size=column.metadata, bound=Documents().text)
 
 
 _MAKERS: dict[int, Callable[[MappedColumn, Charsets], Field]] = {
@@ -171,8 +178,8 @@ _MAKERS: dict[int, Callable[[MappedColumn, Charsets], Field]] = {
     _T.DOUBLE: _double,
     _T.NEWDECIMAL: _decimal,
     _T.DATE: _date,
-    _T.DATETIME2: _clock(clocks.datetime_json),
-    _T.TIMESTAMP2: _clock(clocks.timestamp_json),
+    _T.DATETIME2: _datetime,
+    _T.TIMESTAMP2: _timestamp,
     _T.ENUM: _enum,
     _T.SET: _set,
     _T.VARCHAR: _string,

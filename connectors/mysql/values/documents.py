@@ -18,16 +18,16 @@ from connectors.mysql.values.numbers import decimal_groups, decimal_text
 from connectors.mysql.values.reader import Reader
 from connectors.mysql.values.temporal import fraction_text
 
-_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = 0, 1, 2, 3, 4
-_INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64 = 5, 6, 7, 8, 9, 10
-_DOUBLE, _STRING, _OPAQUE = 11, 12, 15
+SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY, LITERAL = 0, 1, 2, 3, 4
+INT16, UINT16, INT32, UINT32, INT64, UINT64 = 5, 6, 7, 8, 9, 10
+DOUBLE, STRING, OPAQUE = 11, 12, 15
 
-_LITERALS = {0: "null", 1: "true", 2: "false"}
+LITERALS = {0: "null", 1: "true", 2: "false"}
 _INTEGERS = {
-    _INT16: (2, True), _UINT16: (2, False), _INT32: (4, True), _UINT32: (4, False),
-    _INT64: (8, True), _UINT64: (8, False),
+    INT16: (2, True), UINT16: (2, False), INT32: (4, True), UINT32: (4, False),
+    INT64: (8, True), UINT64: (8, False),
 }  # fmt: skip
-_MAX_DEPTH = 100
+MAX_DEPTH = 100
 """MySQL's own limit on the depth of a document."""
 
 
@@ -44,32 +44,32 @@ def json_document(column: MappedColumn) -> Reader:
 
 def document_text(raw: bytes) -> str:
     """The text of a binary document, spaced as MySQL prints it."""
-    return _value(raw, raw[0], 1, 0) if raw else "null"
+    return value_text(raw, raw[0], 1, 0) if raw else "null"
 
 
-def _value(data: bytes, kind: int, at: int, depth: int) -> str:
+def value_text(data: bytes, kind: int, at: int, depth: int) -> str:
     """The value of that type whose bytes begin at ``at``."""
-    if kind <= _LARGE_ARRAY:
-        if depth > _MAX_DEPTH:
+    if kind <= LARGE_ARRAY:
+        if depth > MAX_DEPTH:
             raise ValueError("a JSON document is nested too deep")
-        layout = _LARGE if kind in (_LARGE_OBJECT, _LARGE_ARRAY) else _SMALL
+        layout = _LARGE if kind in (LARGE_OBJECT, LARGE_ARRAY) else SMALL
         count, size = layout.head(data, at)
-        if at + size > len(data):
+        if at + max(size, count * (layout.width + 1)) > len(data):
             raise IndexError(f"a JSON container says {size} bytes, of {len(data) - at}")
-        if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
+        if kind in (SMALL_OBJECT, LARGE_OBJECT):
             return _object(data, at, layout, count, depth)
         return _array(data, at, layout, count, depth)
-    if kind == _STRING:
+    if kind == STRING:
         size, at = _length(data, at)
         return encode_basestring(str(taken(data, at, size)[0], "utf-8"))
     if kind in _INTEGERS:
         width, signed = _INTEGERS[kind]
         return str(int.from_bytes(taken(data, at, width)[0], "little", signed=signed))
-    if kind == _DOUBLE:
+    if kind == DOUBLE:
         return double_text(struct.unpack_from("<d", data, at)[0])
-    if kind == _LITERAL:
-        return _LITERALS[data[at]]
-    if kind == _OPAQUE:
+    if kind == LITERAL:
+        return LITERALS[data[at]]
+    if kind == OPAQUE:
         size, start = _length(data, at + 1)
         return _opaque(data[at], taken(data, start, size)[0])
     raise ValueError(f"a JSON value has the unknown type {kind}")
@@ -103,8 +103,8 @@ class _Layout:
         return known
 
 
-_SMALL = _Layout("H", {_LITERAL: 0, _INT16: 2, _UINT16: 2})
-_LARGE = _Layout("I", {_LITERAL: 0, _INT16: 2, _UINT16: 2, _INT32: 4, _UINT32: 4})
+SMALL = _Layout("H", {LITERAL: 0, INT16: 2, UINT16: 2})
+_LARGE = _Layout("I", {LITERAL: 0, INT16: 2, UINT16: 2, INT32: 4, UINT32: 4})
 
 
 def _object(data: bytes, at: int, layout: _Layout, count: int, depth: int) -> str:
@@ -115,14 +115,15 @@ def _object(data: bytes, at: int, layout: _Layout, count: int, depth: int) -> st
     for n in range(0, 2 * count, 2):
         start = at + keys[n]
         name = _name(taken(data, start, keys[n + 1])[0])
-        members.append(name + _entry(data, at, layout, values[n], values[n + 1], depth))
+        members.append(name + entry_text(data, at, layout, values[n], values[n + 1], depth))
     return "{" + ", ".join(members) + "}"
 
 
 def _array(data: bytes, at: int, layout: _Layout, count: int, depth: int) -> str:
     values = layout.values(data, at + 2 * layout.width, count)
     elements = [
-        _entry(data, at, layout, values[n], values[n + 1], depth) for n in range(0, 2 * count, 2)
+        entry_text(data, at, layout, values[n], values[n + 1], depth)
+        for n in range(0, 2 * count, 2)
     ]
     return "[" + ", ".join(elements) + "]"
 
@@ -133,15 +134,15 @@ def _name(raw: bytes) -> str:
     return encode_basestring(raw.decode()) + ": "
 
 
-def _entry(data: bytes, at: int, layout: _Layout, kind: int, word: int, depth: int) -> str:
+def entry_text(data: bytes, at: int, layout: _Layout, kind: int, word: int, depth: int) -> str:
     """The value of an entry: ``word`` is the value itself or its offset in the container."""
     size = layout.inlined.get(kind)
     if size is None:
-        return _value(data, kind, at + word, depth + 1)
+        return value_text(data, kind, at + word, depth + 1)
     if not size:
-        return _LITERALS[word & 0xFF]
+        return LITERALS[word & 0xFF]
     word &= (1 << (8 * size)) - 1
-    if kind in (_INT16, _INT32) and word >> (8 * size - 1):
+    if kind in (INT16, INT32) and word >> (8 * size - 1):
         word -= 1 << (8 * size)
     return str(word)
 

@@ -9,8 +9,10 @@ _TEXT = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum"
 _WHOLE = {"tinyint", "smallint", "mediumint", "int", "bigint", "year"}
 _GEOMETRIES = {
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-    "geomcollection",
+    "geomcollection", "geometrycollection",
 }  # fmt: skip
+# MariaDB's; in the binlog they are BINARY.
+_ADDRESSES = {"inet4": 4, "inet6": 16, "uuid": 16}
 
 
 def rows_of(cursor: Any, database: str, table: str, order_by: str = "id") -> list[dict[str, Any]]:
@@ -36,6 +38,8 @@ def _expression(name: str, kind: str) -> str:
     column = f"`{name}`"
     if kind in _BYTES | _GEOMETRIES | {"vector"}:
         return f"HEX({column})"
+    if kind in _ADDRESSES:
+        return f"HEX(CAST({column} AS BINARY({_ADDRESSES[kind]})))"
     if kind == "bit":
         return f"HEX(CAST({column} AS UNSIGNED))"
     if kind in _TEXT:
@@ -53,7 +57,7 @@ def _value(text: str, kind: str, full: str) -> Any:
     if kind == "bit":
         size = (int(full.removeprefix("bit(").rstrip(")")) + 7) // 8
         return _base64(int(text, 16).to_bytes(size, "big"))
-    if kind in _BYTES:
+    if kind in _BYTES or kind in _ADDRESSES:
         return _base64(bytes.fromhex(text))
     if kind in _TEXT:
         return bytes.fromhex(text).decode()

@@ -22,11 +22,13 @@ from connectors.mysql.rows import RowDecoder
 from connectors.mysql.skipping import extent, row_count
 from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.values.numbers import decimal_groups, decimal_text
+from tests.unit.connectors.mysql.binary_json import document
 
 T = FieldType
 CHARSETS = Charsets(
     {255: "utf8mb4", 63: "binary", 8: "latin1"}, {"utf8mb4": 4, "binary": 1, "latin1": 1}
 )
+DOCUMENTS = [None, "é", 1.5, [], {"k": 1, "s": "text", "arr": [1, 2, 70_000]}, [{"a": None}] * 3]
 LABELS = (b"new", b'"quoted"', b"a\\b")
 
 COLUMNS: list[dict[str, Any]] = [
@@ -41,7 +43,9 @@ COLUMNS: list[dict[str, Any]] = [
     {"type": T.VARCHAR, "metadata": 40, "collation": 255}, {"type": T.VARCHAR, "metadata": 800, "collation": 8},
     {"type": T.VARCHAR, "metadata": 40, "collation": 63}, {"type": T.STRING, "metadata": 9, "collation": 63},
     {"type": T.BLOB, "metadata": 3, "collation": 255}, {"type": T.BLOB, "metadata": 1, "collation": 63},
-    {"type": T.DOUBLE},
+    {"type": T.DOUBLE}, {"type": T.FLOAT}, {"type": T.NEWDECIMAL, "metadata": 0x020C},
+    {"type": T.NEWDECIMAL, "metadata": 0x0413}, {"type": T.NEWDECIMAL, "metadata": 0x1E1E},
+    {"type": T.BLOB, "metadata": 2, "collation": 8}, {"type": T.JSON, "metadata": 4},
 ]  # fmt: skip
 
 
@@ -55,6 +59,15 @@ def values(draw: st.DrawFn, column: MappedColumn) -> bytes:
         return bytes([draw(st.integers(0, 2 ** len(LABELS) - 1))])
     if kind == T.DOUBLE:
         return struct.pack("<d", draw(st.floats(allow_nan=False, allow_infinity=False)))
+    if kind == T.FLOAT:
+        return struct.pack("<f", draw(st.floats(width=32, allow_nan=False, allow_infinity=False)))
+    if kind == T.NEWDECIMAL:
+        precision, scale = column.metadata & 0xFF, column.metadata >> 8
+        digits = draw(st.integers(0, 10**precision - 1))
+        return packed(digits, precision, scale, negative=draw(st.booleans()))
+    if kind == T.JSON:
+        raw = document(draw(st.sampled_from(DOCUMENTS)))
+        return len(raw).to_bytes(4, "little") + raw
     if kind in (T.DATETIME2, T.TIMESTAMP2):
         return draw(moments(column))
     size, length_size = extent(column)
@@ -85,7 +98,9 @@ def moments(draw: st.DrawFn, column: MappedColumn) -> bytes:
 def tables(draw: st.DrawFn) -> TableMap:
     chosen = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=12))
     columns = tuple(
-        MappedColumn(**{"metadata": 0, "nullable": True, "name": f'c{n}"\\{{}}', **column})
+        MappedColumn(
+            **{"metadata": 0, "nullable": True, "unsigned": False, "name": f'c{n}"\\{{}}', **column}
+        )
         for n, column in enumerate(chosen)
     )
     key = draw(st.lists(st.integers(0, len(columns) - 1), max_size=2, unique=True))
@@ -171,9 +186,9 @@ def test_a_decimal_is_the_same_by_both_ways(data: st.DataObject, precision: int)
     raw = packed(digits, precision, scale, negative=negative)
     groups, whole = decimal_groups(precision, scale)
     text = decimal_json(precision, scale)(raw)
-    assert text == f'"{decimal_text(raw, groups, whole)}"'
+    assert text == decimal_text(raw, groups, whole)
     expected = Decimal(f"{digits}E-{scale}")
-    assert Decimal(text.strip('"')) == (expected.copy_negate() if negative else expected)
+    assert Decimal(text) == (expected.copy_negate() if negative else expected)
 
 
 def packed(digits: int, precision: int, scale: int, *, negative: bool) -> bytes:

@@ -24,6 +24,21 @@ from connectors.mysql.statements import Kind, kind_of, truncated_table, type_of
         ("TRUNCATE t", Kind.TRUNCATE),
         ("CREATE USER 'u'@'%' IDENTIFIED BY 'secret'", Kind.HARMLESS),
         ("ALTER USER 'u'@'%' IDENTIFIED BY 'secret'", Kind.HARMLESS),
+        ("CREATE OR REPLACE USER u IDENTIFIED BY 'secret'", Kind.HARMLESS),
+        (
+            "create /* a */ or replace server s FOREIGN DATA WRAPPER m OPTIONS (PASSWORD 'p')",
+            Kind.HARMLESS,
+        ),
+        ("CREATE OR REPLACE TABLE role (id int)", Kind.DDL),
+        ("SET STATEMENT lock_wait_timeout = 5 FOR TRUNCATE t", Kind.TRUNCATE),
+        (
+            "set statement a='x for y', b=\"it''s for\" /* for */ FOR alter table t add b int",
+            Kind.DDL,
+        ),
+        ("SET STATEMENT a = 1 FOR SET STATEMENT b = 2 FOR INSERT INTO t VALUES (1)", Kind.CHANGE),
+        ("SET STATEMENT a = 1 FOR CREATE OR REPLACE USER u IDENTIFIED BY 'p'", Kind.HARMLESS),
+        ("SET STATEMENT a = 'for'", Kind.UNKNOWN),
+        ("SET PASSWORD FOR u = 'x'", Kind.HARMLESS),
         ("GRANT SELECT ON *.* TO 'u'@'%'", Kind.HARMLESS),
         ("FLUSH TABLES", Kind.HARMLESS),
         ("INSERT INTO t VALUES (1)", Kind.CHANGE),
@@ -42,6 +57,7 @@ def test_a_statement_is_of_the_kind_its_first_words_say(sql: str, kind: Kind) ->
 
 def test_the_type_of_a_statement_is_its_first_keyword() -> None:
     assert type_of("/* x */ alter table t") == "ALTER"
+    assert type_of("SET STATEMENT a = 1 FOR alter table t") == "ALTER"
 
 
 @pytest.mark.parametrize(
@@ -57,6 +73,12 @@ def test_the_type_of_a_statement_is_its_first_keyword() -> None:
         ("TRUNCATE `table`", ("shop", "table")),
         ("TRUNCATE TABLE `table`", ("shop", "table")),
         ("TRUNCATE TABLE ключ", ("shop", "ключ")),
+        ("TRUNCATE TABLE t NOWAIT", ("shop", "t")),
+        ("TRUNCATE t wait 5;", ("shop", "t")),
+        ("TRUNCATE a.t WAIT 5", ("a", "t")),
+        ("TRUNCATE nowait", ("shop", "nowait")),
+        ("TRUNCATE a.nowait", ("a", "nowait")),
+        ("SET STATEMENT a = 1 FOR TRUNCATE TABLE a.t NOWAIT", ("a", "t")),
     ],
 )
 def test_a_truncated_table_is_told_by_the_statements_own_names(

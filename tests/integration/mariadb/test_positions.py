@@ -1,0 +1,260 @@
+"""Where reading a MariaDB begins and goes on: by GTIDs, at a place in a file, after each transaction."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from connectors.errors import AqueductError, PositionGone, SourceDiverged
+from connectors.mysql import preflight
+from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server import read_facts
+from connectors.mysql.start import (
+    AfterGtids,
+    AtCoordinates,
+    Earliest,
+    Latest,
+    as_of_now,
+    check,
+    first_offset,
+)
+from connectors.mysql.stream import BinlogStream
+from connectors.mysql.transactions import End, Step
+from devstack.mysql import Mysql
+from devstack.processes import Children
+from tests.integration.mariadb.conftest import started
+from tests.integration.mariadb.source import behind, end_of, steps_from, without_gtids
+from tests.integration.worker.source import address_of, connected, decoded, facts_of, now, run
+
+pytestmark = pytest.mark.stack
+
+DATABASE = "positions"
+
+
+@pytest.fixture(scope="module")
+def domains(mariadb: Mysql) -> tuple[SourceOffset, list[tuple[str | None, int]]]:
+    """A place, and behind it ten transactions of three domains, with rows 1 to 10, in two files."""
+    run(mariadb, f"CREATE DATABASE {DATABASE}", f"CREATE TABLE {DATABASE}.t (id int primary key)")
+    begin = now(mariadb)
+    for n in range(1, 11):
+        # The third domain begins late, as that of a server that joins would.
+        domain = n % 2 if n < 6 else n % 3
+        run(mariadb, f"SET gtid_domain_id = {domain}", f"INSERT INTO {DATABASE}.t VALUES ({n})")
+        if n == 4:
+            run(mariadb, "FLUSH BINARY LOGS")
+    return begin, rows_in(mariadb, steps_from(mariadb, begin))
+
+
+def rows_in(mariadb: Mysql, steps: list[Step]) -> list[tuple[str | None, int]]:
+    """The GTID of each transaction and the id of its row."""
+    gtids = [step.transaction.gtid for step in steps if isinstance(step, End)]
+    ids = [row.after()["id"] for row in decoded(mariadb, steps)]
+    return list(zip(gtids, ids, strict=True))
+
+
+@pytest.fixture
+def lonely(
+    request: pytest.FixtureRequest, children: Children, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mysql]:
+    """A server of a test's own, as its binlog is purged or forgotten."""
+    server = started("10.11", children, tmp_path_factory, **getattr(request, "param", {}))
+    yield server
+    server.stop()
+
+
+def test_all_domains_are_read_in_the_order_of_the_binlog(
+    domains: tuple[SourceOffset, list[tuple[str | None, int]]],
+) -> None:
+    _, rows = domains
+    assert [n for _, n in rows] == list(range(1, 11))
+    assert {str(gtid).partition("-")[0] for gtid, _ in rows} == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize("by", ["gtids", "coordinates"])
+def test_reading_goes_on_behind_each_transaction(
+    mariadb: Mysql, domains: tuple[SourceOffset, list[tuple[str | None, int]]], by: str
+) -> None:
+    begin, rows = domains
+    if by == "coordinates":
+        begin = without_gtids(begin)
+    found: list[tuple[str | None, int]] = []
+    for _ in rows:
+        steps = steps_from(mariadb, begin, at_most=1)
+        found += rows_in(mariadb, steps)
+        assert isinstance(steps[-1], End)
+        begin = behind(begin, steps[-1])
+    assert found == rows
+
+
+def test_reading_by_gtids_does_not_need_the_coordinates(
+    mariadb: Mysql, domains: tuple[SourceOffset, list[tuple[str | None, int]]]
+) -> None:
+    begin, rows = domains
+    elsewhere = replace(begin, coordinates=Coordinates("of-another-server.000099", 4))
+    assert rows_in(mariadb, steps_from(mariadb, elsewhere)) == rows
+
+
+def test_a_new_destination_begins_where_its_settings_say(
+    mariadb: Mysql, domains: tuple[SourceOffset, list[tuple[str | None, int]]]
+) -> None:
+    begin, rows = domains
+    address, facts = address_of(mariadb), facts_of(mariadb)
+    preflight.check(facts, address)
+    at = first_offset(AtCoordinates(begin.coordinates), facts, address)
+    assert at.gtid_set == begin.gtid_set
+    assert begin.gtid_set is not None
+    after = first_offset(AfterGtids(begin.gtid_set), facts, address)
+    assert rows_in(mariadb, steps_from(mariadb, after)) == rows
+    earliest = first_offset(Earliest(), facts, address)
+    assert earliest.gtid_set == MariadbGtidList()
+    every = [step for step in steps_from(mariadb, earliest) if isinstance(step, End)]
+    assert [end.transaction.gtid for end in every][-10:] == [gtid for gtid, _ in rows]
+    latest = first_offset(Latest(), facts, address)
+    assert latest.gtid_set == facts.gtids_at_end
+    assert latest.coordinates == end_of(mariadb)
+    assert steps_from(mariadb, latest) == []
+
+
+def test_a_cursor_without_gtids_is_put_into_them(
+    mariadb: Mysql, domains: tuple[SourceOffset, list[tuple[str | None, int]]]
+) -> None:
+    begin, _ = domains
+    assert as_of_now(without_gtids(begin), facts_of(mariadb), address_of(mariadb)) == begin
+
+
+def test_a_place_within_an_event_is_refused(
+    mariadb: Mysql, domains: tuple[SourceOffset, list[tuple[str | None, int]]]
+) -> None:
+    begin, _ = domains
+    place = Coordinates(begin.coordinates.file, begin.coordinates.pos + 1)
+    with pytest.raises(PositionGone, match="is not where one of its events begins"):
+        first_offset(AtCoordinates(place), facts_of(mariadb), address_of(mariadb))
+
+
+def test_a_transaction_the_server_never_wrote_is_refused_before_and_by_the_server(
+    mariadb: Mysql, domains: tuple[SourceOffset, list[tuple[str | None, int]]]
+) -> None:
+    begin, _ = domains
+    future = replace(begin, gtid_set=MariadbGtidList.parse("0-1-99999999,1-1-1,2-1-1"))
+    with pytest.raises(SourceDiverged, match="never wrote"):
+        check(future, facts_of(mariadb), address_of(mariadb))
+    with pytest.raises(SourceDiverged, match="0-1-99999999"):
+        first_of(BinlogStream(address_of(mariadb), future))
+
+
+def first_of(stream: BinlogStream) -> None:
+    """Read until something of substance or an error comes."""
+    stream.open()
+    try:
+        for placed in stream.events():
+            if placed.event.type == 162:
+                return
+    finally:
+        stream.close()
+
+
+def purge(mariadb: Mysql, to: str) -> None:
+    """Remove the files before one; the server does it only once its engines have no need of them."""
+    with connected(mariadb) as cursor:
+        for _ in range(600):
+            cursor.execute(f"PURGE BINARY LOGS TO '{to}'")
+            cursor.execute("SHOW BINARY LOGS")
+            if cursor.fetchone()[0] == to:
+                return
+            time.sleep(0.1)
+    raise AssertionError(f"the files before {to} are still there")
+
+
+def test_what_was_purged_is_refused_before_and_by_the_server(lonely: Mysql) -> None:
+    run(lonely, "CREATE DATABASE d", "CREATE TABLE d.t (id int primary key)")
+    begin = now(lonely)
+    run(lonely, "INSERT INTO d.t VALUES (1)", "FLUSH BINARY LOGS", "INSERT INTO d.t VALUES (2)")
+    held = now(lonely)
+    run(lonely, "INSERT INTO d.t VALUES (3)", "FLUSH BINARY LOGS")
+    purge(lonely, held.coordinates.file)
+    facts, address = facts_of(lonely), address_of(lonely)
+    assert str(facts.gtids_at_head) == "0-1-3"
+    with pytest.raises(PositionGone, match="begin behind 0-1-3"):
+        check(begin, facts, address)
+    with pytest.raises(PositionGone):
+        first_of(BinlogStream(address, begin))
+    check(held, facts, address)
+    assert [n for _, n in rows_in(lonely, steps_from(lonely, held))] == [3]
+    earliest = first_offset(Earliest(), facts, address)
+    assert [n for _, n in rows_in(lonely, steps_from(lonely, earliest))] == [2, 3]
+
+
+def test_a_server_that_forgot_its_binlog_is_told_from_one_that_has_it(lonely: Mysql) -> None:
+    run(lonely, "CREATE DATABASE d", "CREATE TABLE d.t (id int primary key)")
+    begin = now(lonely)
+    run(lonely, "RESET MASTER")
+    with pytest.raises(SourceDiverged):
+        check(begin, facts_of(lonely), address_of(lonely))
+
+
+def test_reading_goes_on_after_the_server_was_killed_and_started(lonely: Mysql) -> None:
+    run(lonely, "CREATE DATABASE d", "CREATE TABLE d.t (id int primary key)")
+    run(lonely, "INSERT INTO d.t VALUES (1)", "FLUSH BINARY LOGS")
+    begin = now(lonely)
+    run(lonely, "INSERT INTO d.t VALUES (2)")
+    lonely.kill()
+    lonely.start()
+    run(lonely, "INSERT INTO d.t VALUES (3)")
+    check(begin, facts_of(lonely), address_of(lonely))
+    assert [n for _, n in rows_in(lonely, steps_from(lonely, begin))] == [2, 3]
+
+
+def test_reading_goes_on_at_a_replica_that_takes_over(
+    children: Children, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    first = started("10.11", children, tmp_path_factory)
+    second = started("11.8", children, tmp_path_factory, server_id=2, log_slave_updates="ON")
+    try:
+        run(first, "CREATE DATABASE d", "CREATE TABLE d.t (id int primary key)")
+        run(
+            second,
+            f"CHANGE MASTER TO master_host = '{first.host}', master_port = {first.port}, "
+            "master_user = 'aqueduct', master_password = 'aqueduct', master_use_gtid = slave_pos, "
+            "master_ssl_verify_server_cert = 0",
+            "START SLAVE",
+        )
+        run(first, "INSERT INTO d.t VALUES (1)")
+        begin = now(first)
+        run(first, "INSERT INTO d.t VALUES (2)")
+        with connected(first) as cursor:
+            cursor.execute("SELECT @@gtid_binlog_pos")
+            (end,) = cursor.fetchone()
+        with connected(second) as cursor:
+            cursor.execute(f"SELECT MASTER_GTID_WAIT('{end}', 60)")
+            assert cursor.fetchone() == (0,)
+        first.kill()
+        run(second, "STOP SLAVE", "INSERT INTO d.t VALUES (3)")
+        facts, address = facts_of(second), address_of(second)
+        preflight.check(facts, address)
+        check(as_of_now(begin, facts, address), facts, address)
+        found = rows_in(second, steps_from(second, begin))
+        assert [n for _, n in found] == [2, 3]
+        assert [str(gtid).split("-")[:2] for gtid, _ in found] == [["0", "1"], ["0", "2"]]
+    finally:
+        first.stop()
+        second.stop()
+
+
+@pytest.mark.parametrize(
+    "lonely", [{"log_slave_updates": "OFF", "binlog_row_metadata": "NO_LOG"}], indirect=True
+)
+def test_a_server_as_it_comes_is_refused_for_its_metadata(lonely: Mysql) -> None:
+    with pytest.raises(AqueductError, match="SET GLOBAL binlog_row_metadata = 'FULL'"):
+        preflight.check(facts_of(lonely), address_of(lonely))
+    run(lonely, "SET GLOBAL binlog_row_metadata = 'FULL'")
+    preflight.check(facts_of(lonely), address_of(lonely))
+
+
+def test_an_account_without_privileges_is_told_which(mariadb: Mysql) -> None:
+    run(mariadb, "SET sql_log_bin = 0", "CREATE OR REPLACE USER poor@'%' IDENTIFIED BY 'poor'")
+    run(mariadb, "SET sql_log_bin = 0", "GRANT BINLOG MONITOR ON *.* TO poor@'%'")
+    address = address_of(mariadb, user="poor", password="poor")
+    with pytest.raises(AqueductError, match=r"GRANT REPLICATION SLAVE ON \*\.\* TO 'poor'"):
+        preflight.check(read_facts(address), address)

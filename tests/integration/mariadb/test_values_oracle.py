@@ -1,0 +1,207 @@
+"""Every type of MariaDB's at its limits: what we decode from the binlog is what SELECT says."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from connectors.errors import UnsupportedEvent
+from connectors.mysql.column_type import column_charset, column_type
+from connectors.mysql.rows import UPDATES, WRITES, RowDecoder
+from connectors.mysql.skipping import row_count
+from connectors.mysql.transactions import Rows, Step
+from devstack.mysql import Mysql
+from tests.integration.mariadb.families import FAMILIES
+from tests.integration.mariadb.source import written
+from tests.integration.worker.families import statements_for
+from tests.integration.worker.oracle import rows_of, same
+from tests.integration.worker.source import connected, decoded, facts_of, run
+
+pytestmark = pytest.mark.stack
+
+DATABASE = "oracle"
+# The binlog has these as BINARY, and a vector as VARBINARY.
+_AS_BYTES = {"inet6": "binary(16)", "inet4": "binary(4)", "uuid": "binary(16)"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def database(mariadb: Mysql) -> None:
+    run(mariadb, f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")
+
+
+def assert_selected(mariadb: Mysql, steps: Sequence[Step], table: str) -> None:
+    """The last image of each row is the server's row."""
+    ours = {
+        row.after()["id"]: row.after() for row in decoded(mariadb, list(steps)) if row.change.after
+    }
+    with connected(mariadb) as cursor:
+        theirs = rows_of(cursor, DATABASE, table)
+        kinds = types_of(cursor, table)
+    assert [row["id"] for row in theirs] == sorted(ours)
+    assert [
+        (expected["id"], name, kinds[name], ours[expected["id"]][name], expected[name])
+        for expected in theirs
+        for name in expected
+        if not same(ours[expected["id"]][name], expected[name], kinds[name])
+    ] == []
+
+
+def types_of(cursor: Any, table: str) -> dict[str, str]:
+    cursor.execute(
+        "SELECT column_name, LOWER(data_type) FROM information_schema.columns"
+        f" WHERE table_schema = '{DATABASE}' AND table_name = '{table}'"
+    )
+    return dict(cursor.fetchall())
+
+
+@pytest.mark.parametrize("compress", ["OFF", "ON"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_decoded_row_is_what_the_server_selects(
+    mariadb: Mysql, family: str, compress: str
+) -> None:
+    table = f"{family}_{compress.lower()}"
+    run(
+        mariadb,
+        f"SET GLOBAL log_bin_compress = {compress}",
+        "SET GLOBAL log_bin_compress_min_len = 10",
+    )
+    try:
+        steps = written(
+            mariadb,
+            *statements_for(f"{DATABASE}.{table}", FAMILIES[family]()),
+            f"UPDATE {DATABASE}.{table} SET id = id + 1 ORDER BY id DESC",
+        )
+    finally:
+        run(mariadb, "SET GLOBAL log_bin_compress = OFF")
+    inserted = [step for step in steps if isinstance(step, Rows) and step.event_type in WRITES]
+    updated = [step for step in steps if isinstance(step, Rows) and step.event_type in UPDATES]
+    assert_selected(mariadb, updated, table)
+    run(mariadb, f"UPDATE {DATABASE}.{table} SET id = id - 1 ORDER BY id")
+    assert_selected(mariadb, inserted, table)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_are_counted_without_knowing_their_values(mariadb: Mysql, family: str) -> None:
+    table = f"{DATABASE}.counted_{family}"
+    steps = written(
+        mariadb,
+        *statements_for(table, FAMILIES[family]()),
+        f"UPDATE {table} SET id = id + 100",
+        f"DELETE FROM {table}",
+    )
+    charsets = facts_of(mariadb).charsets
+    rows = [step for step in steps if isinstance(step, Rows)]
+    counts = [row_count(step.table_map, step.event_type, step.body) for step in rows]
+    assert sum(counts) >= 6
+    assert counts == [
+        len(list(RowDecoder(step.table_map, charsets).decode(step.event_type, step.body)))
+        for step in rows
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_definition_from_the_binlog_is_that_of_information_schema(
+    mariadb: Mysql, family: str
+) -> None:
+    table = f"described_{family}"
+    steps = written(mariadb, *statements_for(f"{DATABASE}.{table}", FAMILIES[family]()))
+    charsets = facts_of(mariadb).charsets
+    step = next(step for step in steps if isinstance(step, Rows))
+    ours = [
+        (c.name, column_type(c, charsets), c.nullable, _charset(column_charset(c, charsets)))
+        for c in step.table_map.columns
+    ]
+    with connected(mariadb) as cursor:
+        cursor.execute(
+            "SELECT column_name, column_type, is_nullable = 'YES', character_set_name"
+            " FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
+            " ORDER BY ordinal_position",
+            (DATABASE, table),
+        )
+        theirs = [
+            (name, _plain(kind), bool(null), _charset(charset))
+            for name, kind, null, charset in cursor.fetchall()
+        ]
+    assert ours == theirs
+    assert step.table_map.primary_key == (0,)
+
+
+def _charset(name: str | None) -> str | None:
+    return "utf8mb3" if name == "utf8" else name
+
+
+def _plain(kind: str) -> str:
+    """A type without what the binlog lacks: compression, display widths, and MariaDB's own kinds of BINARY."""
+    kind = kind.removesuffix(" /*M!100301 COMPRESSED*/").replace(
+        "geometrycollection", "geomcollection"
+    )
+    name, _, rest = kind.partition("(")
+    if name in ("tinyint", "smallint", "mediumint", "int", "bigint", "year"):
+        return name + rest.partition(")")[2]
+    return _AS_BYTES.get(kind, kind)
+
+
+@pytest.mark.parametrize("image", ["FULL", "NOBLOB", "MINIMAL", "FULL_NODUP"])
+@pytest.mark.parametrize("family", ["integers", "strings", "compressed", "addresses"])
+def test_a_row_of_any_image_is_what_the_server_selects(
+    mariadb: Mysql, family: str, image: str
+) -> None:
+    if image == "FULL_NODUP" and facts_of(mariadb).variables["version"].startswith("10."):
+        pytest.skip("this series does not know FULL_NODUP")
+    table = f"image_{family}_{image.lower()}"
+    columns = list(FAMILIES[family]())
+    create = statements_for(f"{DATABASE}.{table}", columns)
+    run(mariadb, *create[:2])
+    steps = written(
+        mariadb,
+        f"SET SESSION binlog_row_image = {image}",
+        *create[:1],
+        *create[2:],
+    )
+    assert_selected(mariadb, steps, table)
+    updated = written(
+        mariadb,
+        f"SET SESSION binlog_row_image = {image}",
+        create[0],
+        f"UPDATE {DATABASE}.{table} SET c1 = c1, c0 = c0 WHERE id = 1",
+        f"UPDATE {DATABASE}.{table} SET c0 = NULL WHERE id <= 3",
+    )
+    changes = decoded(mariadb, updated)
+    assert len(changes) == len([row for row in changes if row.after()["c0"] is None]) > 0
+    if image == "FULL":
+        assert_selected(mariadb, steps + updated, table)
+
+
+def test_a_vector_is_its_bytes(mariadb: Mysql) -> None:
+    if facts_of(mariadb).variables["version"].startswith("10."):
+        pytest.skip("this series has no vectors")
+    steps = written(
+        mariadb,
+        f"CREATE TABLE {DATABASE}.vectors (id int primary key, v vector(3))",
+        f"INSERT INTO {DATABASE}.vectors VALUES (1, VEC_FromText('[1,-2,0.5]')), (2, NULL)",
+    )
+    (one, two) = [row.after()["v"] for row in decoded(mariadb, steps)]
+    assert (one, two) == ("AACAPwAAAMAAAAA/", None)
+
+
+def test_a_clock_of_mariadb_5_3_is_refused_by_name(mariadb: Mysql) -> None:
+    run(mariadb, "SET GLOBAL mysql56_temporal_format = OFF")
+    try:
+        steps = written(
+            mariadb,
+            f"CREATE TABLE {DATABASE}.old (id int primary key, t time(3), d datetime(6))",
+            f"INSERT INTO {DATABASE}.old VALUES (1, '01:02:03.456', '2026-01-02 03:04:05.678901')",
+        )
+    finally:
+        run(mariadb, "SET GLOBAL mysql56_temporal_format = ON")
+    with pytest.raises(
+        UnsupportedEvent, match=r"column 't' is a TIME in the format of MariaDB 5\.3"
+    ):
+        decoded(mariadb, steps)
+    again = written(
+        mariadb,
+        f"ALTER TABLE {DATABASE}.old FORCE",
+        f"UPDATE {DATABASE}.old SET id = 2",
+    )
+    (row,) = decoded(mariadb, again)
+    assert row.after() == {"id": 2, "t": "01:02:03.456", "d": "2026-01-02T03:04:05.678901"}
