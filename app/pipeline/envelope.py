@@ -15,7 +15,7 @@ from app.about import __version__
 from app.pipeline.gather import Ddl, Rows
 from connectors.kafka.batches import BatchWriter
 from connectors.mysql.changes import Transaction
-from connectors.mysql.compiled.decoder import RowText
+from connectors.mysql.compiled.generate import Row
 from connectors.wire import HEADER_CHANGE_ID, HEADER_NEW_KEY, HEADER_OLD_KEY, WIRE_VERSION
 from tables.version import TableVersion
 
@@ -94,7 +94,7 @@ class Envelope:
 
     def _key_change(
         self,
-        row: RowText,
+        row: Row,
         texts: tuple[str, str, str, str],
         append: Any,
         place: tuple[str, int, int],

@@ -14,7 +14,7 @@ from app.pipeline.filter import TableFilter
 from app.pipeline.piece import Run, add_run
 from connectors.errors import AqueductError, UnsupportedEvent
 from connectors.mysql.changes import Transaction
-from connectors.mysql.compiled.decoder import RowText
+from connectors.mysql.compiled.generate import Row
 from connectors.mysql.events import Query
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
 from connectors.mysql.skipping import row_count
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
     transaction: Transaction
     use: Use
-    rows: list[RowText]
+    rows: list[Row]
     event_type: int
     pos: int
     ordinal: int
@@ -215,6 +215,6 @@ class Gathering:
         self.uses = [use for use in self.uses if id(use) in held]
 
 
-def key_changes(rows: list[RowText]) -> int:
+def key_changes(rows: list[Row]) -> int:
     """How many of an update's rows changed their key."""
     return sum([row[2] != row[3] for row in rows])

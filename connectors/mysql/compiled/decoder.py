@@ -135,10 +135,6 @@ class CompiledDecoder:
         self._room = min(_MOST_PATTERNS, _MOST_COLUMNS // count)
         """How many more functions may be made for patterns of NULLs."""
 
-    def rows(self, event_type: int, body: bytes) -> list[RowText]:
-        """All rows of one event's body."""
-        return list(self.decode(event_type, body))
-
     def decode(self, event_type: int, body: bytes) -> Iterator[RowText]:
         """The rows of one event's body, in order; raise MalformedEvent where the bytes do not fit."""
         return map(RowText._make, self.rows(event_type, body))
