@@ -56,8 +56,9 @@ def ratio(pairs: Iterable[Pair], workload: str) -> float:
 def line(result: Result) -> str:
     """One run in one line: speed, memory, and CPU seconds for a million rows of each process."""
     cpu = "  ".join(f"{name} {result.per_million(name):.1f}" for name in _told(result))
+    partitions = f"p{result.partitions}" if result.partitions else "-"
     return (
-        f"{result.peer:<14} {result.workload:<6} p{result.partitions:<2} "
+        f"{result.peer:<14} {result.workload:<6} {partitions:<3} "
         f"{result.rows_per_second:>9,.0f} rows/s {result.seconds:>6.2f} s "
         f"{result.peak_mib:>6.0f} MiB  CPU s/Mrow: {cpu}{_marks(result)}"
     )

@@ -24,12 +24,13 @@ FOLDER = RUNS / "bench"
 RESULTS = FOLDER / "results"
 RUN_FOLDERS = FOLDER / "runs"
 """Settings and logs of each run of the last benchmark."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(name: str, story: Callable[[], None]) -> int:
     """Run a benchmark; its exit code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    for number in _SIGNALS:
+        signal.signal(number, _interrupted)
     try:
         with _only_one():
             shutil.rmtree(RUN_FOLDERS, ignore_errors=True)
@@ -45,6 +46,13 @@ def run(name: str, story: Callable[[], None]) -> int:
         sys.stderr.write(f"{name}: failed: {told}\n  what to do: read the logs in {FOLDER}\n")
         return 1
     return 0
+
+
+def _interrupted(*_: object) -> None:
+    """End; whoever is impatient and asks again must not interrupt the ending."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

@@ -7,12 +7,12 @@ what came, and nothing is unpacked beyond it. Source: MariaDB's sql/log_event.h 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 
 from connectors.errors import CorruptEvent, UnsupportedEvent
 from connectors.mysql.buffer import packed, taken, uint
-from connectors.mysql.events import EventType
+from connectors.mysql.events import Event, EventType
 
 
 class MariadbEventType(IntEnum):
@@ -170,6 +170,7 @@ def uncompressed_query(body: bytes) -> bytes:
     return body[:at] + _unpacked(body, at)
 
 
+_ROWS = frozenset(PLAIN_ROWS)
 _V2 = {
     MariadbEventType.WRITE_ROWS_COMPRESSED,
     MariadbEventType.UPDATE_ROWS_COMPRESSED,
@@ -189,6 +190,17 @@ def uncompressed_rows(event_type: int, body: bytes) -> bytes:
     count, at = packed(body, 8 + uint(body, 8, 2) if event_type in _V2 else 8)
     at += (count + 7) // 8 * (2 if event_type in _UPDATES else 1)
     return body[:at] + _unpacked(body, at)
+
+
+def plain(event: Event) -> Event:
+    """The event that a compressed one was made from; any other is given back as it is."""
+    kind = event.type
+    if kind == MariadbEventType.QUERY_COMPRESSED:
+        return replace(event, type=EventType.QUERY, body=uncompressed_query(event.body))
+    if kind in _ROWS:
+        rows = uncompressed_rows(kind, event.body)
+        return replace(event, type=PLAIN_ROWS[MariadbEventType(kind)], body=rows)
+    return event
 
 
 _COMPRESSED, _ALGORITHM, _LENGTH_SIZE = 0x80, 0x70, 0x07

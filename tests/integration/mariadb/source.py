@@ -4,16 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from connectors.mysql.charsets import Charsets
-from connectors.mysql.events import Event, EventType, Query, parse_query
+from connectors.mysql.events import EventType, parse_query
 from connectors.mysql.mariadb.events import (
     HARMLESS,
-    PLAIN_ROWS,
     Alter,
     MariadbEventType,
     MariadbGtid,
     parse_gtid,
-    uncompressed_query,
-    uncompressed_rows,
+    plain,
 )
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.rows import ROWS_EVENTS
@@ -87,7 +85,7 @@ def steps(placed: Iterator[PlacedEvent], charsets: Charsets) -> Iterator[Step]:
     gtid: MariadbGtid | None = None
     transaction: Transaction | None = None
     for one in placed:
-        event = one.event
+        event = plain(one.event)
         kind = event.type
         if kind == MariadbEventType.GTID:
             assert transaction is None
@@ -103,14 +101,13 @@ def steps(placed: Iterator[PlacedEvent], charsets: Charsets) -> Iterator[Step]:
         elif kind == EventType.TABLE_MAP:
             table = parse_table_map(event.body, mariadb=True)
             tables[table.table_id] = table
-        elif kind in PLAIN_ROWS or kind in ROWS_EVENTS:
+        elif kind in ROWS_EVENTS:
             assert transaction is not None
-            rows = plain_rows(event)
-            yield Rows(transaction, tables[table_id_of(rows.body)], rows.type, rows.body, one.start)
-        elif kind in (EventType.QUERY, MariadbEventType.QUERY_COMPRESSED, EventType.XID):
+            yield Rows(transaction, tables[table_id_of(event.body)], kind, event.body, one.start)
+        elif kind in (EventType.QUERY, EventType.XID):
             assert transaction is not None
             assert gtid is not None
-            query = None if kind == EventType.XID else query_of(event, charsets)
+            query = None if kind == EventType.XID else parse_query(event, charsets)
             if query is not None and query.sql != "COMMIT" and gtid.alter in (None, Alter.COMMIT):
                 yield Statement(transaction, kind_of(query.sql), query, one.start)
             if query is None or query.sql == "COMMIT" or gtid.standalone:
@@ -120,18 +117,3 @@ def steps(placed: Iterator[PlacedEvent], charsets: Charsets) -> Iterator[Step]:
             assert kind in HARMLESS or kind in (EventType.ROTATE, EventType.FORMAT_DESCRIPTION), (
                 kind
             )
-
-
-def plain_rows(event: Event) -> Event:
-    """A rows event as it is without compression."""
-    if event.type not in PLAIN_ROWS:
-        return event
-    kind = MariadbEventType(event.type)
-    return replace(event, type=PLAIN_ROWS[kind], body=uncompressed_rows(kind, event.body))
-
-
-def query_of(event: Event, charsets: Charsets) -> Query:
-    """The statement of a QUERY event, compressed or not."""
-    if event.type == MariadbEventType.QUERY_COMPRESSED:
-        event = replace(event, body=uncompressed_query(event.body))
-    return parse_query(event, charsets)

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from connectors.errors import CorruptEvent, UnsupportedEvent
-from connectors.mysql.events import EventType
+from connectors.mysql.events import Event, EventType
 from connectors.mysql.mariadb.events import (
     PLAIN_ROWS,
     Alter,
@@ -15,6 +15,7 @@ from connectors.mysql.mariadb.events import (
     inflated,
     parse_gtid,
     parse_gtid_list,
+    plain,
     uncompressed_query,
     uncompressed_rows,
 )
@@ -98,6 +99,17 @@ def test_compressed_rows_are_unpacked_behind_their_bitmaps(
     head += b"\xff\x01" * bitmaps
     assert uncompressed_rows(kind, head + squeezed(b"rows" * 99)) == head + b"rows" * 99
     assert EventType[kind.name.replace("_COMPRESSED", "")] == PLAIN_ROWS[kind]
+
+
+def test_an_event_is_made_plain_once() -> None:
+    head = bytes(8) + b"\x01\xff"
+    packed = Event(1, 166, 1, 0, 0, 99, head + squeezed(b"rows"))
+    rows = plain(packed)
+    assert (rows.type, rows.body, rows.size) == (EventType.WRITE_ROWS_V1, head + b"rows", 99)
+    assert plain(rows) is rows
+    query = bytes(13) + b"\0"
+    found = plain(Event(1, 165, 1, 0, 0, 99, query + squeezed(b"COMMIT")))
+    assert (found.type, found.body) == (EventType.QUERY, query + b"COMMIT")
 
 
 @pytest.mark.parametrize("announced", [0, 3, 5, 1 << 31])
