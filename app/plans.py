@@ -14,7 +14,7 @@ from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtid
 from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient
 from connectors.mysql.position import Coordinates, parse_gtids
-from connectors.mysql.server import SourceAddress
+from connectors.mysql.server import SourceAddress, Tls
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
 
 
@@ -90,6 +90,8 @@ def _address(settings: Settings, destination: DestinationSettings) -> SourceAddr
         charset=destination.connection_charset,
         time_zone=destination.time_zone,
         heartbeat=destination.heartbeat_seconds,
+        tls=Tls(source.tls),
+        tls_ca=str(source.tls_ca) if source.tls_ca else None,
     )
 
 

@@ -136,6 +136,18 @@ class SourceSettings(_Part):
     user: str = Field(min_length=1)
     password: SecretStr = SecretStr("")
     password_file: Path | None = None
+    tls: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] = "preferred"
+    tls_ca: Path | None = None
+
+    @model_validator(mode="after")
+    def _ca_is_used(self) -> Self:
+        if self.tls_ca and not self.tls.startswith("verify"):
+            raise ValueError(
+                f"tls_ca checks nothing with tls: {self.tls}; use verify_ca or verify_identity"
+            )
+        if self.tls_ca and not self.tls_ca.is_file():
+            raise ValueError(f"tls_ca {self.tls_ca} is not a file")
+        return self
 
     @model_validator(mode="after")
     def _one_password(self) -> Self:
