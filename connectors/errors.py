@@ -113,6 +113,15 @@ class UnsupportedEvent(AqueductError):
     remedy = "Nothing was skipped: the destination stands before it."
 
 
+class DefinitionMismatch(AqueductError):
+    """A table's definition is not that of its rows."""
+
+    remedy = (
+        "Nothing of the table was published from there on. It was altered since those rows were written, or by "
+        "a statement that the binlog does not hold; choose a start behind that and reload the table."
+    )
+
+
 class StatementBasedChange(AqueductError):
     """A change was written as a statement, not as rows."""
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 BINARY = "binary"
 
 TextDecoder = Callable[[bytes], str]
+TextEncoder = Callable[[str], bytes]
 
 _CODECS = {
     "ascii": "ascii",
@@ -97,6 +98,37 @@ def text_decoder(charset: str) -> TextDecoder | None:
         return None
     decode = codecs.getdecoder(codec)
     return lambda data: decode(data, "strict")[0]
+
+
+def text_encoder(charset: str) -> TextEncoder | None:
+    """The function from text to bytes of ``charset``, which raises UnicodeError where the text has none that
+    ``text_decoder`` would read as the same; None where there is no exact codec."""
+    decode = text_decoder(charset)
+    if decode is None:
+        return None
+    encode = _plain_encoder(charset)
+
+    def checked(text: str) -> bytes:
+        raw = encode(text)
+        if decode(raw) != text:
+            raise UnicodeError(f"{text!r} has no exact form in {charset}")
+        return raw
+
+    return checked
+
+
+def _plain_encoder(charset: str) -> TextEncoder:
+    if table := _TABLES.get(charset):
+        numbers = {char: n for n, char in enumerate(table)}
+        return lambda text: bytes(numbers[char] for char in text)
+    if charset == "gb18030":
+        back = {ord(char): chr(code) for code, char in _GB18030_2005.items()}
+        return lambda text: text.translate(back).encode("gb18030")
+    if charset == "big5":
+        own = {char: pair.to_bytes(2, "big") for pair, char in _BIG5_ETEN.items()}
+        return lambda text: b"".join(own.get(char) or char.encode("big5") for char in text)
+    codec = _CODECS[charset]
+    return lambda text: text.encode(codec)
 
 
 class Charsets:

@@ -321,11 +321,9 @@ class Cutter:
         kind, checksum = packets.kind(), packets.checksum
         data = bytes(packets.view[packets.at + PACKET_PREFIX : packets.after()])
         if kind == EventType.FORMAT_DESCRIPTION:
-            # It has a checksum, whatever it says of the others.
-            event = parse_event(data, checksum=True)
+            # It always has one, which a server that writes no others does not renew when it changes the event.
             checksum = CHECKSUM_SIZE if format_has_checksum(data) else 0
-        else:
-            event = parse_event(data, checksum=bool(checksum))
+        event = parse_event(data, checksum=bool(checksum))
         if kind in (EventType.ROTATE, EventType.FORMAT_DESCRIPTION):
             if self._open and event.end_pos:
                 # The server went down in the midst of a transaction, which therefore never happened.

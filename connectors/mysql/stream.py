@@ -119,7 +119,7 @@ class BinlogStream:
         cutter = Cutter(self._place, checksum=self._checksum)
         try:
             with self._reading() as receive:
-                yield from _gathered(cutter, receive, room)
+                yield from gathered(cutter, receive, room)
                 assert cutter.answer is not None
                 raise self._refused(cutter.answer)
         except AqueductError as error:
@@ -209,10 +209,9 @@ class BinlogStream:
         return data[1:]
 
     def _has_checksum(self, data: bytes) -> bool:
-        """A file says in its first event whether the others have a checksum; that one always has."""
+        """A file says in its first event whether its events have a checksum that holds."""
         if data[_TYPE_OFFSET] == EventType.FORMAT_DESCRIPTION:
             self._checksum = format_has_checksum(data)
-            return True
         return self._checksum
 
     def _placed(self, event: Event) -> PlacedEvent:
@@ -227,7 +226,7 @@ class BinlogStream:
         return PlacedEvent(event, start, self._place)
 
 
-def _gathered(
+def gathered(
     cutter: Cutter, receive: Callable[[memoryview, float | None], int], room: Callable[[], bool]
 ) -> Iterator[Chunk]:
     """Chunks as they come due, up to the server's last word."""

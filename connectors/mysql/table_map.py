@@ -55,7 +55,7 @@ class FieldType(IntEnum):
 
 
 _T = FieldType
-# YEAR has a bit of signedness too: left out, every number behind it would take its neighbour's.
+# YEAR too has a bit of signedness, but not always had: see _signs.
 NUMERIC = {
     _T.YEAR,
     _T.TINY,
@@ -146,7 +146,7 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
         table_id=table_id_of(body),
         database=database.decode(),
         table=table.decode(),
-        columns=tuple(_described(columns, optional, character)),
+        columns=tuple(_described(columns, optional, character, mariadb)),
         primary_key=_primary_key(optional),
     )
 
@@ -184,9 +184,14 @@ def _fields(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _described(
-    columns: list[MappedColumn], optional: dict[int, bytes], character: set[FieldType]
+    columns: list[MappedColumn],
+    optional: dict[int, bytes],
+    character: set[FieldType],
+    mariadb: bool,
 ) -> list[MappedColumn]:
     """The columns with all that the optional metadata adds."""
+    # A MySQL that tells which columns are visible is of 8.0.23 or later.
+    years = mariadb or _VISIBILITY in optional
     where = _indexes(columns)
     found: list[dict[str, object]] = [{} for _ in columns]
 
@@ -197,8 +202,8 @@ def _described(
     everyone = list(range(len(columns)))
     for kind, value in optional.items():
         if kind == _SIGNEDNESS:
-            numeric = where(NUMERIC)
-            describe(numeric, "unsigned", bits(value, len(numeric), most_significant_first=True))
+            kinds = [column.type for column in columns if column.type in NUMERIC]
+            describe(where(NUMERIC), "unsigned", _signs(value, kinds, years=years))
         elif kind in (_DEFAULT_CHARSET, _LABEL_DEFAULT_CHARSET):
             indexes = where(character if kind == _DEFAULT_CHARSET else {_T.ENUM, _T.SET})
             describe(indexes, "collation", _with_default(value, len(indexes)))
@@ -217,6 +222,33 @@ def _described(
         elif kind == _DIMENSIONS:
             describe(where({_T.VECTOR}), "dimensions", _integers(value))
     return [replace(column, **more) for column, more in zip(columns, found, strict=True)]  # type: ignore[arg-type]
+
+
+def _signs(value: bytes, kinds: list[int], *, years: bool) -> list[bool | None]:
+    """Whether each of the numeric columns is unsigned; ``years`` says that YEAR surely has a bit of its own.
+
+    MySQL 8.0.29 and MariaDB write one, MySQL 8.0.20 does not (sql/field.h, is_numeric_type). The bitmap's size
+    and the zero bits at its end may tell, and both readings often agree; where they do not, the sign is None.
+    """
+    every = (
+        bits(value, len(kinds), most_significant_first=True) if years else _fitting(value, kinds)
+    )
+    plain = _fitting(value, [kind for kind in kinds if kind != _T.YEAR])
+    if years or plain is None:
+        return list[bool | None](every or bits(value, len(kinds), most_significant_first=True))
+    rest = iter(plain)
+    without = [None if kind == _T.YEAR else next(rest) for kind in kinds]
+    if every is None:
+        return list[bool | None](without)
+    return [one if one == other else None for one, other in zip(every, without, strict=True)]
+
+
+def _fitting(value: bytes, kinds: list[int]) -> list[bool] | None:
+    """The bitmap's bits if it is one of that many columns, with zeros behind them."""
+    if len(value) != (len(kinds) + 7) // 8:
+        return None
+    signs = bits(value, len(value) * 8, most_significant_first=True)
+    return None if any(signs[len(kinds) :]) else signs[: len(kinds)]
 
 
 def _indexes(columns: list[MappedColumn]) -> Callable[[set[FieldType]], list[int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import struct
 
+from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import taken
 from connectors.mysql.table_map import FieldType, MappedColumn
 from connectors.mysql.values.reader import Reader
@@ -24,7 +25,12 @@ _WIDTHS = {
 
 
 def integer(column: MappedColumn) -> Reader:
-    """TINYINT to BIGINT, signed unless the column says unsigned."""
+    """TINYINT to BIGINT; raise UnsupportedEvent where the table map does not tell signed from unsigned."""
+    if column.unsigned is None:
+        raise UnsupportedEvent(
+            f"the binlog does not say whether column {column.name!r} is unsigned",
+            remedy="Upgrade the server, or leave the table out with a filter.",
+        )
     width, signed = _WIDTHS[FieldType(column.type)], not column.unsigned
 
     def read(data: bytes, at: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.decoding.frames import Connection, Finished
+from tests.unit.app.decoding.runs import DEADLINE
 
 Ends = tuple[Connection, socket.socket, Connection]
 
@@ -45,6 +46,13 @@ def test_messages_come_as_they_were_sent(ends: Ends) -> None:
     assert found == [*messages, *messages]
     assert {type(message.piece["bytes"]) for message in found} == {bytes}
     assert {type(message.piece["array"]) for message in found} == {bytearray}
+
+
+def test_a_message_that_the_socket_takes_in_parts_comes_whole(ends: Ends) -> None:
+    # With a time limit the system takes what it has room for, and says how much that was.
+    ends[1].settimeout(DEADLINE)
+    message = [bytes([number]) * (5000 + 400_000 * (number % 3)) for number in range(30)]
+    assert received(ends[0], ends[2], [message, message]) == [message, message]
 
 
 def test_what_cannot_be_pickled_raises_and_leaves_the_connection_whole(ends: Ends) -> None:

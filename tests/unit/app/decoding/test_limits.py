@@ -1,6 +1,7 @@
 """What is under way is bounded, idle decoders are seen, and closing ends all."""
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,33 @@ def test_each_limit_holds(limits: Limits, index: int, limit: int) -> None:
     # A chunk's context counts too.
     assert max(seen) <= limit + 400
     assert max(seen) > limit // 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "each"),
+    [
+        (Limits(chunks_each=1), 1),
+        (Limits(chunks_each=3), 3),
+        (Limits(chunks_each=9, bytes_each=SIZE), 1),
+        (Limits(chunks_each=9, bytes_each=SIZE + 1000), 2),
+    ],
+)
+def test_a_busy_decoder_is_given_no_more_than_it_may_have(limits: Limits, each: int) -> None:
+    with decoders(2, Outlet(), limits=limits) as pool:
+        assert isinstance(pool, Pool)
+
+        def put_on() -> None:
+            while pool.put(ordered(0, size=SIZE, decode_fault="hang")):
+                pass
+
+        thread = threading.Thread(target=put_on)
+        thread.start()
+        wait_until(lambda: pool.under_way[0] == 2 * each)
+        # Who would give more has the time to.
+        time.sleep(0.1)
+        assert [len(worker.sizes) for worker in pool._workers] == [each, each]
+        pool.close()
+        thread.join(DEADLINE)
 
 
 def test_pieces_that_nobody_takes_hold_the_reader_back() -> None:

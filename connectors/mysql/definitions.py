@@ -1,0 +1,132 @@
+"""What a server says of a table's columns now, and the place in its binlog where that holds.
+
+The law: the place is exact. While the definitions and the place are read, a lock of the kind that every SELECT
+takes keeps the table's definition as it is; it is held for three short statements, and needs SELECT only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from connectors.errors import DefinitionMismatch, EndPositionUnknown
+from connectors.mysql.position import Coordinates
+
+_NO_SUCH_TABLE, _UNKNOWN_VARIABLE, _SYNTAX = 1146, 1193, 1064
+_NO_SUCH_DATABASE = 1049
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnDefinition:
+    """One column as ``information_schema`` describes it."""
+
+    name: str
+    column_type: str
+    """For example ``decimal(12,2) unsigned``."""
+    nullable: bool
+    collation: int | None = None
+    """The number of its collation; None for what is not text."""
+    charset: str | None = None
+    key_position: int | None = None
+    """From 1, if it is of the primary key."""
+    generated: bool = False
+    visible: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDefinition:
+    """A table's columns in order, as they were when the server's binlog ended at ``at``."""
+
+    database: str
+    table: str
+    columns: tuple[ColumnDefinition, ...]
+    at: Coordinates
+
+
+_COLUMNS = """\
+SELECT c.column_name, c.column_type, c.is_nullable = 'YES', k.id, c.character_set_name, s.seq_in_index, c.extra
+  FROM information_schema.columns c
+  LEFT JOIN information_schema.collations k ON k.collation_name = c.collation_name
+  LEFT JOIN information_schema.statistics s
+    ON s.table_schema = c.table_schema AND s.table_name = c.table_name AND s.column_name = c.column_name
+   AND s.index_name = 'PRIMARY'
+ WHERE c.table_schema = %s AND c.table_name = %s
+ ORDER BY c.ordinal_position"""
+
+_SESSION = (
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION lock_wait_timeout = 10",
+    # Else the key that the server makes for a table without one is in the binlog and not in the list.
+    "SET SESSION show_gipk_in_create_table_and_information_schema = ON",
+)
+
+
+def read_definition(cursor: Cursor, database: str, table: str) -> TableDefinition:
+    """Ask a server for a table's columns; raise DefinitionMismatch where it has no such table.
+
+    PyMySQL's own errors are for the caller, as ``server.connected`` translates them.
+    """
+    for statement in _SESSION:
+        _execute(cursor, statement, unless=_UNKNOWN_VARIABLE)
+    cursor.execute("START TRANSACTION")
+    try:
+        name = ".".join(f"`{part.replace('`', '``')}`" for part in (database, table))
+        try:
+            cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")  # noqa: S608 - quoted above
+        except pymysql.MySQLError as error:
+            if error.args[0] not in (_NO_SUCH_TABLE, _NO_SUCH_DATABASE):
+                raise
+            what = "the server no longer has the table"
+            raise DefinitionMismatch(what, table=f"{database}.{table}") from None
+        at = _end_of_binlog(cursor)
+        cursor.execute(_COLUMNS, (database, table))
+        columns = tuple(_column(*row) for row in cursor.fetchall())
+    finally:
+        cursor.execute("ROLLBACK")
+    return TableDefinition(database=database, table=table, columns=columns, at=at)
+
+
+def _execute(cursor: Cursor, statement: str, *, unless: int) -> bool:
+    """Run a statement; tell whether the server knew it."""
+    try:
+        cursor.execute(statement)
+    except pymysql.MySQLError as error:
+        if error.args[0] != unless:
+            raise
+        return False
+    return True
+
+
+def _end_of_binlog(cursor: Cursor) -> Coordinates:
+    if not _execute(cursor, "SHOW BINARY LOG STATUS", unless=_SYNTAX):
+        cursor.execute("SHOW MASTER STATUS")
+    row = cursor.fetchone()
+    if row is None:
+        raise EndPositionUnknown("SHOW MASTER STATUS gives nothing")
+    return Coordinates(row[0], int(row[1]))
+
+
+def _column(
+    name: str,
+    column_type: str | bytes,
+    nullable: int,
+    collation: int | None,
+    charset: str | None,
+    key_position: int | None,
+    extra: str,
+) -> ColumnDefinition:
+    text = column_type if isinstance(column_type, str) else column_type.decode()
+    words = extra.upper()
+    return ColumnDefinition(
+        name=name,
+        column_type=text,
+        nullable=bool(nullable),
+        collation=None if collation is None else int(collation),
+        charset=charset,
+        key_position=None if key_position is None else int(key_position),
+        # DEFAULT_GENERATED says that a default is an expression.
+        generated="VIRTUAL" in words or "STORED" in words or "PERSISTENT" in words,
+        visible="INVISIBLE" not in words,
+    )
