@@ -78,9 +78,9 @@ transactions: st.SearchStrategy[list[Action]] = st.one_of(
 histories: st.SearchStrategy[list[list[Action]]] = st.lists(transactions, min_size=1, max_size=6)
 
 
-cuts: st.SearchStrategy[tuple[bool, ...]] = st.lists(
-    st.booleans(), min_size=1, max_size=24
-).map(tuple)
+cuts: st.SearchStrategy[tuple[bool, ...]] = st.lists(st.booleans(), min_size=1, max_size=24).map(
+    tuple
+)
 """Whether to cut, at each place in turn where one may; over again from the first behind the last."""
 
 _FILE_OF = 3
@@ -103,6 +103,7 @@ class _Event:
     ends_statement: bool = False
     is_alone: bool = False
     """A statement that may change a table: no rows before it in its chunk, nothing behind it."""
+    must_cut: bool = False
 
 
 @dataclass(slots=True)
@@ -126,7 +127,9 @@ class _Context:
 class Source:
     """A history as a server with or without GTIDs would show it."""
 
-    def __init__(self, history: list[list[Action]], *, gtids: bool, broken: int | None = None) -> None:
+    def __init__(
+        self, history: list[list[Action]], *, gtids: bool, broken: int | None = None
+    ) -> None:
         """``broken``: behind so many events comes one that nobody can read."""
         self._history = history
         self._gtids = gtids
@@ -142,6 +145,7 @@ class Source:
             at = broken % len(self._events)
             here = self._events[at]
             self._events[at] = _Event(made.event(99), here.start, here.end, here.transaction)
+        self._set_apart()
         self.broken = None if broken is None else self._events[at].start
 
     @property
@@ -164,7 +168,7 @@ class Source:
         place = 0
         for n, event in enumerate(self._events):
             following = self._events[n + 1] if n + 1 < len(self._events) else None
-            is_cut = self._must_cut(event, following)
+            is_cut = event.must_cut
             if event.may_cut:
                 is_cut = is_cut or cuts[place % len(cuts)]
                 place += 1
@@ -176,12 +180,17 @@ class Source:
                 context = self._context(held, context, following)
                 held = []
 
-    @staticmethod
-    def _must_cut(event: _Event, following: _Event | None) -> bool:
-        if following is None or following.start.file != event.start.file or event.is_alone:
-            return True
-        # Between transactions, or behind the rows of the same one.
-        return following.is_alone and event.may_cut
+    def _set_apart(self) -> None:
+        """Chunks end where files do, and around statements that may change a table."""
+        for n, event in enumerate(self._events):
+            if event.is_alone:
+                event.must_cut = True
+                before = [one for one in self._events[:n] if one.may_cut]
+                if before:
+                    before[-1].must_cut = True
+            if n and event.start.file != self._events[n - 1].start.file:
+                self._events[n - 1].must_cut = True
+        self._events[-1].must_cut = True
 
     @staticmethod
     def _context(

@@ -149,9 +149,7 @@ def test_a_harmless_statement_moves_the_place_and_says_nothing(sql: str) -> None
 
 
 def test_savepoints_and_an_empty_rollback_change_nothing() -> None:
-    found = steps(
-        gtid(5), BEGIN, query("SAVEPOINT s"), query("ROLLBACK TO s"), query("ROLLBACK")
-    )
+    found = steps(gtid(5), BEGIN, query("SAVEPOINT s"), query("ROLLBACK TO s"), query("ROLLBACK"))
     assert kinds(found) == ["End"]
 
 
@@ -290,9 +288,7 @@ EVENTS = (
 def test_the_same_is_told_with_and_without_checksums_and_packets(
     prefix: int, checksum: bool
 ) -> None:
-    found = list(
-        steps_of([chunk_of(*EVENTS, prefix=prefix, checksum=checksum)], reader())
-    )
+    found = list(steps_of([chunk_of(*EVENTS, prefix=prefix, checksum=checksum)], reader()))
     at = places(*EVENTS, checksum=checksum)
     assert kinds(found) == [
         *("Rows", "Rows", "End"),
@@ -338,9 +334,7 @@ def test_a_chunk_that_begins_within_a_transaction_goes_on_with_it() -> None:
 @pytest.mark.parametrize("head", [(anonymous(committed_us=9_000_000), BEGIN), (BEGIN,)])
 def test_a_transaction_without_gtid_keeps_its_name_in_later_chunks(head: tuple[bytes, ...]) -> None:
     events = *head, MAP, ROWS, ROWS, XID
-    rest = chunk_of(
-        ROWS, XID, start=places(*events)[-3], context=(*head, MAP), context_start=START
-    )
+    rest = chunk_of(ROWS, XID, start=places(*events)[-3], context=(*head, MAP), context_start=START)
     whole, later = steps(*events), list(steps_of([rest], reader()))
     assert told(later) == told(whole[1:])
     assert later[0].transaction.id == f"{SERVER}:{START}"
@@ -388,7 +382,7 @@ def test_a_damaged_byte_is_noticed_wherever_it_is() -> None:
         recorded = Recorded()
         with pytest.raises(CorruptEvent) as caught:
             reader().read(replace(whole, data=bytes(damaged)), recorded)
-        assert caught.value.where["coordinates"].file == FILE
+        assert f"{FILE}:" in str(caught.value)
 
 
 @pytest.mark.parametrize("size", [1, 18, 30])
