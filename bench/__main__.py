@@ -56,7 +56,7 @@ class Bench:
         order = [ours, theirs] if ours_first else [theirs, ours]
         done = {peer.name: self.timed(peer, workload) for peer in order}
         pair = Pair(done[ours.name], done[theirs.name])
-        print(f"  {workload}: {pair.ratio:.2f} times {theirs.name}", flush=True)
+        print(f"  {pair.told()}", flush=True)
         return pair
 
     def task(self, workload: str, partitions: int = 1) -> Task:
@@ -104,7 +104,8 @@ def _conclude(results: list[Result], pairs: list[Pair]) -> None:
         "ratios": [{"workload": pair.ours.workload, "ratio": pair.ratio} for pair in pairs],
     }
     kept = report.keep(session.RESULTS, "bench", content)
-    print("\n".join(["", *report.table(results), "", f"all figures: {kept}"]))
+    told = [pair.told() for pair in pairs]
+    print("\n".join(["", *report.table(results), "", *told, f"all figures: {kept}"]))
     print(report.last_line(pairs), flush=True)
 
 

@@ -47,6 +47,15 @@ class Pair:
         """How many times their rows in a second are ours."""
         return self.ours.rows_per_second / self.theirs.rows_per_second
 
+    def told(self) -> str:
+        """The pair in one line: speed, CPU and memory, ours against theirs."""
+        cpu = self.ours.own_per_million / self.theirs.own_per_million
+        memory = self.ours.peak_mib / self.theirs.peak_mib
+        return (
+            f"{self.ours.workload}: {self.ratio:.2f} times the rows/s of {self.theirs.peer}, "
+            f"{cpu:.2f} times its CPU for a row, {memory:.2f} times its memory"
+        )
+
 
 def ratio(pairs: Iterable[Pair], workload: str) -> float:
     """The median of a workload's pairs."""

@@ -42,7 +42,13 @@ def _wanted(release: str) -> unpacked.Wanted:
     if not found:
         raise MissingSoftwareError(_REMEDY)
     archive = [sources.moved_to(source, release) for source in found]
-    return unpacked.Wanted(archive, [["mariadb-server-core"]], programs=set(), remedy=_REMEDY)
+    return unpacked.Wanted(
+        archive,
+        [["mariadb-server-core"]],
+        programs=set(),
+        remedy=_REMEDY,
+        alone=["mariadb-server"],  # its plugins: binlogs are encrypted by one
+    )
 
 
 def software_in(prefix: Path) -> MysqlSoftware:
@@ -57,6 +63,7 @@ def software_in(prefix: Path) -> MysqlSoftware:
             f"--basedir={prefix / 'usr'}",
             f"--lc-messages-dir={share}",
             f"--character-sets-dir={share / 'charsets'}",
+            f"--plugin-dir={prefix / 'usr/lib/mysql/plugin'}",
         ),
         share=share,
     )

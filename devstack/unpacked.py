@@ -25,6 +25,8 @@ class Wanted:
     programs: set[str]
     """Of usr/bin; what is in usr/sbin stays."""
     remedy: str
+    alone: Sequence[str] = ()
+    """More packages, taken without what they depend on."""
 
 
 def kept(name: str, wanted: Callable[[], Wanted], *, cache: Path, owner: Children) -> Path:
@@ -57,7 +59,7 @@ def _fetch(prefix: Path, wanted: Wanted, owner: Children) -> None:
     if packages is None:
         raise MissingSoftwareError(f"this system's package archive has no {name}; {wanted.remedy}")
     say(name, f"downloading {len(packages)} packages")
-    debs = private.download(packages, work / "debs")
+    debs = private.download([*packages, *wanted.alone], work / "debs")
     say(name, f"unpacking {len(debs)} packages")
     for deb in debs:
         owner.run(["dpkg", "-x", str(deb), str(work / "root")], log=work / "dpkg.log")

@@ -7,10 +7,9 @@ settings, never by us.
 from __future__ import annotations
 
 import struct
-import uuid
 from dataclasses import dataclass, replace
 
-from connectors.errors import EndPositionUnknown, PositionGone, SourceDiverged, UnsupportedEvent
+from connectors.errors import EndPositionUnknown, MalformedEvent, PositionGone, SourceDiverged
 from connectors.mysql.events import Event, EventType, parse_gtid
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb import start as mariadb
@@ -18,6 +17,7 @@ from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.stream import BinlogStream
+from connectors.mysql.tagged import parse_gtid_tagged
 
 FIRST_EVENT = 4
 """Where the first event of a binlog file begins, after its magic number."""
@@ -152,12 +152,12 @@ def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAd
         for placed in stream.events():
             if placed.event.type == EventType.PREVIOUS_GTIDS:
                 found = previous_gtids(placed.event)
-            if placed.event.type == EventType.GTID:
+            if placed.event.type in (EventType.GTID, EventType.GTID_TAGGED):
                 # Only a transaction ends the search: a place before the first one still has
                 # the file's PREVIOUS_GTIDS behind it.
                 if placed.start.pos >= coordinates.pos:
                     break
-                found.add(parse_gtid(placed.event).gtid or "")
+                found.add(_gtid(placed.event))
             if placed.end.pos >= dict(facts.binlogs)[coordinates.file]:
                 break
     finally:
@@ -166,18 +166,16 @@ def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAd
 
 
 def previous_gtids(event: Event) -> GtidSet:
-    """What a PREVIOUS_GTIDS event holds. Source: rpl_gtid_set.cc, Gtid_set::encode."""
-    body, found = event.body, GtidSet()
-    (count,) = struct.unpack_from("<Q", body)
-    if count >> 56:
-        raise UnsupportedEvent("a set of tagged GTIDs at the head of a file")
-    at = 8
-    for _ in range(count):
-        source = str(uuid.UUID(bytes=body[at : at + 16]))
-        (intervals,) = struct.unpack_from("<Q", body, at + 16)
-        at += 24
-        for _ in range(intervals):
-            first, end = struct.unpack_from("<QQ", body, at)
-            found.add_interval(source, first, end - 1)
-            at += 16
-    return found
+    """What a PREVIOUS_GTIDS event holds."""
+    try:
+        return GtidSet.decode(event.body)
+    except (ValueError, IndexError, struct.error) as error:
+        raise MalformedEvent(f"a head of a file: {error}") from error
+
+
+def _gtid(event: Event) -> str:
+    """The GTID that an event of either form announces."""
+    if event.type == EventType.GTID:
+        return parse_gtid(event).gtid or ""
+    source, tag, number, _ = parse_gtid_tagged(event.body)
+    return ":".join([source, tag, str(number)] if tag else [source, str(number)])

@@ -7,7 +7,7 @@ in a document, are rare and go through ``rows``, which knows what absent means.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import orjson
@@ -19,6 +19,7 @@ from connectors.mysql.compiled.fields import field_of
 from connectors.mysql.compiled.generate import (
     Change,
     ImageFunction,
+    Images,
     Row,
     RowsFunction,
     Table,
@@ -61,48 +62,42 @@ class RowText(NamedTuple):
 class _Kind:
     """Events of one type, of which all images hold all columns."""
 
-    __slots__ = ("change", "head_size", "heads", "runs")
+    __slots__ = ("bitmap_size", "change", "head_size", "heads", "runs")
 
     def __init__(self, event_type: int, columns: int) -> None:
         update = event_type in UPDATES
         self.change = (
             Change.UPDATE if update else Change.INSERT if event_type in WRITES else Change.DELETE
         )
-        size = (columns + 7) // 8
+        self.bitmap_size = size = (columns + 7) // 8
         count = bytes([columns]) if columns < 251 else b"\xfc" + columns.to_bytes(2, "little")
         extra = b"" if event_type in V1 else b"\x02\x00"
         # What the bits behind the last column are is the server's affair.
         full = [(1 << columns) - 1, (1 << 8 * size) - 1]
         bitmaps = [bits.to_bytes(size, "little") * (2 if update else 1) for bits in full]
         self.heads = {extra + count + bitmap for bitmap in bitmaps}
-        """Of a body, what stands between table id and flags, and the first row."""
-        self.head_size = len(extra + count + bitmaps[0])
+        """What stands between the flags of a body and its first row."""
+        self.head_size = 8 + len(extra + count + bitmaps[0])
         self.runs: dict[bytes, RowsFunction] = {}
         """By head and the first row's NULLs."""
 
 
-def _one_insert(
-    data: bytes, at: int, _end: int, append: Callable[[Row], None], image: ImageFunction
-) -> int:
-    after, key, at = image(data, at)
-    append((None, after, None, key, None))
+def _one_insert(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
+    after, key, at = images.image(data, at)
+    found.append((None, after, None, key, None))
     return at
 
 
-def _one_delete(
-    data: bytes, at: int, _end: int, append: Callable[[Row], None], image: ImageFunction
-) -> int:
-    before, key, at = image(data, at)
-    append((before, None, key, None, None))
+def _one_delete(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
+    before, key, at = images.image(data, at)
+    found.append((before, None, key, None, None))
     return at
 
 
-def _one_update(
-    data: bytes, at: int, _end: int, append: Callable[[Row], None], image: ImageFunction
-) -> int:
-    before, old_key, at = image(data, at)
-    after, new_key, at = image(data, at)
-    append((before, after, old_key, new_key, None))
+def _one_update(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
+    before, old_key, at = images.image(data, at)
+    after, new_key, at = images.image(data, at)
+    found.append((before, after, old_key, new_key, None))
     return at
 
 
@@ -128,7 +123,6 @@ class CompiledDecoder:
         self._key = table_map.primary_key or ()
         self._table = Table(names=self._names, fields=fields, key=self._key)
         count = len(fields)
-        self._bitmap_size = self._table.bitmap_size
         self._kinds = {int(kind): _Kind(kind, count) for kind in ROWS_EVENTS - {PARTIAL}}
         self._images: dict[bytes, ImageFunction] = {}
         self._any: ImageFunction | None = None
@@ -144,38 +138,33 @@ class CompiledDecoder:
 
         Raises MalformedEvent where the bytes do not fit.
         """
-        end = len(data) if end is None else end
+        if end is None:
+            end = len(data)
         found: list[Row] = []
         try:
-            self._read(event_type, data, at, end, found)
+            kind = self._kinds.get(event_type)
+            if kind is None:
+                return self._rarely(event_type, data[at:end])
+            row = at + kind.head_size
+            run = kind.runs.get(data[at + 8 : row + kind.bitmap_size])
+            if run is None and data[at + 8 : row] not in kind.heads:
+                return self._rarely(event_type, data[at:end])
+            while row < end:
+                if run is None:
+                    run = self._run(kind, data[at + 8 : at + kind.head_size], data, row)
+                behind = run(data, row, end, found, self)
+                if behind == row:
+                    break
+                row, run = behind, None
+            if row != end:
+                raise IndexError("a row ends behind its event")
         except (IndexError, ValueError, KeyError, struct.error, orjson.JSONEncodeError) as error:
             raise MalformedEvent(f"its rows cannot be read: {error}", table=self._name) from error
         return found
 
-    def _read(self, event_type: int, data: bytes, at: int, end: int, found: list[Row]) -> None:
-        kind = self._kinds.get(event_type)
-        if kind is None:
-            found += self._rarely(event_type, data[at:end])
-            return
-        begin, at = at + 8, at + 8 + kind.head_size
-        run = kind.runs.get(data[begin : at + self._bitmap_size])
-        if run is None and data[begin:at] not in kind.heads:
-            found += self._rarely(event_type, data[begin - 8 : end])
-            return
-        append, image = found.append, self._image
-        while at < end:
-            if run is None:
-                run = self._run(kind, data[begin : begin + kind.head_size], data[at:end])
-            behind = run(data, at, end, append, image)
-            if behind == at:
-                break
-            at, run = behind, None
-        if at != end:
-            raise IndexError("a row ends behind its event")
-
-    def _run(self, kind: _Kind, head: bytes, rest: bytes) -> RowsFunction:
-        """What reads the next rows."""
-        nulls, _ = taken(rest, 0, self._bitmap_size)
+    def _run(self, kind: _Kind, head: bytes, data: bytes, at: int) -> RowsFunction:
+        """What reads the rows from there on."""
+        nulls, _ = taken(data, at, kind.bitmap_size)
         run = kind.runs.get(head + nulls)
         if run is None:
             if not self._room:
@@ -184,13 +173,14 @@ class CompiledDecoder:
             run = kind.runs[head + nulls] = rows_function(self._table, nulls, kind.change)
         return run
 
-    def _image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
+    def image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
         """One image, of whatever pattern."""
-        nulls = data[at : at + self._bitmap_size]
+        size = self._table.bitmap_size
+        nulls = data[at : at + size]
         made = self._images.get(nulls)
         if made is not None:
             return made(data, at)
-        if self._room and len(nulls) == self._bitmap_size:
+        if self._room and len(nulls) == size:
             self._room -= 1
             made = self._images[nulls] = image_function(self._table, nulls)
             return made(data, at)
@@ -198,9 +188,9 @@ class CompiledDecoder:
             self._any = image_function(self._table, None)
         return self._any(data, at)
 
-    def _rarely(self, event_type: int, body: bytes) -> Iterator[Row]:
+    def _rarely(self, event_type: int, body: bytes) -> list[Row]:
         """Rows of which not all columns are in the binlog, and events whose head is not as usual."""
-        return map(self._from_images, self._partial.decode(event_type, body))
+        return [self._from_images(change) for change in self._partial.decode(event_type, body)]
 
     def _from_images(self, change: RowChange) -> Row:
         before, after = _completed(change)

@@ -7,7 +7,7 @@ was made from; a value of another type is read the plain way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from json.encoder import encode_basestring
 from struct import Struct
 from typing import Any
@@ -20,73 +20,83 @@ from connectors.mysql.values import documents as plain
 ContainerFunction = Callable[[bytes, int, int], str]
 """From a document, the offset of a container in it, and its depth, to the container's text."""
 
-_OFTEN = 100
-"""Containers of one kind that come before a function is made for it."""
+_OFTEN = 16
+"""Containers of one kind, of those looked at, that come before a function is made for it."""
+_EVERY = 8
+"""Of the containers without a function, one of so many is looked at."""
 _MOST_FUNCTIONS = 128
 _MOST_COUNTED = 4096
-_MOST_ENTRIES = 64
+_MOST_MEMBERS = 64
+_MOST_ELEMENTS = 16
 
 
 class Documents:
     """Turns the binary documents of a column into text; remembers the functions it made."""
 
     def __init__(self) -> None:
-        self._ends: dict[bytes, int] = {}
-        """Where names end, counted from the container's begin, by their offsets and lengths."""
         self._objects: dict[bytes, ContainerFunction] = {}
+        """By the offsets and lengths of an object's names; the function looks at the names."""
+        self._alike: dict[bytes, ContainerFunction] = {}
+        """By the names too, where there is a function for others of the same lengths."""
         self._arrays: dict[int, ContainerFunction] = {}
+        """By the number of elements."""
         self._counts: dict[bytes, int] = {}
+        self._turn = 0
 
     def text(self, raw: bytes) -> str:
         """The text of a document, spaced as MySQL prints it."""
         if raw:
             if raw[0] == plain.SMALL_OBJECT:
-                return self._object(raw, 1, 0)
+                made = self._objects.get(raw[5 : 5 + 4 * raw[1]], self._object)
+                return made(raw, 1, 0)
             if raw[0] == plain.SMALL_ARRAY:
-                return self._array(raw, 1, 0)
+                return self._arrays.get(raw[1], self._array)(raw, 1, 0)
         return plain.document_text(raw)
 
     def _object(self, raw: bytes, at: int, depth: int) -> str:
-        # A head of four bytes, four for each name, three for each value; then the names themselves.
-        count = raw[at]
-        values = at + 4 + 4 * count
-        names = raw[at + 4 : values]
-        end = self._ends.get(names)
-        if end is not None:
-            made = self._objects.get(names + raw[values + 3 * count : at + end])
-            # Of 256 members and more, this is but the low byte of their count.
-            if made is not None and not raw[at + 1]:
-                return made(raw, at, depth)
-        text = plain.value_text(raw, plain.SMALL_OBJECT, at, depth)
-        self._note_object(raw, at)
-        return text
-
-    def _note_object(self, raw: bytes, at: int) -> None:
-        """Make a function for objects with these names, if they come often; the object is a sound one."""
+        """An object that has no function of its own, or one by its names."""
         count = raw[at] | raw[at + 1] << 8
-        if not 0 < count <= _MOST_ENTRIES:
-            return
+        is_turn = self._is_turn()
+        if not 0 < count <= _MOST_MEMBERS or not (is_turn or self._alike):
+            return plain.value_text(raw, plain.SMALL_OBJECT, at, depth)
+        # A head of four bytes, four for each name, three for each value; then the names themselves.
         values = 4 + 4 * count
         begin = values + 3 * count
         entries = raw[at + 4 : at + values]
-        places = list(Struct("<HH").iter_unpack(entries))
-        end = sum(places[-1])
-        if any(offset < begin or offset + size > end for offset, size in places):
-            return
+        end = sum(_PLACE.unpack_from(raw, at + values - 4))
         shape = entries + raw[at + begin : at + end]
-        if self._is_often(shape):
+        made = self._alike.get(shape)
+        if made is not None:
+            return made(raw, at, depth)
+        text = plain.value_text(raw, plain.SMALL_OBJECT, at, depth)
+        if not is_turn:
+            return text
+        # It is sound, else that was an error; but its names could stand anywhere.
+        places = list(_PLACE.iter_unpack(entries))
+        if all(begin <= offset <= end - size for offset, size in places) and self._is_often(shape):
             names = [str(raw[at + offset :][:size], "utf-8") for offset, size in places]
-            self._ends[entries] = end
-            self._objects[shape] = self._made(names, raw[at + values : at + begin : 3])
+            source = _source(raw[at + values : at + begin : 3], place=slice(begin, end))
+            namespace = {"names": raw[at + begin : at + end], "otherwise": self._object}
+            for n, name in enumerate(names):
+                namespace[f"l{n}"] = ("{" if n == 0 else ", ") + encode_basestring(name) + ": "
+            made = self._made(source, namespace)
+            self._alike[shape] = made
+            self._objects.setdefault(entries, made)
+        return text
 
     def _array(self, raw: bytes, at: int, depth: int) -> str:
-        made = self._arrays.get(raw[at])
-        if made is not None and not raw[at + 1]:
-            return made(raw, at, depth)
-        text = plain.value_text(raw, plain.SMALL_ARRAY, at, depth)
+        """An array that has no function of its own."""
         count = raw[at] | raw[at + 1] << 8
-        if 0 < count <= _MOST_ENTRIES and self._is_often(raw[at : at + 2]):
-            self._arrays[count] = self._made(None, raw[at + 4 : at + 4 + 3 * count : 3])
+        types = raw[at + 4 : at + 4 + 3 * count : 3]
+        if count > _MOST_ELEMENTS and types == _INT16 * count:
+            words = raw[at + 4 : at + 4 + 3 * count]
+            if len(words) == 3 * count and depth <= plain.MAX_DEPTH:
+                # Python prints a list of integers as MySQL does.
+                return str([word for (word,) in _WORD.iter_unpack(words)])
+        text = plain.value_text(raw, plain.SMALL_ARRAY, at, depth)
+        if 0 < count <= _MOST_ELEMENTS and self._is_turn() and self._is_often(raw[at : at + 1]):
+            namespace = {"otherwise": self._array}
+            self._arrays[count] = self._made(_source(types, place=None), namespace)
         return text
 
     def _entry(self, raw: bytes, at: int, kind: int, word: int, depth: int) -> str:
@@ -97,6 +107,10 @@ class Documents:
             return self._array(raw, at + word, depth + 1)
         return plain.entry_text(raw, at, plain.SMALL, kind, word, depth)
 
+    def _is_turn(self) -> bool:
+        self._turn = (self._turn + 1) % _EVERY
+        return not self._turn
+
     def _is_often(self, shape: bytes) -> bool:
         seen = self._counts.get(shape, 0) + 1
         if seen < _OFTEN:
@@ -104,19 +118,28 @@ class Documents:
                 self._counts.clear()
             self._counts[shape] = seen
             return False
-        if len(self._objects) + len(self._arrays) >= _MOST_FUNCTIONS:
-            self._ends.clear()
+        if len(self._alike) + len(self._arrays) >= _MOST_FUNCTIONS:
             self._objects.clear()
+            self._alike.clear()
             self._arrays.clear()
         self._counts.pop(shape, None)
         return True
 
-    def _made(self, names: Sequence[str] | None, types: bytes) -> ContainerFunction:
-        namespace = _NAMES | {"object": self._object, "array": self._array, "other": self._entry}
-        for n, name in enumerate(names or ()):
-            namespace[f"l{n}"] = ("{" if n == 0 else ", ") + encode_basestring(name) + ": "
-        made: ContainerFunction = function_of(_source(types, named=names is not None), namespace)
+    def _made(self, source: str, namespace: dict[str, Any]) -> ContainerFunction:
+        namespace |= _NAMES | {
+            "objects": self._objects,
+            "object": self._object,
+            "arrays": self._arrays,
+            "array": self._array,
+            "other": self._entry,
+        }
+        made: ContainerFunction = function_of(source, namespace)
         return made
+
+
+_PLACE = Struct("<HH")
+_WORD = Struct("<xh")
+_INT16 = bytes([plain.INT16])
 
 
 def _double(value: float) -> str:
@@ -130,7 +153,6 @@ _NAMES: dict[str, Any] = {
     "dumps": orjson.dumps,
     "double": _double,
     "literals": plain.LITERALS,
-    "deepest": plain.MAX_DEPTH,
 } | {f"read_{format_}": Struct(f"<{format_}").unpack_from for format_ in "iIqQd"}
 
 _EXPRESSIONS = {
@@ -142,23 +164,35 @@ _EXPRESSIONS = {
     plain.INT64: "read_q(raw, at + w{n})[0]",
     plain.UINT64: "read_Q(raw, at + w{n})[0]",
     plain.DOUBLE: "double(read_d(raw, at + w{n})[0])",
-    plain.SMALL_OBJECT: "object(raw, at + w{n}, depth + 1)",
-    plain.SMALL_ARRAY: "array(raw, at + w{n}, depth + 1)",
+    plain.SMALL_OBJECT: (
+        "objects.get(raw[(s := at + w{n}) + 4 : s + 4 + 4 * raw[s]], object)(raw, s, depth + 1)"
+    ),
+    plain.SMALL_ARRAY: "arrays.get(raw[(s := at + w{n})], array)(raw, s, depth + 1)",
 }
 _LONG = 40
 """Bytes from which on orjson quotes faster, though it makes bytes."""
 
 
-def _source(types: bytes, *, named: bool) -> str:
-    """A container's function: ``t0`` and ``w0`` are type and word of its first entry, ``x0`` a string."""
+def _source(types: bytes, *, place: slice | None) -> str:
+    """A function for containers of so many entries; ``place`` is where an object's names stand in it.
+
+    In it ``t0`` and ``w0`` are type and word of the first entry, ``x0`` is a string.
+    """
     words = "".join("Bh" if kind == plain.INT16 else "BH" for kind in types)
-    names_size = 4 * len(types) if named else 0
+    names_size = 0 if place is None else 4 * len(types)
     variables = "".join(f", t{n}, w{n}" for n in range(len(types)))
+    # What comes as a function's own may differ in the high byte of the count, and in the names.
+    unlike = f"count != {len(types)}"
+    if place is not None:
+        unlike += f" or raw[at + {place.start}:at + {place.stop}] != names"
     lines = [
+        f"entries = layout('<HH{names_size}x{words}').unpack_from",
         "def made(raw, at, depth):",
-        "    if depth > deepest:",
+        f"    count, size{variables} = entries(raw, at)",
+        f"    if {unlike}:",
+        "        return otherwise(raw, at, depth)",
+        f"    if depth > {plain.MAX_DEPTH}:",
         "        raise ValueError('a JSON document is nested too deep')",
-        f"    size{variables} = entries(raw, at + 2)",
         "    last = len(raw)",
         "    if at + size > last:",
         "        raise IndexError('a JSON container is longer than its document')",
@@ -173,10 +207,9 @@ def _source(types: bytes, *, named: bool) -> str:
             text = f"{{{_EXPRESSIONS[kind].format(n=n)} if t{n} == {kind} else {other}}}"
         else:
             text = f"{{{other}}}"
-        pieces.append(f"{{l{n}}}{text}" if named else text)
-    whole = "".join(pieces) + "}}" if named else "[" + ", ".join(pieces) + "]"
-    layout = f"layout('<H{names_size}x{words}').unpack_from"
-    return "\n".join([f"entries = {layout}", *lines, f"    return f'{whole}'"])
+        pieces.append(text if place is None else f"{{l{n}}}{text}")
+    whole = "[" + ", ".join(pieces) + "]" if place is None else "".join(pieces) + "}}"
+    return "\n".join([*lines, f"    return f'{whole}'"])
 
 
 def _string(n: int, other: str) -> list[str]:

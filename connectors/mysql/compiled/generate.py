@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from struct import Struct, calcsize
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -23,9 +23,19 @@ Row = tuple[str | None, str | None, str | None, str | None, str | None]
 """``before``, ``after``, old key, new key, absent columns: JSON texts, as RowText has them."""
 ImageFunction = Callable[[bytes, int], tuple[str, str | None, int]]
 """From an event and the offset of an image in it: the image, the key, and the offset behind."""
-RowsFunction = Callable[[bytes, int, int, Callable[[Row], None], ImageFunction], int]
-"""Takes an event, the offset of a row, the event's end, a list's ``append`` for the rows, and what reads images
-of other patterns; reads rows while they have the pattern of NULLs, and returns the offset behind."""
+
+
+class Images(Protocol):
+    """What reads an image of whatever pattern of NULLs."""
+
+    def image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
+        """As an ImageFunction."""
+        ...
+
+
+RowsFunction = Callable[[bytes, int, int, list[Row], Images], int]
+"""Takes an event, the offset of a row, the event's end, the list that gets the rows, and what reads images of
+other patterns; reads rows while they have the pattern of NULLs, and returns the offset behind."""
 
 
 class Change(Enum):
@@ -117,7 +127,7 @@ class _Writer:
         """A loop over the rows of one pattern of NULLs."""
         columns = self._columns(nulls)
         lines = [
-            "def made(d, p, end, append, image):",
+            "def made(d, p, end, found, images):",
             "    o = blank.copy()",
             f"    last = end - {self._least(columns)}",
             "    while p <= last:",
@@ -135,8 +145,8 @@ class _Writer:
                 *_indented(3, self._read(columns, "if m == nulls:", deeper=True)),
                 *_indented(4, self._appended(change, columns)),
                 "        if m != nulls:",
-                "            after, key, p = image(d, p)",
-                "            append((before, after, old_key, key, None))",
+                "            after, key, p = images.image(d, p)",
+                "            found.append((before, after, old_key, key, None))",
             ]
         return "\n".join([*lines, "    return p"])
 
@@ -204,8 +214,8 @@ class _Writer:
                 run.add(_LENGTHS[one.length_size], names)
                 length = names[0] if len(names) == 1 else f"({names[1]} << 16 | {names[0]})"
                 lines += [*self._unpacked(run), *waiting, f"s = p + {run.size}"]
-                lines += [f"p = s + {length}", f"v{index}a = d[s:p]"]
-                lines += self._kept(index, [f"v{index}a"], "", is_kept=is_kept)
+                lines.append(f"p = s + {length}")
+                lines += self._kept(index, ["d[s:p]"], "", is_kept=is_kept)
                 run, waiting = _Run(), []
                 continue
             at = run.size
@@ -247,7 +257,7 @@ class _Writer:
 
     def _appended(self, change: Change, columns: Sequence[int]) -> list[str]:
         row = change.value.format(image="dumps(o).decode()", key=self._key(columns))
-        return [f"append(({row}))"]
+        return [f"found.append(({row}))"]
 
     def _key(self, columns: Sequence[int]) -> str:
         """An expression of the key's text."""

@@ -54,6 +54,28 @@ def rows_in(mariadb: Mysql, steps: list[Step]) -> list[tuple[str | None, int]]:
     return list(zip(gtids, ids, strict=True))
 
 
+def test_numbers_of_another_server_may_be_lower_and_come_later(mariadb: Mysql) -> None:
+    run(mariadb, "CREATE DATABASE late", "CREATE TABLE late.t (id int primary key)")
+    begin = now(mariadb)
+    run(
+        mariadb,
+        "INSERT INTO late.t VALUES (1)",
+        "SET SESSION server_id = 77",
+        "SET SESSION gtid_seq_no = 3",
+        "INSERT INTO late.t VALUES (2)",
+        "SET SESSION server_id = 1",
+        "INSERT INTO late.t VALUES (3)",
+    )
+    for left in ([1, 2, 3], [2, 3], [3]):
+        check(begin, facts_of(mariadb), address_of(mariadb))
+        steps = steps_from(mariadb, begin)
+        assert [n for _, n in rows_in(mariadb, steps)] == left
+        first = next(step for step in steps if isinstance(step, End))
+        assert (first.transaction.gtid == "0-77-3") is (left == [2, 3])
+        begin = behind(begin, first)
+    assert begin.gtid_set == facts_of(mariadb).gtids_at_end
+
+
 @pytest.fixture
 def lonely(
     request: pytest.FixtureRequest, children: Children, tmp_path_factory: pytest.TempPathFactory

@@ -184,6 +184,28 @@ def test_a_vector_is_its_bytes(mariadb: Mysql) -> None:
     assert (one, two) == ("AACAPwAAAMAAAAA/", None)
 
 
+def test_a_timestamp_may_be_beyond_2038(mariadb: Mysql) -> None:
+    if facts_of(mariadb).variables["version"].startswith("10."):
+        pytest.skip("this series' timestamps end in 2038")
+    steps = written(
+        mariadb,
+        f"CREATE TABLE {DATABASE}.late (id int primary key, a timestamp(6) null, b timestamp null)",
+        f"INSERT INTO {DATABASE}.late VALUES (1, '2106-02-07 06:28:15.999999', '2038-01-19 03:14:08')",
+    )
+    assert_selected(mariadb, steps, "late")
+    (row,) = decoded(mariadb, steps)
+    assert row.after()["a"] == "2106-02-07T06:28:15.999999Z"
+
+
+def test_a_year_of_two_digits_is_whole(mariadb: Mysql) -> None:
+    steps = written(
+        mariadb,
+        f"CREATE TABLE {DATABASE}.years (id int primary key, y year(2))",
+        f"INSERT INTO {DATABASE}.years VALUES (1, 70), (2, 69), (3, 0)",
+    )
+    assert [row.after()["y"] for row in decoded(mariadb, steps)] == [1970, 2069, 2000]
+
+
 def test_a_clock_of_mariadb_5_3_is_refused_by_name(mariadb: Mysql) -> None:
     run(mariadb, "SET GLOBAL mysql56_temporal_format = OFF")
     try:

@@ -15,6 +15,7 @@ from connectors.mysql.events import Event, EventType, parse_event, payload_event
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import SourceAddress
+from connectors.mysql.start import AtCoordinates, first_offset
 from connectors.mysql.stream import BinlogStream
 from connectors.mysql.tagged import parse_gtid_tagged
 from devstack import Stack
@@ -229,6 +230,17 @@ def test_reading_goes_on_behind_tagged_transactions(mysql: Mysql) -> None:
     assert GtidSet.decode(after.encode()) == after
     run(mysql, "SET gtid_next = 'AUTOMATIC:backup'", insert)
     assert read(after) == ["backup:3"]
+
+
+def test_a_start_by_place_counts_tagged_transactions_before_it(mysql: Mysql) -> None:
+    insert = "INSERT INTO chunks.counted () VALUES ()"
+    run(mysql, "CREATE TABLE chunks.counted (id int primary key auto_increment)")
+    for before in ("SET @x = 1", "FLUSH BINARY LOGS"):
+        run(mysql, before, "SET gtid_next = 'AUTOMATIC:counted'", insert, insert)
+        middle, executed = end_of(mysql), facts_of(mysql).gtid_executed
+        run(mysql, "SET gtid_next = 'AUTOMATIC:counted'", insert)
+        start = first_offset(AtCoordinates(middle), facts_of(mysql), address_of(mysql))
+        assert start.gtid_set == executed
 
 
 def test_a_place_the_server_does_not_have_is_refused(mysql: Mysql) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 from unittest import mock
@@ -37,13 +39,20 @@ VALUES = st.recursive(
 )
 
 
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """Functions are made at the first container of their kind."""
+    with mock.patch.object(documents, "_OFTEN", 1), mock.patch.object(documents, "_EVERY", 1):
+        yield
+
+
 @settings(deadline=None, max_examples=300)
 @given(
     values=st.lists(VALUES, min_size=1, max_size=25), large=st.sampled_from([False, False, True])
 )
 def test_a_document_has_the_text_of_the_plain_reader(values: list[Any], large: bool) -> None:
     reader = Documents()
-    with mock.patch.object(documents, "_OFTEN", 1):
+    with at_once():
         for value in values * 2:
             raw = document(value, large=large)
             assert reader.text(raw) == document_text(raw)
@@ -60,7 +69,7 @@ def test_a_broken_document_is_read_as_by_the_plain_reader(
     raw = document(value)
     at, byte = flipped
     changed = raw[:at] + bytes([byte]) + raw[at + 1 :] if at < len(raw) else raw
-    with mock.patch.object(documents, "_OFTEN", 1):
+    with at_once():
         reader.text(raw)
         for broken in (raw[: max(1, len(raw) - cut)], changed):
             assert outcome(reader.text, broken) == outcome(document_text, broken)
@@ -80,7 +89,7 @@ def test_a_document_that_holds_itself_is_refused() -> None:
     # The member's offset is made that of its own container.
     endless = inner[:10] + struct.pack("<H", 0) + inner[12:] if inner[9] == 0 else b""
     assert endless
-    with mock.patch.object(documents, "_OFTEN", 1):
+    with at_once():
         reader.text(inner)
         with pytest.raises(ValueError, match="too deep"):
             reader.text(endless)
@@ -90,7 +99,7 @@ def test_a_document_that_holds_itself_is_refused() -> None:
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
 def test_a_double_keeps_its_digits(value: float) -> None:
     reader = Documents()
-    with mock.patch.object(documents, "_OFTEN", 1):
+    with at_once():
         reader.text(document({"d": 1.5}))
         text = reader.text(document({"d": value}))
     assert text == document_text(document({"d": value}))
@@ -99,16 +108,32 @@ def test_a_double_keeps_its_digits(value: float) -> None:
 
 def test_what_is_remembered_of_ever_new_names_is_bounded() -> None:
     reader = Documents()
-    with (
-        mock.patch.object(documents, "_OFTEN", 1),
-        mock.patch.object(documents, "_MOST_FUNCTIONS", 8),
-    ):
+    with at_once(), mock.patch.object(documents, "_MOST_FUNCTIONS", 8):
         for n in range(30):
             raw = document({f"name{n}": n})
             assert reader.text(raw) == document_text(raw)
-            assert len(reader._objects) <= 8
-            assert len(reader._ends) <= 8
-    with mock.patch.object(documents, "_MOST_COUNTED", 8):
+            assert 0 < len(reader._objects) <= len(reader._alike) <= 8
+    often = mock.patch.object(documents, "_OFTEN", 3)
+    with at_once(), often, mock.patch.object(documents, "_MOST_COUNTED", 8):
         for n in range(30):
             reader.text(document({f"other{n}": n}))
-    assert len(reader._counts) <= 8
+            assert len(reader._counts) <= 8
+    assert reader._counts
+
+
+def test_names_of_the_same_lengths_are_not_taken_for_each_other() -> None:
+    reader = Documents()
+    with at_once():
+        for _ in range(3):
+            for name in ("ab", "cd", "zz"):
+                raw = document({name: 1, "x": [{name: 2}]})
+                assert reader.text(raw) == document_text(raw)
+
+
+def test_more_members_than_a_byte_counts_are_all_read() -> None:
+    reader = Documents()
+    with at_once():
+        for count in (1, 2, 17, 256, 257, 258, 300):
+            for value in (list(range(count)), {f"k{n:03d}": n for n in range(count)}):
+                raw = document(value)
+                assert reader.text(raw) == document_text(raw)

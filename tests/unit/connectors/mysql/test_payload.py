@@ -5,6 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+import zstandard
+
+from connectors.errors import CorruptEvent
+from connectors.mysql.payload import Payload
+from tests.unit.connectors.mysql.wire import event, rows_body
+
 SCRIPT = """
 import resource, struct, zstandard
 from connectors.mysql.payload import Payload
@@ -31,3 +38,12 @@ def test_a_payload_that_expands_to_256_mib_takes_a_few() -> None:
     assert compressed < 1 << 20
     # A piece of one event of 1 MiB is held some times over, and zstd's window.
     assert grown < 32
+
+
+def test_no_more_is_given_out_than_was_announced() -> None:
+    rows = event(30, rows_body(1, 1 << 16))
+    content = zstandard.ZstdCompressor().compress(rows * 1000)
+    given: list[bytes] = []
+    with pytest.raises(CorruptEvent, match="more"):
+        given.extend(Payload(memoryview(content), 0, 20 * len(rows)).pieces(1 << 16))
+    assert 0 < sum(map(len, given)) <= 20 * len(rows)

@@ -7,9 +7,9 @@ import pytest
 
 from connectors.errors import (
     EndPositionUnknown,
+    MalformedEvent,
     PositionGone,
     SourceDiverged,
-    UnsupportedEvent,
 )
 from connectors.mysql import start as module
 from connectors.mysql.events import Event, EventType
@@ -166,6 +166,11 @@ def test_the_first_file_of_a_server_has_none_before_it() -> None:
     assert previous_gtids(previous(bytes(8))) == GtidSet()
 
 
-def test_a_set_with_tags_is_refused_and_not_misread() -> None:
-    with pytest.raises(UnsupportedEvent, match="tagged"):
-        previous_gtids(previous(b"\1" + bytes(6) + b"\1"))
+def test_what_earlier_files_held_is_read_with_its_tags() -> None:
+    held = GtidSet.parse(f"{SERVER}:1-5:backup:3,{OTHER}:backup:1")
+    assert previous_gtids(previous(held.encode())) == held
+
+
+def test_a_head_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(MalformedEvent, match="form, 2"):
+        previous_gtids(previous(bytes(7) + b"\2"))
