@@ -208,6 +208,7 @@ class Destination:
             rules=rules,
             server_uuid=facts.server_uuid,
             charsets=facts.charsets,
+            mariadb=facts.is_mariadb,
             epoch=cursor.epoch,
             versions=state.versions,
         )

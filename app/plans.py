@@ -90,6 +90,7 @@ def _address(settings: Settings, destination: DestinationSettings) -> SourceAddr
         charset=destination.connection_charset,
         time_zone=destination.time_zone,
         heartbeat=destination.heartbeat_seconds,
+        statements=settings.include_query,
         tls=Tls(source.tls),
         tls_ca=str(source.tls_ca) if source.tls_ca else None,
     )

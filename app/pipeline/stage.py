@@ -35,6 +35,7 @@ class StageSpec:
     rules: Rules
     server_uuid: str
     charsets: Charsets
+    mariadb: bool
     epoch: int
     versions: Mapping[Name, TableVersion]
 
@@ -52,7 +53,7 @@ class ChunkStage:
         self.tables = TableBook(self.filter, spec.charsets)
         self.book = VersionBook(rules.destination, prefix=rules.prefix, known=spec.versions)
         self.encoder = Encoder(rules, epoch=spec.epoch)
-        self._reader = TransactionReader(spec.server_uuid, spec.charsets)
+        self._reader = TransactionReader(spec.server_uuid, spec.charsets, mariadb=spec.mariadb)
 
     def decode(self, chunk: Chunk) -> DecodedChunk:
         """The first step: everything in the chunk, up to the first event that cannot be read or carried."""

@@ -60,6 +60,8 @@ class SourceAddress:
     time_zone: str = "+00:00"
     heartbeat: float = 5.0
     """Seconds of silence after which the server says that it lives."""
+    statements: bool = False
+    """Whether a MariaDB is to send the statements that changed rows; a MySQL sends what it writes."""
     tls: Tls = Tls.PREFERRED
     tls_ca: str | None = None
     """A file with the certificate authorities to check by; None means the system's."""

@@ -95,9 +95,10 @@ class _Place(NamedTuple):
 class TransactionReader:
     """Reads chunks, each by itself; what it remembers between them is only what tables look like."""
 
-    def __init__(self, server_uuid: str, charsets: Charsets) -> None:
+    def __init__(self, server_uuid: str, charsets: Charsets, *, mariadb: bool = False) -> None:
         self._server_uuid = server_uuid
         self._charsets = charsets
+        self._mariadb = mariadb
         self._known: dict[bytes, TableMap] = {}
         self._sources: dict[bytes, str] = {}
         self._tables: dict[bytes, TableMap] = {}
@@ -134,8 +135,8 @@ class TransactionReader:
         place = None if chunk.place is None else (chunk.place[0].pos, chunk.place[1].pos)
         tail = CHECKSUM_SIZE if chunk.checksum else 0
         smallest, length, at = HEADER_SIZE + tail, len(data), 0
-        # Of an offset only 32 bits are told.
-        is_odd = place is not None or first + length >> 32
+        # Of an offset only 32 bits are told; MariaDB tells none of events within a transaction.
+        is_odd = self._mariadb or place is not None or first + length >> 32
         tables, seen = self._tables, self.seen
         header, view = HEADER.unpack_from, memoryview(data)
         last_map, table_id, table_map = b"", b"", None
@@ -147,9 +148,10 @@ class TransactionReader:
                 body, at = at + HEADER_SIZE, at + size
                 if size < smallest or at > length:
                     raise CorruptEvent(f"its header says {size} bytes, more than came")
-                pos = end_pos - size
                 if is_odd:
-                    pos, end_pos = place or _far(first, pos, size)
+                    pos, end_pos = place or _far(pos, end_pos, size)
+                else:
+                    pos = end_pos - size
                 end = at - tail
                 if tail and crc32(view[body - HEADER_SIZE : at]) != _CRC_OF_ALL:
                     raise CorruptEvent("its CRC32 does not match")
@@ -255,7 +257,7 @@ class TransactionReader:
         if table_map is None:
             if len(self._known) > _MOST_TABLE_MAPS:
                 self._known.clear()
-            table_map = self._known[raw] = parse_table_map(raw)
+            table_map = self._known[raw] = parse_table_map(raw, mariadb=self._mariadb)
         return table_map
 
     def _query(self, body: bytes, changes: Changes, *, within: bool, pos: tuple[int, int]) -> None:
@@ -354,9 +356,14 @@ class TransactionReader:
             raise UnsupportedEvent(f"the statement {_short(query.sql)}", database=query.database)
 
 
-def _far(first: int, pos: int, size: int) -> tuple[int, int]:
-    """Where an event begins and ends in a file of more than 4 GiB: offsets only grow within a file."""
-    pos = first + (pos - first & 0xFFFFFFFF)
+def _far(last: int, end_pos: int, size: int) -> tuple[int, int]:
+    """Where an event begins and ends in a file of more than 4 GiB: offsets only grow within a file.
+
+    One that does not tell its place has that of the event before.
+    """
+    if not end_pos:
+        return last, last
+    pos = last + (end_pos - size - last & 0xFFFFFFFF)
     return pos, pos + size
 
 
