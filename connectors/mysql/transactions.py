@@ -136,7 +136,7 @@ class TransactionReader:
         tail = CHECKSUM_SIZE if chunk.checksum else 0
         smallest, length, at = HEADER_SIZE + tail, len(data), 0
         # Of an offset only 32 bits are told; MariaDB tells none of events within a transaction.
-        is_odd = self._mariadb or place is not None or first + length >> 32
+        is_odd = self._mariadb or place is not None or first >> 32
         tables, seen = self._tables, self.seen
         header, view = HEADER.unpack_from, memoryview(data)
         last_map, table_id, table_map = b"", b"", None
@@ -148,7 +148,7 @@ class TransactionReader:
                 body, at = at + HEADER_SIZE, at + size
                 if size < smallest or at > length:
                     raise CorruptEvent(f"its header says {size} bytes, more than came")
-                if is_odd:
+                if is_odd or end_pos < first:
                     pos, end_pos = place or _far(pos, end_pos, size)
                 else:
                     pos = end_pos - size

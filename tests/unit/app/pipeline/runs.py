@@ -71,7 +71,12 @@ def first_cursor(source: Source, *, gtids: bool = True) -> Cursor:
 def spec_of(rules: Rules, cursor: Cursor, known: Versions) -> StageSpec:
     """What a run's decoders are made of."""
     return StageSpec(
-        rules=rules, server_uuid=UUID, charsets=CHARSETS, epoch=cursor.epoch, versions=dict(known)
+        rules=rules,
+        server_uuid=UUID,
+        charsets=CHARSETS,
+        mariadb=False,
+        epoch=cursor.epoch,
+        versions=dict(known),
     )
 
 
