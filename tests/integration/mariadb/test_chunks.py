@@ -11,7 +11,7 @@ from connectors.mysql.stream import BinlogStream
 from devstack.mysql import Mysql
 from tests.integration.mariadb.source import end_of, events
 from tests.integration.worker.source import address_of, now, run
-from tests.integration.worker.test_stream import PASSED, events_of, placed
+from tests.integration.worker.streams import PASSED, events_of, placed
 
 pytestmark = pytest.mark.stack
 

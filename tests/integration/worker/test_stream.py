@@ -1,29 +1,21 @@
-"""Chunks of a real server's binlog: the same events as it sends them, from any place, over any connection."""
+"""Chunks of a real server's binlog: the same events as it sends them, from any place."""
 
-import ssl
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
 import pytest
 
-from connectors.errors import PositionGone, SourceLost
-from connectors.mysql.chunk import Chunk
+from connectors.errors import PositionGone
 from connectors.mysql.context import walk
-from connectors.mysql.events import Event, EventType, parse_event, payload_events
+from connectors.mysql.events import EventType, parse_event, payload_events
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server import SourceAddress
+from connectors.mysql.position import Coordinates
 from connectors.mysql.start import AtCoordinates, first_offset
-from connectors.mysql.stream import BinlogStream
 from connectors.mysql.tagged import parse_gtid_tagged
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.worker.proxy import wire_to
 from tests.integration.worker.source import address_of, connected, end_of, facts_of, run
-
-PASSED = {3, 4, 15, 27, 35, 41}
+from tests.integration.worker.streams import at, chunks_to, events_of, opened, sent
 
 
 @pytest.fixture(scope="module")
@@ -38,62 +30,6 @@ def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mysql]:
             cursor.executemany("INSERT INTO chunks.n VALUES (%s)", [(n,) for n in range(1000)])
         yield running.mysql
         running.mysql.kill()
-
-
-def at(coordinates: Coordinates, gtids: GtidSet | None = None) -> SourceOffset:
-    return SourceOffset(server_uuid="", coordinates=coordinates, gtid_set=gtids)
-
-
-def opened(address: SourceAddress, offset: SourceOffset) -> BinlogStream:
-    stream = BinlogStream(address, offset)
-    stream.open()
-    return stream
-
-
-def chunks_to(
-    mysql: Mysql, offset: SourceOffset, end: Coordinates, address: SourceAddress | None = None
-) -> list[Chunk]:
-    """Chunks from an offset up to the one that reaches a place."""
-    stream = opened(address or address_of(mysql), offset)
-    found = []
-    try:
-        for chunk in stream.chunks(lambda: True):
-            found.append(chunk)
-            if (placed(chunk)[-1][0]).order >= end.order:
-                return found
-    finally:
-        stream.close()
-    raise AssertionError
-
-
-def placed(chunk: Chunk) -> list[tuple[Coordinates, Event]]:
-    """A chunk's events, each with where it ends."""
-    found, here = [], 0
-    while here < len(chunk.data):
-        begin = here + chunk.prefix
-        here = begin + int.from_bytes(chunk.data[begin + 9 : begin + 13], "little")
-        event = parse_event(chunk.data[begin:here], checksum=chunk.checksum)
-        end = chunk.place[1] if chunk.place else Coordinates(chunk.start.file, event.end_pos)
-        found.append((end, event))
-    return found
-
-
-def events_of(chunks: list[Chunk]) -> list[Event]:
-    return [event for chunk in chunks for _, event in placed(chunk)]
-
-
-def sent(mysql: Mysql, offset: SourceOffset, end: Coordinates) -> list[Event]:
-    """The events that are no matter of the reader's, one by one."""
-    stream, found = opened(address_of(mysql), offset), []
-    try:
-        for one in stream.events():
-            if one.event.type not in PASSED:
-                found.append(one.event)
-            if one.end.order >= end.order:
-                return found
-    finally:
-        stream.close()
-    raise AssertionError
 
 
 def test_chunks_hold_what_the_server_sends_event_by_event(mysql: Mysql) -> None:
@@ -248,120 +184,3 @@ def test_a_place_the_server_does_not_have_is_refused(mysql: Mysql) -> None:
     with pytest.raises(PositionGone):
         next(stream.chunks(lambda: True))
     stream.close()
-
-
-class Reading(threading.Thread):
-    """A thread that reads chunks until an error ends it."""
-
-    def __init__(self, stream: BinlogStream, room: Callable[[], bool] = lambda: True) -> None:
-        super().__init__()
-        self.stream, self.room = stream, room
-        self.found: list[Chunk] = []
-        self.came = threading.Event()
-        self.error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            for chunk in self.stream.chunks(self.room):
-                self.found.append(chunk)
-                self.came.set()
-        except Exception as error:
-            self.error = error
-
-    def ended(self) -> BaseException | None:
-        self.join(timeout=60)
-        assert not self.is_alive()
-        return self.error
-
-
-def test_a_lone_transaction_does_not_wait_for_another(mysql: Mysql) -> None:
-    run(mysql, "CREATE TABLE chunks.lone (id int primary key)")
-    reading = Reading(opened(address_of(mysql), at(end_of(mysql))))
-    run(mysql, "INSERT INTO chunks.lone VALUES (1)")
-    assert reading.came.wait(timeout=60)
-    reading.stream.close()
-    assert isinstance(reading.ended(), SourceLost)
-
-
-class PlainAddress(SourceAddress):
-    """An address that is reached without TLS."""
-
-    def connection_settings(self) -> dict[str, object]:
-        return super().connection_settings() | {"ssl_disabled": True}
-
-
-WAYS = {"plain": PlainAddress, "encrypted": SourceAddress}
-
-
-def address_by(way: str, mysql: Mysql) -> SourceAddress:
-    """Root's, whom the server lets in without a password over either."""
-    address = address_of(mysql, user="root", password="", heartbeat=60.0)
-    return WAYS[way](**{name: getattr(address, name) for name in address.__dataclass_fields__})
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_every_kind_of_connection_brings_the_same(mysql: Mysql, way: str) -> None:
-    name = f"chunks.over_{way}"
-    run(mysql, f"CREATE TABLE {name} (id int primary key auto_increment, v text)")
-    begin = at(end_of(mysql))
-    run(mysql, f"INSERT INTO {name} (v) SELECT repeat('x', 1500) FROM chunks.n")
-    run(mysql, *[f"INSERT INTO {name} (v) VALUES ('one')"] * 200)
-    end = end_of(mysql)
-    found = events_of(chunks_to(mysql, begin, end, address_by(way, mysql)))
-    assert found == sent(mysql, begin, end)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_closing_a_stream_ends_a_read_that_waits(mysql: Mysql, way: str) -> None:
-    stream = opened(address_by(way, mysql), at(end_of(mysql)))
-    sock = stream._connection._sock  # type: ignore[union-attr]
-    assert isinstance(sock, ssl.SSLSocket) == (way == "encrypted")
-    reading = Reading(stream)
-    run(mysql, f"CREATE TABLE chunks.closing_{way} (id int)")
-    assert reading.came.wait(timeout=60)
-    stream.close()
-    assert isinstance(reading.ended(), SourceLost)
-    assert sock.fileno() == -1
-
-
-def test_a_connection_that_falls_silent_is_lost_after_three_heartbeats(mysql: Mysql) -> None:
-    with wire_to(mysql.host, mysql.port) as wire:
-        address = replace(address_of(mysql, heartbeat=0.5), port=wire.port)
-        reading = Reading(opened(address, at(end_of(mysql))))
-        run(mysql, "CREATE TABLE chunks.silence (id int)")
-        assert reading.came.wait(timeout=60)
-        wire.stopped.set()
-        error = reading.ended()
-        assert isinstance(error, SourceLost)
-        assert "nothing came for 1.5 s, three heartbeats" in str(error)
-        assert f"coordinates={reading.found[-1].start.file}:" in str(error)
-
-
-def test_a_server_that_only_beats_is_not_lost(mysql: Mysql) -> None:
-    reading = Reading(opened(address_of(mysql, heartbeat=0.1), at(end_of(mysql))))
-    beats = 0
-    while beats < 6:
-        reading.came.clear()
-        run(
-            mysql,
-            "CREATE TABLE chunks.beats (id int)",
-            "SELECT sleep(0.5)",
-            "DROP TABLE chunks.beats",
-        )
-        assert reading.came.wait(timeout=60)
-        beats = sum(chunk.passed.get(EventType.HEARTBEAT_V2, 0) for chunk in reading.found)
-    reading.stream.close()
-    reading.ended()
-
-
-def test_a_server_that_goes_away_ends_the_stream(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with Stack(tmp_path_factory.mktemp("gone"), services=("mysql",)) as running:
-        mysql = running.mysql
-        reading = Reading(opened(address_of(mysql), at(end_of(mysql))), room=lambda: False)
-        run(mysql, "CREATE DATABASE gone", "CREATE TABLE gone.t (id int)")
-        run(mysql, "INSERT INTO gone.t VALUES (1)")
-        mysql.stop()
-        assert isinstance(reading.ended(), SourceLost)
-    # What had come whole was given out first.
-    assert events_of(reading.found)[-1].type == EventType.XID

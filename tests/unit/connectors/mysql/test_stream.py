@@ -8,7 +8,7 @@ from random import Random
 from connectors.mysql.chunks import Cutter
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream import LINGER, gathered
-from tests.unit.connectors.mysql.test_chunks import kinds, without_gtids
+from tests.unit.connectors.mysql.cutting import kinds, without_gtids
 from tests.unit.connectors.mysql.wire import Wire
 
 BYE = b"\5\0\0\1\xfe\0\0\2\0"

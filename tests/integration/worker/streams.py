@@ -1,0 +1,97 @@
+"""Reading a test's source in chunks, up to a place or in a thread until an error ends it."""
+
+import threading
+from collections.abc import Callable
+
+from connectors.mysql.chunk import Chunk
+from connectors.mysql.events import Event, parse_event
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server import SourceAddress
+from connectors.mysql.stream import BinlogStream
+from devstack.mysql import Mysql
+from tests.integration.worker.source import address_of
+
+PASSED = {3, 4, 15, 27, 35, 41}
+"""Types of events that the reader deals with itself."""
+
+
+def at(coordinates: Coordinates, gtids: GtidSet | None = None) -> SourceOffset:
+    return SourceOffset(server_uuid="", coordinates=coordinates, gtid_set=gtids)
+
+
+def opened(address: SourceAddress, offset: SourceOffset) -> BinlogStream:
+    stream = BinlogStream(address, offset)
+    stream.open()
+    return stream
+
+
+def chunks_to(
+    mysql: Mysql, offset: SourceOffset, end: Coordinates, address: SourceAddress | None = None
+) -> list[Chunk]:
+    """Chunks from an offset up to the one that reaches a place."""
+    stream = opened(address or address_of(mysql), offset)
+    found = []
+    try:
+        for chunk in stream.chunks(lambda: True):
+            found.append(chunk)
+            if (placed(chunk)[-1][0]).order >= end.order:
+                return found
+    finally:
+        stream.close()
+    raise AssertionError
+
+
+def placed(chunk: Chunk) -> list[tuple[Coordinates, Event]]:
+    """A chunk's events, each with where it ends."""
+    found, here = [], 0
+    while here < len(chunk.data):
+        begin = here + chunk.prefix
+        here = begin + int.from_bytes(chunk.data[begin + 9 : begin + 13], "little")
+        event = parse_event(chunk.data[begin:here], checksum=chunk.checksum)
+        end = chunk.place[1] if chunk.place else Coordinates(chunk.start.file, event.end_pos)
+        found.append((end, event))
+    return found
+
+
+def events_of(chunks: list[Chunk]) -> list[Event]:
+    return [event for chunk in chunks for _, event in placed(chunk)]
+
+
+def sent(mysql: Mysql, offset: SourceOffset, end: Coordinates) -> list[Event]:
+    """The events that are no matter of the reader's, one by one."""
+    stream, found = opened(address_of(mysql), offset), []
+    try:
+        for one in stream.events():
+            if one.event.type not in PASSED:
+                found.append(one.event)
+            if one.end.order >= end.order:
+                return found
+    finally:
+        stream.close()
+    raise AssertionError
+
+
+class Reading(threading.Thread):
+    """A thread that reads chunks until an error ends it."""
+
+    def __init__(self, stream: BinlogStream, room: Callable[[], bool] = lambda: True) -> None:
+        super().__init__()
+        self.stream, self.room = stream, room
+        self.found: list[Chunk] = []
+        self.came = threading.Event()
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            for chunk in self.stream.chunks(self.room):
+                self.found.append(chunk)
+                self.came.set()
+        except Exception as error:
+            self.error = error
+
+    def ended(self) -> BaseException | None:
+        self.join(timeout=60)
+        assert not self.is_alive()
+        return self.error
