@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 import uuid
-from typing import NamedTuple
 from zlib import crc32
 
 from connectors.errors import (
@@ -21,6 +20,7 @@ from connectors.errors import (
     StatementBasedChange,
     UnsupportedEvent,
 )
+from connectors.mysql.announced import Announced, Place, by_mariadb, tagged, without_gtid
 from connectors.mysql.changes import Changes, Nobody, Transaction
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
@@ -50,7 +50,6 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.rows import ROWS_EVENTS
 from connectors.mysql.statements import Kind, kind_of, words
 from connectors.mysql.table_map import TableMap, parse_table_map
-from connectors.mysql.tagged import parse_gtid_tagged
 
 # Plain numbers: a member of an enumeration costs more to look up than the rest of the comparison.
 _TABLE_MAP, _XID, _GTID, _QUERY = (
@@ -77,21 +76,6 @@ _BEGIN_SIZE = 19
 """Bytes of a QUERY event's body that says BEGIN, beside its database and status variables."""
 
 
-_Announced = tuple[int, str | None, int, str, int]
-"""Of the next transaction: where it begins, source, number, id, when it was committed or 0."""
-
-
-class _Place(NamedTuple):
-    """Of an event off the hot path: where it begins and ends, and what its header says."""
-
-    file: str
-    pos: int
-    end_pos: int
-    flags: int
-    timestamp: int
-    server_id: int
-
-
 class TransactionReader:
     """Reads chunks, each by itself; what it remembers between them is only what tables look like."""
 
@@ -102,7 +86,7 @@ class TransactionReader:
         self._known: dict[bytes, TableMap] = {}
         self._sources: dict[bytes, str] = {}
         self._tables: dict[bytes, TableMap] = {}
-        self._announced: _Announced | None = None
+        self._announced: Announced | None = None
         self._has_rows = False
         self._is_muted = False
         self.open: Transaction | None = None
@@ -191,7 +175,7 @@ class TransactionReader:
                         kind,
                         data[body:end],
                         changes,
-                        place=_Place(file, pos, end_pos, flags, timestamp, server_id),
+                        place=Place(file, pos, end_pos, flags, timestamp, server_id),
                     )
         except AqueductError as error:
             self._place(error, file, pos)
@@ -225,19 +209,6 @@ class TransactionReader:
     def _refuse_within(self) -> None:
         if self.open is not None:
             raise CorruptEvent("a transaction begins within another", gtid=self.open.gtid)
-
-    def _announce_tagged(self, body: bytes, place: _Place) -> None:
-        self._refuse_within()
-        source, tag, number, committed = parse_gtid_tagged(body)
-        source = f"{source}:{tag}" if tag else source
-        self._is_muted = False
-        self._announced = (place.pos, source, number, f"{source}:{number}", committed // 1000)
-
-    def _announce_anonymous(self, body: bytes, place: _Place) -> None:
-        self._announce(body, 0, len(body), pos=place.pos)
-        assert self._announced is not None
-        name = f"{self._server_uuid}:{place.file}:{place.pos}"
-        self._announced = (place.pos, None, 0, name, self._announced[4])
 
     def _opened(self, file: str, pos: int, timestamp: int, server_id: int) -> Transaction:
         """The transaction that was announced, or that begins here on a server without GTIDs."""
@@ -277,12 +248,14 @@ class TransactionReader:
         self.open = None
         changes.end(opened, pos[1])
 
-    def _rare(self, kind: int, body: bytes, changes: Changes, *, place: _Place) -> None:
+    def _rare(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
         """Events that a stream of small transactions of MySQL does not consist of."""
         if kind == EventType.ANONYMOUS_GTID:
-            self._announce_anonymous(body, place)
+            self._announce(body, 0, len(body), pos=place.pos)
+            self._announced = without_gtid(self._announced, place, self._server_uuid)
         elif kind == EventType.GTID_TAGGED:
-            self._announce_tagged(body, place)
+            self._refuse_within()
+            self._announced, self._is_muted = tagged(body, place), False
         elif kind == EventType.TRANSACTION_PAYLOAD:
             self._payload(body, changes, place=place)
         elif kind == EventType.ROWS_QUERY:
@@ -303,15 +276,14 @@ class TransactionReader:
             # A type that we know and do not carry is not passed by, whatever its flags say.
             raise UnsupportedEvent(f"an event of {type_name(kind)}")
 
-    def _current(self, place: _Place) -> Transaction:
+    def _current(self, place: Place) -> Transaction:
         return self.open or self._opened(place.file, place.pos, place.timestamp, place.server_id)
 
-    def _announce_mariadb(self, body: bytes, place: _Place) -> None:
+    def _announce_mariadb(self, body: bytes, place: Place) -> None:
         """MariaDB's GTID event, which is the BEGIN of a transaction too."""
         self._refuse_within()
         told = parse_mariadb_gtid(body, place.server_id)
-        source, _, number = told.gtid.rpartition("-")
-        self._announced = (place.pos, source, int(number), told.gtid, 0)
+        self._announced = by_mariadb(told.gtid, place)
         if told.is_xa:
             self._refuse_xa(f"of {told.xid}")
         # What an ALTER in two phases says before it is committed did not happen yet.
@@ -319,7 +291,7 @@ class TransactionReader:
         if not told.standalone:
             self._current(place)
 
-    def _compressed_rows(self, kind: int, body: bytes, changes: Changes, *, place: _Place) -> None:
+    def _compressed_rows(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
         if body[:6] == _DUMMY_TABLE:
             return
         transaction = self._current(place)
@@ -328,7 +300,7 @@ class TransactionReader:
         rows = uncompressed_rows(kind, body)
         changes.rows(transaction, self._tables[body[:6]], plain, rows, place.pos)
 
-    def _payload(self, body: bytes, changes: Changes, *, place: _Place) -> None:
+    def _payload(self, body: bytes, changes: Changes, *, place: Place) -> None:
         """The events that come compressed in one."""
         start, end = Coordinates(place.file, place.pos), Coordinates(place.file, place.end_pos)
         data = payload_events(body)
