@@ -15,9 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app import metrics
-from app.handoff import Handoff
-from app.pipeline.assemble import Assembler, Piece, Rules
-from app.pipeline.versions import VersionBook
+from app.decoding.start import start as start_decoders
+from app.handoff import MAX_BYTES, Handoff
+from app.pipeline.numbers import Numbers
+from app.pipeline.piece import Piece
+from app.pipeline.rules import Rules
+from app.pipeline.stage import StageSpec
 from app.policy import ErrorPolicy
 from app.publisher import Publisher, TopicPlans
 from app.reader import Reader
@@ -27,10 +30,10 @@ from connectors.errors import AqueductError, Fenced, ServerIdConflict
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
+from connectors.mysql.kinds import type_name
 from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
 from connectors.mysql.start import Start, as_of_now, check, first_offset
 from connectors.mysql.stream import BinlogStream
-from connectors.mysql.transactions import TransactionReader
 from tables.checkpoint import Checkpoint
 from tables.cursor import Cursor
 from tables.journal import DestinationState
@@ -59,7 +62,8 @@ class Plan:
     compression: str | None
     interval: float
     """Seconds between two Kafka transactions, at the least."""
-    max_bytes: int
+    decoders: int
+    """Processes that decode; 0 decodes in the worker's own."""
 
 
 class Destination:
@@ -168,6 +172,7 @@ class Destination:
             self._show(State.RUNNING, None)
             await self._publish_all(publisher, reader.handoff)
         finally:
+            reader.handoff.close()
             await asyncio.to_thread(reader.thread.stop)
 
     async def _claimed(
@@ -197,30 +202,40 @@ class Destination:
     async def _reader(
         self, cursor: Cursor, state: DestinationState, facts: ServerFacts, address: SourceAddress
     ) -> _Reading:
-        stream = BinlogStream(address, cursor.offset)
-        await asyncio.to_thread(stream.open)
-        book = VersionBook(
-            self.plan.name,
-            prefix=self.plan.rules.prefix,
+        rules = self.plan.rules
+        handoff = Handoff(asyncio.get_running_loop(), max_bytes=max(MAX_BYTES, 2 * rules.max_bytes))
+        spec = StageSpec(
+            rules=rules,
+            server_uuid=facts.server_uuid,
             charsets=facts.charsets,
-            known=state.versions,
+            mariadb=facts.is_mariadb,
+            epoch=cursor.epoch,
+            versions=state.versions,
         )
-        handoff = Handoff(asyncio.get_running_loop())
-        thread = Reader(
-            stream,
-            assembler=Assembler(self.plan.rules, cursor=cursor, book=book),
-            transactions=TransactionReader(facts.server_uuid, facts.charsets),
-            handoff=handoff,
+        decoders = await asyncio.to_thread(
+            start_decoders,
+            spec,
+            count=self.plan.decoders,
+            state=Numbers.of(cursor),
+            deliver=handoff.put,
+            fail=handoff.fail,
+            name=self.plan.name,
         )
-        return _Reading(thread, handoff)
+        stream = BinlogStream(address, cursor.offset)
+        try:
+            await asyncio.to_thread(stream.open)
+        except BaseException:
+            await asyncio.to_thread(decoders.close)
+            raise
+        return _Reading(Reader(stream, decoders), handoff)
 
     async def _publish_all(self, publisher: Publisher, handoff: Handoff) -> None:
-        """Publish what is read, a Kafka transaction each interval; ends only by an error."""
+        """Publish what is read, each interval or as soon as there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
         held: Piece | None = None
         committed = 0.0
         while True:
-            piece = await handoff.take(max_bytes=self.plan.max_bytes, timeout=1.0)
+            piece = await handoff.take(max_bytes=self.plan.rules.max_bytes, timeout=1.0)
             if self._superseded_by:
                 raise Fenced(
                     f"epoch {self._superseded_by} is in the journal, this is {self._epoch}"
@@ -232,25 +247,27 @@ class Destination:
             if held is None:
                 continue
             began = time.monotonic()
-            if not held.records and began - committed < _IDLE_CURSOR_SECONDS:
+            if not (held.batches or held.versions) and began - committed < _IDLE_CURSOR_SECONDS:
                 continue
             await publisher.publish(held)
             committed = time.monotonic()
             self._published(held, publisher.cursor, seconds=committed - began)
             held = None
-            await asyncio.sleep(max(0.0, began + self.plan.interval - committed))
+            await handoff.gather(began + self.plan.interval - committed)
 
     def _published(self, piece: Piece, cursor: Cursor, *, seconds: float) -> None:
         name = self.plan.name
         self._policy.succeeded()
         self.status.cursor = cursor
         self.status.rows += piece.rows.total()
+        for (kind, handling), count in piece.events.items():
+            metrics.EVENTS.labels(name, type_name(kind), handling).inc(count)
         if piece.committed_ms:
             self.status.lag_seconds = max(0.0, time.time() - piece.committed_ms / 1000)
             metrics.LAG.labels(name).set(self.status.lag_seconds)
-        for (_, op), count in piece.rows.items():
+        for op, count in piece.rows.items():
             metrics.ROWS.labels(name, op).inc(count)
-        metrics.RECORDS.labels(name).inc(len(piece.records))
+        metrics.RECORDS.labels(name).inc(piece.records)
         metrics.BYTES.labels(name).inc(piece.size)
         metrics.COMMITS.labels(name).observe(seconds)
         metrics.SEQ.labels(name).set(cursor.seq)

@@ -1,16 +1,17 @@
-"""From the thread that reads to the event loop that publishes, with two limits.
+"""From the thread that hands over pieces to the event loop that publishes them, with two limits.
 
-The law: memory is bounded by bytes and by pieces, both enforced; the reader waits, and so does the source. An
-error of the reader comes out in its place, after everything that was read before it.
+The law: memory is bounded by bytes and by pieces, both enforced; who hands over waits, and so does the source.
+Only what is whole is taken. An error comes out in its place, after everything that was whole before it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 
-from app.pipeline.assemble import Piece
+from app.pipeline.piece import Piece
 from connectors.errors import AqueductError
 
 MAX_BYTES = 32 * 1024 * 1024
@@ -20,9 +21,19 @@ MAX_PIECES = 20_000
 class Handoff:
     """A bounded queue of pieces between one thread and one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        max_bytes: int = MAX_BYTES,
+        enough: int = MAX_BYTES // 4,
+    ) -> None:
         self._loop = loop
+        self._max_bytes = max_bytes
+        self._enough = enough
+        """Bytes that are worth a Kafka transaction before its time has come."""
         self._ready = asyncio.Event()
+        self._plenty = asyncio.Event()
         self._room = threading.Condition()
         self._pieces: deque[Piece] = deque()
         self._bytes = 0
@@ -37,20 +48,25 @@ class Handoff:
             if self._closed:
                 return False
             last = self._pieces[-1] if self._pieces else None
-            if last is not None and not piece.records and _has_room(last):
-                # Only the place moved: a thousand filtered transactions are one step.
+            self._bytes += piece.size
+            if last is not None and (not last.whole or _only_moves(last, piece)):
                 last.absorb(piece)
             else:
                 self._pieces.append(piece)
-            self._bytes += piece.size
-        self._wake()
+            is_ready = self._pieces[0].whole
+            is_plenty = self._bytes >= self._enough
+        if is_ready:
+            self._wake(self._ready)
+        if is_plenty:
+            self._wake(self._plenty)
         return True
 
     def fail(self, error: AqueductError) -> None:
         """From the thread: nothing more comes, and why."""
         with self._room:
             self._error = error
-        self._wake()
+        self._wake(self._ready)
+        self._wake(self._plenty)
 
     def close(self) -> None:
         """From the loop: nobody takes any more; a waiting thread goes on at once."""
@@ -71,35 +87,42 @@ class Handoff:
             return None
         with self._room:
             taken = self._taken(max_bytes)
-            if not self._pieces and self._error is None:
+            if self._error is None and not (self._pieces and self._pieces[0].whole):
                 self._ready.clear()
+            if self._error is None and self._bytes < self._enough:
+                self._plenty.clear()
             self._room.notify_all()
             if taken is None and self._error is not None:
                 raise self._error
         return taken
 
+    async def gather(self, seconds: float) -> None:
+        """Let pieces come for so long, or until there are enough of them."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._plenty.wait()
+
     def _taken(self, max_bytes: int) -> Piece | None:
-        if not self._pieces:
+        if not self._pieces or not self._pieces[0].whole:
             return None
         taken = self._pieces.popleft()
         self._bytes -= taken.size
-        while self._pieces and taken.size < max_bytes:
+        while self._pieces and self._pieces[0].whole and taken.size < max_bytes:
             later = self._pieces.popleft()
             self._bytes -= later.size
             taken.absorb(later)
         return taken
 
     def _is_full(self) -> bool:
-        return self._bytes >= MAX_BYTES or len(self._pieces) >= MAX_PIECES
+        # What is not whole yet can only become so by more.
+        waits = bool(self._pieces) and self._pieces[0].whole
+        return waits and (self._bytes >= self._max_bytes or len(self._pieces) >= MAX_PIECES)
 
-    def _wake(self) -> None:
-        if not self._ready.is_set():
-            self._loop.call_soon_threadsafe(self._ready.set)
+    def _wake(self, event: asyncio.Event) -> None:
+        if not event.is_set():
+            self._loop.call_soon_threadsafe(event.set)
 
 
-_MOST_GTIDS = 1000
-
-
-def _has_room(last: Piece) -> bool:
-    """Whether a piece without records may be added to a waiting one."""
-    return last.resume is None and len(last.gtids) < _MOST_GTIDS
+def _only_moves(last: Piece, piece: Piece) -> bool:
+    """Whether a piece only moves the place: a thousand filtered transactions are one step."""
+    return not piece.batches and not piece.versions and piece.whole and last.resume is None

@@ -31,6 +31,13 @@ RECORDS = Counter(
     ["destination"],
     registry=REGISTRY,
 )
+EVENTS = Counter(
+    "aqueduct_binlog_events_total",
+    "Binlog events by type, and what was done with them: decoded, filtered (a table that is not captured), "
+    "passed (they concern the reader alone). One that is none of these stops the destination.",
+    ["destination", "type", "handling"],
+    registry=REGISTRY,
+)
 BYTES = Counter(
     "aqueduct_record_bytes_published_total",
     "Bytes of keys and values committed to Kafka, before compression.",

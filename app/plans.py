@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from app.destination import Plan
-from app.pipeline.assemble import Rules
-from app.pipeline.filter import TableFilter
+from app.pipeline.rules import Rules
 from app.publisher import TopicPlans
 from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtids
+from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient
 from connectors.mysql.position import Coordinates, parse_gtids
-from connectors.mysql.server import SourceAddress
+from connectors.mysql.server import SourceAddress, Tls
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
 
 
@@ -59,15 +59,20 @@ def destination_plan(
         rules=Rules(
             prefix=settings.prefix,
             destination=name,
-            filter=TableFilter(destination.filter.include, destination.filter.black),
+            include=destination.filter.include,
+            black=destination.filter.black,
             borders=settings.provide_transaction_metadata,
+            statements=settings.include_query,
+            partitions=topics.partitions,
+            compression=settings.publish.compression,
             max_bytes=settings.publish.max_bytes,
+            max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),
         ),
+        decoders=destination.decoders,
         topics=topics,
         kafka_options=options,
         compression=settings.publish.compression,
         interval=settings.publish.interval_ms / 1000,
-        max_bytes=settings.publish.max_bytes,
     )
 
 
@@ -85,6 +90,9 @@ def _address(settings: Settings, destination: DestinationSettings) -> SourceAddr
         charset=destination.connection_charset,
         time_zone=destination.time_zone,
         heartbeat=destination.heartbeat_seconds,
+        statements=settings.include_query,
+        tls=Tls(source.tls),
+        tls_ca=str(source.tls_ca) if source.tls_ca else None,
     )
 
 

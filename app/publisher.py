@@ -7,17 +7,13 @@ aiokafka's commit; and the cursor is the last record of its transaction.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from app.pipeline.assemble import Piece
-from app.pipeline.envelope import Outgoing
-from connectors.kafka.partitioner import partition_of
-from connectors.kafka.producer import TransactionalProducer
+from app.pipeline.piece import Piece
+from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.topics import TopicPlan, Topics
 from connectors.mysql.position import SourceOffset
 from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
@@ -95,7 +91,7 @@ class Publisher:
 
     async def publish(self, piece: Piece) -> None:
         """Commit a piece and the cursor after it; on any error nothing of it is visible."""
-        names = {record.topic for record in piece.records} - self._single
+        names = {batch.topic for batch in piece.batches} - self._single
         await self._topics.ensure(*(self._plans.rows(name) for name in sorted(names)))
         cursor = _after(self.cursor, piece)
         async with self._producer.transaction() as kafka:
@@ -115,17 +111,8 @@ class Publisher:
                 value=journal.encoded(value),
                 partition=self._journal_partition(),
             )
-        for (topic, partition), records in self._by_partition(piece.records).items():
-            for batch in _batches(kafka, records):
-                yield await kafka.send_batch(batch, topic, partition=partition)
-
-    def _by_partition(self, records: Iterable[Outgoing]) -> dict[tuple[str, int], list[Outgoing]]:
-        found: dict[tuple[str, int], list[Outgoing]] = {}
-        for record in records:
-            count = 1 if record.topic in self._single else self._plans.partitions
-            place = (record.topic, partition_of(record.key, count))
-            found.setdefault(place, []).append(record)
-        return found
+        for batch in piece.batches:
+            yield await send_finished(kafka, batch)
 
     def _journal_partition(self) -> int:
         return journal.partition_of(self.cursor.destination, self._plans.journal_partitions)
@@ -139,26 +126,14 @@ class Publisher:
         )
 
 
-def _batches(kafka: Any, records: list[Outgoing]) -> Iterator[Any]:
-    """The records as full batches, in order."""
-    now = time.time_ns() // 1_000_000
-    batch = kafka.create_batch()
-    for record in records:
-        fields = {"key": record.key, "value": record.value, "headers": record.headers}
-        if batch.append(timestamp=now, **fields) is None:
-            yield batch
-            batch = kafka.create_batch()
-            batch.append(timestamp=now, **fields)
-    yield batch
-
-
 def _after(cursor: Cursor, piece: Piece) -> Cursor:
     """The cursor once a piece is committed."""
     old = cursor.offset
     gtids = old.gtid_set
     if gtids is not None and piece.gtids:
         gtids = gtids.copy()
-        gtids.update(piece.gtids)
+        for source, first, last in piece.gtids:
+            gtids.add_interval(source, first, last)
     return Cursor(
         destination=cursor.destination,
         installation=cursor.installation,

@@ -136,6 +136,18 @@ class SourceSettings(_Part):
     user: str = Field(min_length=1)
     password: SecretStr = SecretStr("")
     password_file: Path | None = None
+    tls: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] = "preferred"
+    tls_ca: Path | None = None
+
+    @model_validator(mode="after")
+    def _ca_is_used(self) -> Self:
+        if self.tls_ca and not self.tls.startswith("verify"):
+            raise ValueError(
+                f"tls_ca checks nothing with tls: {self.tls}; use verify_ca or verify_identity"
+            )
+        if self.tls_ca and not self.tls_ca.is_file():
+            raise ValueError(f"tls_ca {self.tls_ca} is not a file")
+        return self
 
     @model_validator(mode="after")
     def _one_password(self) -> Self:
@@ -164,6 +176,8 @@ class DestinationSettings(_Part):
         default="+00:00", pattern=r"^([+-]\d{2}:\d{2}|[A-Za-z][\w+-]*(/[\w+-]+)*)$"
     )
     heartbeat_seconds: float = Field(default=5.0, ge=0.5, le=3600)
+    decoders: int = Field(default=2, ge=0, le=64)
+    """Processes that decode; 0 decodes in the worker's own."""
     filter: FilterSettings = FilterSettings()
     start: Start | None = None
     """Where to begin without a cursor; unset means the end."""
@@ -192,6 +206,8 @@ class Settings(BaseSettings):
     publish: PublishSettings = PublishSettings()
     data_dir: Path = Path(".aqueduct")
     provide_transaction_metadata: bool = True
+    include_query: bool = False
+    """Whether the statement that changed rows is published with each of them."""
     destinations: dict[Name, DestinationSettings] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -49,7 +49,7 @@ def running(
     shutil.rmtree(folder / "kafka", ignore_errors=True)
     binlogs.forget_other(folder, recipes)
     options = {"binlog_expire_logs_seconds": 0}
-    with Stack(folder, ("mysql", "kafka"), mysql_options=options) as stack:
+    with Stack(folder, ("mysql", "kafka"), mysql_options=options, lasting=True) as stack:
         made = binlogs.workloads(stack.mysql, folder, recipes)
         mysqld, broker = stack.mysql.child, stack.kafka_server.child
         assert mysqld is not None

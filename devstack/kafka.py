@@ -35,7 +35,8 @@ _DEFAULTS = {
 class Kafka:
     """One broker: data and log below `folder`, reached at `address`.
 
-    `options` are the broker's own properties; they replace the defaults here.
+    `options` are the broker's own properties; they replace the defaults here. One that is to be `lasting`
+    compiles its code as well as a JVM can; others start sooner.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class Kafka:
         java: str,
         owner: Children,
         options: Mapping[str, str | int] | None = None,
+        lasting: bool = False,
     ) -> None:
+        self._lasting = lasting
         self.port = free_port()
         self.address = f"{HOST}:{self.port}"
         self.log = folder / "kafka.log"
@@ -101,7 +104,8 @@ class Kafka:
 
     def _command(self, *arguments: str, heap: str) -> list[str]:
         return [
-            *(self._java, f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *(self._java, f"-Xmx{heap}", "-XX:+UseSerialGC"),
+            *([] if self._lasting else ["-XX:TieredStopAtLevel=1"]),
             f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
             *("-cp", self._classpath),
             *arguments,

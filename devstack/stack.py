@@ -26,7 +26,8 @@ Options = Mapping[str, str | int]
 class Stack:
     """The development servers: running from `start()` to `stop()`, or within a `with` block.
 
-    They end with this process, even by kill -9, unless `record` is a file to note their pids in.
+    They end with this process, even by kill -9, unless `record` is a file to note their pids in. `lasting` ones
+    take longer to start and are faster then, as those of a benchmark have to be.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Stack:
         *,
         mysql_options: Options | None = None,
         kafka_options: Options | None = None,
+        lasting: bool = False,
         cache: Path = CACHE,
         record: Path | None = None,
     ) -> None:
@@ -45,6 +47,7 @@ class Stack:
         self.services = tuple(services)
         self.children = Children(record=record)
         self._options = {"mysql": mysql_options, "kafka": kafka_options}
+        self._lasting = lasting
         self._cache = cache
         self._java_lock = threading.Lock()
         self.servers: dict[str, Mysql | Kafka | ZooKeeper] = {}
@@ -114,7 +117,14 @@ class Stack:
     def _start_kafka(self) -> None:
         folder, options = self.run_dir / "kafka", self._options["kafka"]
         program, libraries = self._java("kafka")
-        server = Kafka(folder, libraries, java=program, owner=self.children, options=options)
+        server = Kafka(
+            folder,
+            libraries,
+            java=program,
+            owner=self.children,
+            options=options,
+            lasting=self._lasting,
+        )
         self._start("kafka", server)
 
     def _start_zookeeper(self) -> None:

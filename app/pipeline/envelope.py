@@ -1,195 +1,215 @@
 """A change as its records: keys, values and headers as ``docs/wire.md`` has them.
 
 The law: the same change makes the same key, ChangeId and images for ever; only ``ts_ms``, ``epoch`` and ``seq``
-belong to the run that published it.
+belong to the run that published it. What is the same for a table, an event or a chunk is rendered once, since
+each row is some microseconds of work and its text is most of them.
 """
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from app.about import __version__
-from app.pipeline.versions import CapturedTable
-from connectors.mysql.compiled.decoder import RowText
-from connectors.mysql.position import Coordinates
-from connectors.mysql.transactions import Transaction
-from connectors.wire import (
-    HEADER_CHANGE_ID,
-    HEADER_NEW_KEY,
-    HEADER_OLD_KEY,
-    WIRE_VERSION,
-    change_id,
-)
-
-Headers = list[tuple[str, bytes]]
+from app.pipeline.gather import Ddl, Rows
+from connectors.kafka.batches import BatchWriter
+from connectors.mysql.changes import Transaction
+from connectors.mysql.compiled.generate import Row
+from connectors.wire import HEADER_CHANGE_ID, HEADER_NEW_KEY, HEADER_OLD_KEY, WIRE_VERSION
+from tables.version import TableVersion
 
 
-class Outgoing(NamedTuple):
-    """A record on its way to Kafka."""
+class TableText:
+    """What is the same in the envelope of all rows of a table's version."""
 
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
+    __slots__ = ("head", "middle", "tail", "version")
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in the source and in our own stream a change stands."""
-
-    transaction: Transaction
-    start: Coordinates
-    ordinal: int | None
-    """Of the source row in its transaction; None for DDL."""
-    seq: int
-    order: int | None
-    """Of the row among its transaction's published ones, from 1."""
+    def __init__(self, version: TableVersion, *, epoch: int) -> None:
+        self.version = version
+        self.head = f',"source":{{{_connector(version.destination)},"server_id":'
+        names = _members({"db": version.database, "table": version.table})
+        self.middle = f",{names},"
+        numbers = {"epoch": epoch, "schema": version.version, "wire": WIRE_VERSION}
+        self.tail = f",{_members(numbers)}}},"
 
 
 class Envelope:
-    """Makes records for one destination in one epoch."""
+    """Makes the records of one chunk, numbered from ``seq``."""
 
-    def __init__(self, destination: str, epoch: int) -> None:
+    def __init__(self, destination: str, *, epoch: int, seq: int, now_ms: int) -> None:
         self._destination = destination
         self._epoch = epoch
+        self._now = now_ms
+        self.seq = seq
+        """The last number given."""
+        self.size = 0
+        """Bytes of keys and values so far."""
 
-    def rows(self, table: CapturedTable, transaction: Transaction, start: Coordinates) -> RowWriter:
-        """What writes the rows of one event."""
-        version = table.version
-        place = Place(transaction, start, None, 0, None)
-        source = self.source(place, version.database, version.table, version.version)
-        return RowWriter(version.topic, transaction.id, source)
+    def rows(
+        self, item: Rows, text: TableText, writer: BatchWriter, *, ordinal: int, order: int
+    ) -> int:
+        """Write the rows of one event, the first with this ordinal; return the ``order`` of the last record."""
+        transaction, append, seq = item.transaction, writer.append, self.seq
+        name = transaction.id
+        head = f'{text.head}{_where(transaction, item.pos)},"row":'
+        query = "" if item.query is None else f',"query":{_json(item.query)}'
+        committed = transaction.committed_ms
+        middle = f'{_thread(transaction)}{text.middle}"ts_ms":{committed},"snapshot":"false"{query},"seq":'
+        end = f'","ts_ms":{self._now},"transaction":{{"id":"{name}","total_order":'
+        tail, size = f'{text.tail}"op":"', 0
+        for row in item.rows:
+            before, after, old_key, new_key, absent = row
+            if before is None:
+                op, key = "c", new_key
+            elif after is None:
+                op, key = "d", old_key
+            elif old_key == new_key:
+                op, key = "u", new_key
+            else:
+                self.seq = seq
+                self._key_change(row, (head, middle, tail, end), append, (name, ordinal, order))
+                seq, order, ordinal = seq + 2, order + 2, ordinal + 1
+                continue
+            seq += 1
+            order += 1
+            lacking = f',"absent":{absent}' if absent else ""
+            value = (
+                f'{{"before":{before or "null"},"after":{after or "null"}{lacking}{head}{ordinal}'
+                f"{middle}{seq}{tail}{op}{end}{order}}}}}"
+            ).encode()
+            raw_key = None if key is None else key.encode()
+            headers = [(HEADER_CHANGE_ID, f"{name}#{ordinal}".encode())]
+            append(raw_key, value, headers)
+            size += len(value)
+            if raw_key is not None:
+                size += len(raw_key)
+                if after is None:
+                    append(raw_key, None, headers)
+                    size += len(raw_key)
+            ordinal += 1
+        self.seq = seq
+        self.size += size
+        return order
 
-    def source(
-        self, place: Place, database: str | None, table: str | None, schema: int | None
-    ) -> dict[str, Any]:
-        """The ``source`` field."""
-        transaction = place.transaction
+    def _key_change(
+        self,
+        row: Row,
+        texts: tuple[str, str, str, str],
+        append: Any,
+        place: tuple[str, int, int],
+    ) -> None:
+        """A row under a new key: gone from the old one, for a compacted topic too, and come as another."""
+        before, after, old, new, absent = row
+        head, middle, tail, end = texts
+        name, ordinal, order = place
+        old_key, new_key = (old or "").encode(), (new or "").encode()
+        lacking = f',"absent":{absent}' if absent else ""
+
+        def value(was: str, is_: str, op: str, half: int) -> bytes:
+            return (
+                f'{{"before":{was},"after":{is_}{lacking}{head}{ordinal}'
+                f"{middle}{self.seq + half}{tail}{op}{end}{order + half}}}}}"
+            ).encode()
+
+        gone = [(HEADER_CHANGE_ID, f"{name}#{ordinal}/0".encode()), (HEADER_NEW_KEY, new_key)]
+        come = [(HEADER_CHANGE_ID, f"{name}#{ordinal}/1".encode()), (HEADER_OLD_KEY, old_key)]
+        self._append(append, old_key, value(before or "null", "null", "d", 1), gone)
+        self._append(append, old_key, None, gone[:1])
+        self._append(append, new_key, value("null", after or "null", "c", 2), come)
+
+    def ddl(self, item: Ddl, writer: BatchWriter, *, keyword: str) -> None:
+        """Write a statement, which begins with this keyword."""
+        self.seq += 1
+        query, transaction = item.query, item.transaction
+        value = {
+            "source": self._source(item, query.database, None),
+            "database": query.database,
+            "ddl": query.sql,
+            "type": keyword,
+            "ts_ms": self._now,
+        }
+        key = orjson.dumps({"destination": self._destination})
+        headers = [(HEADER_CHANGE_ID, f"{transaction.id}#ddl".encode())]
+        self._append(writer.append, key, orjson.dumps(value), headers)
+
+    def truncate(
+        self, item: Ddl, schema: int | None, writer: BatchWriter, *, ordinal: int, order: int
+    ) -> None:
+        """Write that all rows of a table are gone."""
+        self.seq += 1
+        database, table = item.truncated or ("", "")
+        source = self._source(item, database, table)
+        value = {
+            "before": None,
+            "after": None,
+            "source": {**source, "row": ordinal, "schema": schema},
+            "op": "t",
+            "ts_ms": self._now,
+            "transaction": {"id": item.transaction.id, "total_order": order},
+        }
+        headers = [(HEADER_CHANGE_ID, f"{item.transaction.id}#{ordinal}".encode())]
+        self._append(writer.append, None, orjson.dumps(value), headers)
+
+    def border(
+        self, transaction: Transaction, status: str, writer: BatchWriter, *, more: str = ""
+    ) -> None:
+        """Write a BEGIN or END of a transaction."""
+        name = transaction.id
+        value = (
+            f'{{"status":"{status}","id":"{name}","ts_ms":{transaction.committed_ms},'
+            f'"epoch":{self._epoch},"wire":{WIRE_VERSION}{more}}}'
+        )
+        self._append(writer.append, f'{{"id":"{name}"}}'.encode(), value.encode(), [])
+
+    def _append(self, append: Any, key: bytes | None, value: bytes | None, headers: Any) -> None:
+        append(key, value, headers)
+        self.size += len(key or b"") + len(value or b"")
+
+    def _source(self, item: Ddl, database: str | None, table: str | None) -> dict[str, Any]:
+        """The ``source`` field of what is no row."""
+        transaction = item.transaction
         return {
             "version": __version__,
             "connector": "mysql",
             "name": self._destination,
             "server_id": transaction.server_id,
             "gtid": transaction.gtid,
-            "file": place.start.file,
-            "pos": place.start.pos,
-            "row": place.ordinal,
+            "file": transaction.file,
+            "pos": item.pos,
+            "row": None,
             "thread": transaction.thread,
             "db": database,
             "table": table,
             "ts_ms": transaction.committed_ms,
             "snapshot": "false",
-            "seq": place.seq,
+            "seq": self.seq,
             "epoch": self._epoch,
-            "schema": schema,
+            "schema": None,
             "wire": WIRE_VERSION,
         }
 
-    def truncate(
-        self, name: tuple[str, str], topic: str, schema: int | None, place: Place
-    ) -> Outgoing:
-        """The record that says that all rows of a table are gone."""
-        value: dict[str, Any] = {"before": None, "after": None}
-        value["source"] = self.source(place, *name, schema)
-        return Outgoing(topic, None, _finished(value, "t", place), _headers(place))
 
-    def ddl(self, topic: str, place: Place, **content: Any) -> Outgoing:
-        """The record of a DDL statement."""
-        value = {"source": self.source(place, content["database"], None, None), **content}
-        key = orjson.dumps({"destination": self._destination})
-        return Outgoing(
-            topic, key, orjson.dumps({**value, "ts_ms": _now_ms()}), _headers(place, row=False)
-        )
-
-    def border(self, topic: str, transaction: Transaction, status: str, **more: Any) -> Outgoing:
-        """A BEGIN or END record of a transaction."""
-        value = {
-            "status": status,
-            "id": transaction.id,
-            "ts_ms": transaction.committed_ms,
-            "epoch": self._epoch,
-            "wire": WIRE_VERSION,
-            **more,
-        }
-        return Outgoing(topic, orjson.dumps({"id": transaction.id}), orjson.dumps(value), [])
+def _where(transaction: Transaction, pos: int) -> str:
+    """From the server's id to the offset."""
+    gtid = transaction.gtid
+    shown = "null" if gtid is None else f'"{gtid}"'
+    return f'{transaction.server_id},"gtid":{shown},"file":"{transaction.file}","pos":{pos}'
 
 
-class RowWriter:
-    """Writes the records of one event's rows: what is the same for all of them is rendered once."""
-
-    __slots__ = ("_end", "_head", "_id", "_middle", "_tail", "_topic")
-
-    def __init__(self, topic: str, transaction_id: str, source: dict[str, Any]) -> None:
-        fields, names = list(source.items()), list(source)
-        row, seq = names.index("row"), names.index("seq")
-        name = orjson.dumps(transaction_id).decode()
-        self._topic = topic
-        self._id = transaction_id
-        self._head = f',"source":{{{_members(fields[:row])},"row":'
-        self._middle = f',{_members(fields[row + 1 : seq])},"seq":'
-        self._tail = f',{_members(fields[seq + 1 :])}}},"op":"'
-        self._end = f'","ts_ms":{_now_ms()},"transaction":{{"id":{name},"total_order":'
-
-    def records(self, row: RowText, ordinal: int, *, seq: int, order: int) -> list[Outgoing]:
-        """The records of a changed row; a key change has a second value, numbered ``seq + 1``."""
-        before, after, old_key, new_key, _ = row
-        if before is not None and after is not None and old_key != new_key:
-            return self._key_change(row, ordinal, seq=seq, order=order)
-        key = old_key if after is None else new_key
-        raw_key = None if key is None else key.encode()
-        op = "c" if before is None else "d" if after is None else "u"
-        value = self._value(row, op, ordinal, seq, order)
-        headers = [(HEADER_CHANGE_ID, f"{self._id}#{ordinal}".encode())]
-        record = Outgoing(self._topic, raw_key, value, headers)
-        if op == "d" and raw_key is not None:
-            return [record, Outgoing(self._topic, raw_key, None, headers)]
-        return [record]
-
-    def _value(self, row: RowText, op: str, ordinal: int, seq: int, order: int) -> bytes:
-        absent = f',"absent":{row.absent}' if row.absent else ""
-        return (
-            f'{{"before":{row.before or "null"},"after":{row.after or "null"}{absent}{self._head}{ordinal}'
-            f"{self._middle}{seq}{self._tail}{op}{self._end}{order}}}}}"
-        ).encode()
-
-    def _key_change(self, row: RowText, ordinal: int, *, seq: int, order: int) -> list[Outgoing]:
-        old_key, new_key = (row.old_key or "").encode(), (row.new_key or "").encode()
-        gone = [_change_id_header(self._id, ordinal, 0), (HEADER_NEW_KEY, new_key)]
-        come = [_change_id_header(self._id, ordinal, 1), (HEADER_OLD_KEY, old_key)]
-        deleted = self._value(row._replace(after=None), "d", ordinal, seq, order)
-        created = self._value(row._replace(before=None), "c", ordinal, seq + 1, order + 1)
-        return [
-            Outgoing(self._topic, old_key, deleted, gone),
-            Outgoing(self._topic, old_key, None, gone[:1]),
-            Outgoing(self._topic, new_key, created, come),
-        ]
+def _thread(transaction: Transaction) -> str:
+    thread = transaction.thread
+    return ',"thread":null' if thread is None else f',"thread":{thread}'
 
 
-def _members(fields: list[tuple[str, Any]]) -> str:
+def _connector(destination: str) -> str:
+    return _members({"version": __version__, "connector": "mysql", "name": destination})
+
+
+def _members(fields: dict[str, Any]) -> str:
     """Members of a JSON object, without its braces."""
-    return orjson.dumps(dict(fields)).decode()[1:-1]
+    return orjson.dumps(fields).decode()[1:-1]
 
 
-def _change_id_header(transaction_id: str, ordinal: int, half: int | None) -> tuple[str, bytes]:
-    return HEADER_CHANGE_ID, change_id(transaction_id, ordinal, half).encode()
-
-
-def _finished(value: dict[str, Any], op: str, place: Place) -> bytes:
-    value["op"] = op
-    value["ts_ms"] = _now_ms()
-    value["transaction"] = {"id": place.transaction.id, "total_order": place.order}
-    return orjson.dumps(value)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _headers(place: Place, *, row: bool = True) -> Headers:
-    if row:
-        return [_change_id_header(place.transaction.id, place.ordinal or 0, None)]
-    return [(HEADER_CHANGE_ID, f"{place.transaction.id}#ddl".encode())]
+def _json(value: str) -> str:
+    return orjson.dumps(value).decode()

@@ -58,6 +58,7 @@ class Aqueduct:
                 "port": task.servers.mysql_port,
                 "user": USER,
                 "password": PASSWORD,
+                "tls": "disabled",
             },
             "server_id": _SERVER_ID,
             "filter": {"include": rf"{DATABASE}\.{task.workload.recipe.pattern}"},

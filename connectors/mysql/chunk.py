@@ -16,7 +16,11 @@ PACKET_PREFIX = 5
 
 @dataclass(slots=True, kw_only=True)
 class Chunk:
-    """Raw events, one behind the other; where a file begins or ends, a chunk does too."""
+    """Raw events, one behind the other.
+
+    Where a file begins or ends, a chunk does too; and a statement that may change or empty a table ends its
+    chunk, with no rows before it there.
+    """
 
     start: Coordinates
     """Where its first event begins."""

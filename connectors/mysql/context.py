@@ -1,4 +1,4 @@
-"""What a chunk that begins within a transaction must carry: that one's first events, and its live table maps.
+"""What a chunk that begins within a transaction must carry: its first events, statement and live table maps.
 
 The law: it is looked up in the events that were given out, when a cut falls behind them, and costs nothing
 where transactions are small. A table map holds until a rows event says that its statement ends.
@@ -14,13 +14,15 @@ from connectors.mysql.events import CHECKSUM_SIZE, HEADER_SIZE, EventType
 from connectors.mysql.position import Coordinates
 from connectors.mysql.statements import Kind, kind_of, words
 
-MARIADB_GTID, QUERY_COMPRESSED = 162, 165
+MARIADB_ANNOTATION, MARIADB_GTID, QUERY_COMPRESSED = 160, 162, 165
 GTIDS = frozenset(
     {EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED.value, MARIADB_GTID}
 )
 """Events that announce a transaction."""
 ROWS = frozenset({20, 21, 22, 23, 24, 25, 30, 31, 32, 39, *range(166, 172)})
 """Every event that holds rows: MySQL's, MariaDB's compressed ones, and those of old servers."""
+STATEMENTS = frozenset({EventType.ROWS_QUERY.value, MARIADB_ANNOTATION})
+"""Events with the text of the statement whose rows follow."""
 QUERIES = frozenset({EventType.QUERY.value, QUERY_COMPRESSED})
 
 _TYPE_AND_SIZE = struct.Struct("<4xB4xI").unpack_from
@@ -81,17 +83,19 @@ class Context:
         """Where the transaction begins; None between transactions."""
         self._head: list[bytes] = []
         self._maps: dict[bytes, bytes] = {}
+        self._statement: list[bytes] = []
 
     @property
     def events(self) -> tuple[bytes, ...]:
         """What the next chunk carries."""
-        return (*self._head, *self._maps.values())
+        return (*self._head, *self._statement, *self._maps.values())
 
     def clear(self) -> None:
         """The transaction has ended."""
         self.start = None
         self._head.clear()
         self._maps.clear()
+        self._statement.clear()
 
     def add(self, data: bytes, *, prefix: int, checksum: bool) -> None:
         """Go on behind these events of the transaction."""
@@ -99,9 +103,12 @@ class Context:
             if kind in ROWS:
                 if data[at + HEADER_SIZE + 6] & _STATEMENT_ENDS:
                     self._maps.clear()
+                    self._statement.clear()
             elif kind == EventType.TABLE_MAP:
                 table = data[at + HEADER_SIZE : at + HEADER_SIZE + 6]
                 self._maps[table] = _bare(data[at:after], checksum)
+            elif kind in STATEMENTS:
+                self._statement = [_bare(data[at:after], checksum)]
             elif kind in GTIDS:
                 self._head.append(_bare(data[at:after], checksum))
             elif kind in QUERIES:

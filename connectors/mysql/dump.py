@@ -21,6 +21,8 @@ from connectors.mysql.server import REPORTED_HOST, SourceAddress
 FIRST_EVENT = 4
 _HEARTBEAT_V2 = 2
 """Heartbeats may tell offsets beyond 4 GiB; older servers pass this flag by."""
+_ANNOTATIONS = 2
+"""MariaDB sends the statements of rows only to who asks for them."""
 _LARGEST = 0xFFFFFFFF
 _KNOWS_GTIDS = 4
 """MariaDB's @mariadb_slave_capability of a replica that understands its GTID events."""
@@ -61,7 +63,7 @@ def request(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> t
     if mariadb:
         # With @slave_connect_state set, the server finds the place by itself.
         place = Coordinates("", FIRST_EVENT) if gtids else offset.coordinates
-        return _by_place(address, place, flags=0)
+        return _by_place(address, place, flags=_ANNOTATIONS if address.statements else 0)
     if isinstance(gtids, GtidSet) and gtids:
         return _by_gtids(address, gtids)
     return _by_place(address, offset.coordinates, flags=_HEARTBEAT_V2)

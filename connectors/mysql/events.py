@@ -69,8 +69,9 @@ HARMLESS = {
 
 _IGNORABLE_FLAG = 0x80
 _IN_USE_FLAG = 0x01
-_HEADER = struct.Struct("<IBIIIH")
-HEADER_SIZE = _HEADER.size
+HEADER = struct.Struct("<IBIIIH")
+"""Timestamp, type, server_id, size, where the next event begins, flags."""
+HEADER_SIZE = HEADER.size
 CHECKSUM_SIZE = 4
 
 
@@ -88,23 +89,10 @@ class Event:
     size: int
     body: bytes
 
-    @property
-    def ignorable(self) -> bool:
-        """Whether the server says that who does not know this event may pass it by."""
-        return bool(self.flags & _IGNORABLE_FLAG)
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the type is one that we name."""
-        return self.type in _KNOWN
-
-    @property
-    def type_name(self) -> str:
-        """The type's name, else its number."""
-        return EventType(self.type).name if self.type in _KNOWN else f"type {self.type}"
-
-
-_KNOWN = frozenset(EventType)
+def is_ignorable(flags: int) -> bool:
+    """Whether the server says that who does not know an event may pass it by."""
+    return bool(flags & _IGNORABLE_FLAG)
 
 
 def parse_event(data: bytes, *, checksum: bool) -> Event:
@@ -114,7 +102,7 @@ def parse_event(data: bytes, *, checksum: bool) -> Event:
     """
     if len(data) < HEADER_SIZE:
         raise CorruptEvent(f"{len(data)} bytes are less than a header")
-    timestamp, kind, server_id, size, end_pos, flags = _HEADER.unpack_from(data)
+    timestamp, kind, server_id, size, end_pos, flags = HEADER.unpack_from(data)
     if size != len(data):
         raise CorruptEvent(f"its header says {size} bytes, {len(data)} came")
     end = len(data)
@@ -186,9 +174,8 @@ _STATUS_SIZES: dict[int, int | None] = {0: 4, 1: 8, 2: None, 3: 4, 4: 6, 5: None
 _SQL_MODE, _CHARSET = 1, 4
 
 
-def parse_query(event: Event, charsets: Charsets) -> Query:
-    """A QUERY event; its text is in the character set of the client that sent it."""
-    body = event.body
+def parse_query(body: bytes, charsets: Charsets) -> Query:
+    """The body of a QUERY event; its text is in the character set of the client that sent it."""
     thread, _, database_size, error_code, status_size = struct.unpack_from("<IIBHH", body)
     raw_status, at = taken(body, 13, status_size)
     database, at = taken(body, at, database_size)
@@ -226,33 +213,33 @@ def _statement_text(raw: bytes, collation: int | None, charsets: Charsets) -> st
         return raw.decode("utf-8", "backslashreplace")
 
 
-def parse_incident(event: Event) -> str:
+def parse_incident(body: bytes) -> str:
     """The server's words about an incident."""
-    return event.body[3 : 3 + event.body[2]].decode("utf-8", "replace")
+    return body[3 : 3 + body[2]].decode("utf-8", "replace")
+
+
+def parse_rows_query(body: bytes) -> str:
+    """The text of the statement whose rows follow; the length before it has one byte, too few for most."""
+    return body[1:].decode("utf-8", "backslashreplace")
 
 
 _ZSTD, _NO_COMPRESSION = 0, 255
 
 
-def payload_events(event: Event) -> list[bytes]:
-    """The events inside a TRANSACTION_PAYLOAD event, whole, without checksums.
+def payload_events(body: bytes) -> bytes:
+    """The events inside the body of a TRANSACTION_PAYLOAD event, one behind the other, without checksums.
 
     Source: libs/mysql/binlog/event/codecs/binary.cpp: type, length, value; 0 ends the fields,
     1 is the payload's size, 2 its compression, 3 its size before compression.
     """
     fields: dict[int, int] = {}
-    body, at = event.body, 0
+    at = 0
     while body[at] != 0:
         kind, at = packed(body, at)
         value, at = packed_bytes(body, at)
         fields[kind] = packed(value, 0)[0]
     content, _ = taken(body, at + 1, fields[1])
-    data = _decompressed(content, fields.get(2, _NO_COMPRESSION), fields.get(3, 0))
-    found, at = [], 0
-    while at < len(data):
-        inner, at = taken(data, at, uint(data, at + 9, 4))
-        found.append(inner)
-    return found
+    return _decompressed(content, fields.get(2, _NO_COMPRESSION), fields.get(3, 0))
 
 
 def _decompressed(content: bytes, algorithm: int, size: int) -> bytes:
@@ -263,10 +250,13 @@ def _decompressed(content: bytes, algorithm: int, size: int) -> bytes:
     import zstandard
 
     try:
-        # The server writes a stream of frames' blocks without their size in the frame's header.
-        data = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+        # The frame's header does not tell its size; a byte more than was announced is asked for, and no more.
+        with zstandard.ZstdDecompressor().stream_reader(content) as reader:
+            data = reader.read(size + 1)
     except zstandard.ZstdError as error:
         raise CorruptEvent(f"a compressed payload cannot be read: {error}") from error
-    if size and len(data) != size:
-        raise CorruptEvent(f"a compressed payload has {len(data)} bytes, {size} were announced")
-    return data
+    if len(data) != size:
+        raise CorruptEvent(
+            f"a compressed payload has {len(data)} bytes at least, {size} were announced"
+        )
+    return bytes(data)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 
 import pymysql
 from pymysql.charset import charset_by_name
@@ -32,6 +33,17 @@ REPORTED_HOST = 60
 """Characters of a replica's own host name that a server keeps."""
 
 
+class Tls(Enum):
+    """How the connection to a source is encrypted, by MySQL's own words."""
+
+    DISABLED = "disabled"
+    PREFERRED = "preferred"
+    """Where the server offers it; its certificate is not checked."""
+    REQUIRED = "required"
+    VERIFY_CA = "verify_ca"
+    VERIFY_IDENTITY = "verify_identity"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAddress:
     """How to reach a source, and who we are there."""
@@ -48,6 +60,11 @@ class SourceAddress:
     time_zone: str = "+00:00"
     heartbeat: float = 5.0
     """Seconds of silence after which the server says that it lives."""
+    statements: bool = False
+    """Whether a MariaDB is to send the statements that changed rows; a MySQL sends what it writes."""
+    tls: Tls = Tls.PREFERRED
+    tls_ca: str | None = None
+    """A file with the certificate authorities to check by; None means the system's."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -64,7 +81,19 @@ class SourceAddress:
             "connect_timeout": 10,
             "read_timeout": 3 * self.heartbeat,
             "init_command": f"SET time_zone = {pymysql.converters.escape_string(self.time_zone)!r}",
+            **self._tls_settings(),
         }
+
+    def _tls_settings(self) -> dict[str, object]:
+        if self.tls is Tls.PREFERRED:
+            return {}
+        if self.tls is Tls.DISABLED:
+            return {"ssl_disabled": True}
+        if self.tls is Tls.REQUIRED:
+            # Any content of "ssl" makes PyMySQL insist.
+            return {"ssl": {"check_hostname": False, "verify_mode": False}}
+        is_identity = self.tls is Tls.VERIFY_IDENTITY
+        return {"ssl": {"ca": self.tls_ca, "check_hostname": is_identity, "verify_mode": True}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,12 +208,21 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
     text = f"{error.args[1] if len(error.args) > 1 else error}"
     if code == _DUMP_FAILED:
         return _dump_error(text, address)
+    if _UNTRUSTED.search(text):
+        return SourceRefused(
+            f"its certificate is not trusted: {text}",
+            source=address,
+            remedy="Set source.tls_ca to the authority that signed it, or see source.tls in docs/settings.md.",
+        )
+    if "SSL" in text and "not support" in text:
+        return SourceRefused(f"it offers no TLS: {text}", source=address)
     if code == 0 or code in _LOST:
         return SourceLost(text, source=address)
     return SourceRefused(f"{text} (error {code})", source=address)
 
 
 _DUMP_FAILED = 1236
+_UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed", re.IGNORECASE)
 _LOST = {2002, 2003, 2006, 2013, 2014, 2055, ER.SERVER_SHUTDOWN, ER.CON_COUNT_ERROR}
 
 

@@ -1,14 +1,16 @@
 """From events to transactions: where each begins and ends, and what happened in between.
 
-The law: nothing is yielded outside a transaction, a transaction ends exactly once, and an event that is neither
+The law: nothing is told outside a transaction, a transaction ends exactly once, and an event that is neither
 understood nor known to be harmless stops the stream where it stands.
+This is the hot path: a small transaction has five events and one row, so the loop makes no object for an event
+and looks only at the bytes that it needs.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+import uuid
+from zlib import crc32
 
 from connectors.errors import (
     AqueductError,
@@ -18,216 +20,325 @@ from connectors.errors import (
     StatementBasedChange,
     UnsupportedEvent,
 )
+from connectors.mysql.announced import Announced, Place, by_mariadb, tagged, without_gtid
+from connectors.mysql.changes import Changes, Nobody, Transaction
 from connectors.mysql.charsets import Charsets
+from connectors.mysql.chunk import Chunk
 from connectors.mysql.events import (
-    HARMLESS,
-    Event,
+    CHECKSUM_SIZE,
+    HEADER,
+    HEADER_SIZE,
     EventType,
     Query,
-    parse_event,
-    parse_gtid,
+    is_ignorable,
     parse_incident,
     parse_query,
+    parse_rows_query,
     payload_events,
 )
+from connectors.mysql.kinds import HARMLESS, is_known, type_name
+from connectors.mysql.mariadb.events import (
+    PLAIN_ROWS,
+    Alter,
+    MariadbEventType,
+    parse_annotation,
+    uncompressed_query,
+    uncompressed_rows,
+)
+from connectors.mysql.mariadb.events import parse_gtid as parse_mariadb_gtid
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows import ROWS_EVENTS
 from connectors.mysql.statements import Kind, kind_of, words
-from connectors.mysql.stream import PlacedEvent
-from connectors.mysql.table_map import TableMap, parse_table_map, table_id_of
+from connectors.mysql.table_map import TableMap, parse_table_map
 
-_DUMMY_TABLE_ID = 0xFFFFFF
+# Plain numbers: a member of an enumeration costs more to look up than the rest of the comparison.
+_TABLE_MAP, _XID, _GTID, _QUERY = (
+    int(EventType.TABLE_MAP),
+    int(EventType.XID),
+    int(EventType.GTID),
+    int(EventType.QUERY),
+)
+_ROWS = frozenset(map(int, ROWS_EVENTS))
+_DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 """A rows event for this table only says that the statement ends."""
+_CRC_OF_ALL = 0x2144DF1C
+"""The CRC32 of anything that ends in its own CRC32."""
+_MOST_TABLE_MAPS = 10_000
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
-    """Who a transaction is."""
-
-    id: str
-    """Its GTID, else ``<server_uuid>:<file>:<pos>`` of its first event."""
-    gtid: str | None
-    start: Coordinates
-    committed_ms: int
-    server_id: int
-    thread: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A rows event, not yet decoded."""
-
-    transaction: Transaction
-    table_map: TableMap
-    event_type: int
-    body: bytes
-    start: Coordinates
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement that is DDL or TRUNCATE."""
-
-    transaction: Transaction
-    kind: Kind
-    query: Query
-    start: Coordinates
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The end of a transaction; everything before it holds."""
-
-    transaction: Transaction
-    end: Coordinates
-
-
-Step = Rows | Statement | End
+_GTID_BODY = struct.Struct("<x16sQ17xQ")
+"""The source's UUID, the number, and, in the low 55 bits, when it was committed there."""
+_GTID_BODY_OLD = struct.Struct("<x16sQ")
+"""Before 8.0.1 no time was told."""
+_TIME = (1 << 55) - 1
+_QUERY_BODY = struct.Struct("<I4xBHH")
+"""The thread, the database's length, the error, the status variables' length."""
+_BEGIN_SIZE = 19
+"""Bytes of a QUERY event's body that says BEGIN, beside its database and status variables."""
 
 
 class TransactionReader:
-    """Folds a stream of events into steps of transactions."""
+    """Reads chunks, each by itself; what it remembers between them is only what tables look like."""
 
-    def __init__(self, server_uuid: str, charsets: Charsets) -> None:
+    def __init__(self, server_uuid: str, charsets: Charsets, *, mariadb: bool = False) -> None:
         self._server_uuid = server_uuid
         self._charsets = charsets
-        self._announced: tuple[str | None, int | None, Coordinates] | None = None
-        self._open: Transaction | None = None
-        self._has_rows = False
-        self._tables: dict[int, TableMap] = {}
+        self._mariadb = mariadb
         self._known: dict[bytes, TableMap] = {}
+        self._sources: dict[bytes, str] = {}
+        self._tables: dict[bytes, TableMap] = {}
+        self._announced: Announced | None = None
+        self._has_rows = False
+        self._is_muted = False
+        self.open: Transaction | None = None
+        """The transaction that the last chunk was cut in."""
+        self.seen = [0] * 256
+        """Events by type, since whoever counts them last cleared it."""
 
-    def steps(self, events: Iterator[PlacedEvent]) -> Iterator[Step]:
-        """The steps of each transaction, in the order of the binlog."""
-        for placed in events:
-            try:
-                yield from self._step(placed)
-            except AqueductError as error:
-                error.where.setdefault("coordinates", placed.start)
-                if self._open and self._open.gtid:
-                    error.where.setdefault("gtid", self._open.gtid)
-                raise
-            except (IndexError, ValueError, KeyError, struct.error) as error:
-                raise MalformedEvent(
-                    f"{placed.event.type_name}: {error}", coordinates=placed.start
-                ) from error
-
-    def _step(self, placed: PlacedEvent) -> Iterator[Step]:
-        event = placed.event
-        kind = event.type
-        if kind in ROWS_EVENTS:
-            yield from self._rows(placed)
-        elif kind == EventType.TABLE_MAP:
-            self._map(event.body)
-        elif kind == EventType.XID:
-            yield self._end(placed)
-        elif kind == EventType.QUERY:
-            yield from self._query(placed, parse_query(event, self._charsets))
-        elif kind in (EventType.GTID, EventType.ANONYMOUS_GTID):
-            if self._open is not None:
-                raise CorruptEvent("a transaction begins within another", gtid=self._open.gtid)
-            announced = parse_gtid(event)
-            self._announced = (announced.gtid, announced.committed_us, placed.start)
-        elif kind == EventType.TRANSACTION_PAYLOAD:
-            for data in payload_events(event):
-                inner = parse_event(data, checksum=False)
-                yield from self._step(PlacedEvent(inner, placed.start, placed.end))
-        elif kind in (EventType.ROTATE, EventType.FORMAT_DESCRIPTION):
-            self._file_begins(placed)
-        elif kind == EventType.INCIDENT:
-            raise IncidentInBinlog(parse_incident(event))
-        elif kind not in HARMLESS and (event.is_known or not event.ignorable):
-            # A type that we know and do not carry is not passed by, whatever its flags say.
-            raise UnsupportedEvent(f"an event of {event.type_name}")
-
-    def _file_begins(self, placed: PlacedEvent) -> None:
+    def read(self, chunk: Chunk, changes: Changes) -> None:
+        """Tell what happens in a chunk; raise our errors where an event cannot be read or carried."""
+        self.open = self._announced = None
         self._tables.clear()
-        if self._open is not None and placed.event.end_pos:
-            # The server went down in the midst of a transaction, which therefore never happened.
-            raise CorruptEvent("a file ends within a transaction", gtid=self._open.gtid)
+        if chunk.context:
+            self._take_up(chunk, changes)
+        self._read(chunk, changes)
 
-    def _map(self, body: bytes) -> None:
-        table_map = self._known.get(body)
+    def _take_up(self, chunk: Chunk, changes: Changes) -> None:
+        """Understand the events of the transaction that the chunk before was cut in."""
+        start = chunk.context_start or chunk.start
+        seen = self.seen.copy()
+        data = b"".join(chunk.context)
+        told = Nobody()
+        self._read(Chunk(start=start, data=data, checksum=False, place=(start, start)), told)
+        self.seen = seen
+        self._has_rows = self.open is not None
+        if told.text is not None:
+            changes.query(told.text)
+
+    def _read(self, chunk: Chunk, changes: Changes) -> None:
+        data, prefix, file, first = chunk.data, chunk.prefix, chunk.start.file, chunk.start.pos
+        place = None if chunk.place is None else (chunk.place[0].pos, chunk.place[1].pos)
+        tail = CHECKSUM_SIZE if chunk.checksum else 0
+        smallest, length, at = HEADER_SIZE + tail, len(data), 0
+        # Of an offset only 32 bits are told; MariaDB tells none of events within a transaction.
+        is_odd = self._mariadb or place is not None or first >> 32
+        tables, seen = self._tables, self.seen
+        header, view = HEADER.unpack_from, memoryview(data)
+        last_map, table_id, table_map = b"", b"", None
+        kind, pos = 0, first
+        try:
+            while at < length:
+                at += prefix
+                timestamp, kind, server_id, size, end_pos, flags = header(data, at)
+                body, at = at + HEADER_SIZE, at + size
+                if size < smallest or at > length:
+                    raise CorruptEvent(f"its header says {size} bytes, more than came")
+                if is_odd or end_pos < first:
+                    pos, end_pos = place or _far(pos, end_pos, size)
+                else:
+                    pos = end_pos - size
+                end = at - tail
+                if tail and crc32(view[body - HEADER_SIZE : at]) != _CRC_OF_ALL:
+                    raise CorruptEvent("its CRC32 does not match")
+                seen[kind] += 1
+                if kind == _TABLE_MAP:
+                    raw = data[body:end]
+                    if raw != last_map:
+                        last_map, table_id, table_map = raw, raw[:6], self._mapped(raw)
+                        tables[table_id] = table_map
+                elif kind in _ROWS:
+                    if not data.startswith(table_id, body) or table_map is None:
+                        table_id, last_map, table_map = data[body : body + 6], b"", None
+                        if table_id == _DUMMY_TABLE:
+                            continue
+                        table_map = tables.get(table_id)
+                        if table_map is None:
+                            number = int.from_bytes(table_id, "little")
+                            raise MalformedEvent(f"no TABLE_MAP describes table id {number}")
+                    opened = self.open or self._opened(file, pos, timestamp, server_id)
+                    self._has_rows = True
+                    changes.rows(opened, table_map, kind, data[body:end], pos)
+                elif kind == _XID:
+                    opened = self.open or self._opened(file, pos, timestamp, server_id)
+                    self.open = None
+                    changes.end(opened, end_pos)
+                elif kind == _GTID:
+                    self._announce(data, body, end, pos=pos)
+                elif kind == _QUERY:
+                    within = self.open is not None
+                    opened = self.open or self._opened(file, pos, timestamp, server_id)
+                    opened.thread, database, _, status = _QUERY_BODY.unpack_from(data, body)
+                    is_begin = end - body == _BEGIN_SIZE + database + status
+                    if not (is_begin and data.startswith(b"BEGIN", end - 5)):
+                        self._query(data[body:end], changes, within=within, pos=(pos, end_pos))
+                else:
+                    self._rare(
+                        kind,
+                        data[body:end],
+                        changes,
+                        place=Place(file, pos, end_pos, flags, timestamp, server_id),
+                    )
+        except AqueductError as error:
+            self._place(error, file, pos)
+            raise
+        except (IndexError, ValueError, KeyError, struct.error) as error:
+            malformed = MalformedEvent(f"{type_name(kind)}: {error!r}")
+            self._place(malformed, file, pos)
+            raise malformed from error
+
+    def _place(self, error: AqueductError, file: str, pos: int) -> None:
+        error.where.setdefault("coordinates", Coordinates(file, pos))
+        if self.open and self.open.gtid:
+            error.where.setdefault("gtid", self.open.gtid)
+
+    def _announce(self, data: bytes, body: int, end: int, *, pos: int) -> None:
+        """A GTID event: whose the next transaction is."""
+        if self.open is not None:
+            self._refuse_within()
+        committed = 0
+        if end - body >= _GTID_BODY.size:
+            raw, number, committed = _GTID_BODY.unpack_from(data, body)
+        else:
+            raw, number = _GTID_BODY_OLD.unpack_from(data, body)
+        source = self._sources.get(raw)
+        if source is None:
+            source = self._sources[raw] = str(uuid.UUID(bytes=raw))
+        self._is_muted = False
+        committed_ms = (committed & _TIME) // 1000
+        self._announced = (pos, source, number, f"{source}:{number}", committed_ms)
+
+    def _refuse_within(self) -> None:
+        if self.open is not None:
+            raise CorruptEvent("a transaction begins within another", gtid=self.open.gtid)
+
+    def _opened(self, file: str, pos: int, timestamp: int, server_id: int) -> Transaction:
+        """The transaction that was announced, or that begins here on a server without GTIDs."""
+        announced = self._announced
+        if announced is None:
+            announced = (pos, None, 0, f"{self._server_uuid}:{file}:{pos}", 0)
+        start, source, number, name, committed_ms = announced
+        opened = self.open = Transaction(
+            file, start, source, number, name, committed_ms or timestamp * 1000, server_id
+        )
+        self._announced = None
+        self._has_rows = False
+        return opened
+
+    def _mapped(self, raw: bytes) -> TableMap:
+        table_map = self._known.get(raw)
         if table_map is None:
-            if len(self._known) > 10_000:
+            if len(self._known) > _MOST_TABLE_MAPS:
                 self._known.clear()
-            table_map = self._known[body] = parse_table_map(body)
-        self._tables[table_map.table_id] = table_map
+            table_map = self._known[raw] = parse_table_map(raw, mariadb=self._mariadb)
+        return table_map
 
-    def _rows(self, placed: PlacedEvent) -> Iterator[Rows]:
-        table_id = table_id_of(placed.event.body)
-        if table_id == _DUMMY_TABLE_ID:
-            return
-        transaction = self._opened(placed, thread=None)
-        table_map = self._tables.get(table_id)
-        if table_map is None:
-            raise MalformedEvent(f"rows of table id {table_id}, which no event described")
-        self._has_rows = True
-        yield Rows(transaction, table_map, placed.event.type, placed.event.body, placed.start)
-
-    def _opened(self, placed: PlacedEvent, *, thread: int | None) -> Transaction:
-        if self._open is None:
-            gtid, committed_us, start = self._announced or (None, None, placed.start)
-            self._announced = None
-            self._has_rows = False
-            self._open = Transaction(
-                id=gtid or f"{self._server_uuid}:{start}",
-                gtid=gtid,
-                start=start,
-                committed_ms=committed_us // 1000
-                if committed_us
-                else placed.event.timestamp * 1000,
-                server_id=placed.event.server_id,
-                thread=thread,
-            )
-        return self._open
-
-    def _end(self, placed: PlacedEvent) -> End:
-        transaction = self._opened(placed, thread=None)
-        self._open = None
-        return End(transaction, placed.end)
-
-    def _query(self, placed: PlacedEvent, query: Query) -> Iterator[Step]:
+    def _query(self, body: bytes, changes: Changes, *, within: bool, pos: tuple[int, int]) -> None:
+        """A statement other than a plain BEGIN."""
+        opened = self.open
+        assert opened is not None
+        query = parse_query(body, self._charsets)
         kind = kind_of(query.sql)
-        within = self._open is not None
-        transaction = self._opened(placed, thread=query.thread)
         if kind is Kind.BEGIN:
             return
-        if kind is Kind.COMMIT:
-            yield self._end(placed)
+        if kind is not Kind.COMMIT:
+            self._refuse_unseen(kind, query)
+            if kind in (Kind.DDL, Kind.TRUNCATE) and not self._is_muted:
+                changes.statement(opened, kind, query, pos[0])
+            if kind is not Kind.ROLLBACK and within:
+                return
+        self.open = None
+        changes.end(opened, pos[1])
+
+    def _rare(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
+        """Events that a stream of small transactions of MySQL does not consist of."""
+        if kind == EventType.ANONYMOUS_GTID:
+            self._announce(body, 0, len(body), pos=place.pos)
+            self._announced = without_gtid(self._announced, place, self._server_uuid)
+        elif kind == EventType.GTID_TAGGED:
+            self._refuse_within()
+            self._announced, self._is_muted = tagged(body, place), False
+        elif kind == EventType.TRANSACTION_PAYLOAD:
+            self._payload(body, changes, place=place)
+        elif kind == EventType.ROWS_QUERY:
+            changes.query(parse_rows_query(body))
+        elif kind == EventType.INCIDENT:
+            raise IncidentInBinlog(parse_incident(body))
+        elif kind == MariadbEventType.GTID:
+            self._announce_mariadb(body, place)
+        elif kind == MariadbEventType.ANNOTATE_ROWS:
+            changes.query(parse_annotation(body))
+        elif kind == MariadbEventType.QUERY_COMPRESSED:
+            within, _ = self.open is not None, self._current(place)
+            pos = (place.pos, place.end_pos)
+            self._query(uncompressed_query(body), changes, within=within, pos=pos)
+        elif kind in PLAIN_ROWS:
+            self._compressed_rows(kind, body, changes, place=place)
+        elif kind not in HARMLESS and (is_known(kind) or not is_ignorable(place.flags)):
+            # A type that we know and do not carry is not passed by, whatever its flags say.
+            raise UnsupportedEvent(f"an event of {type_name(kind)}")
+
+    def _current(self, place: Place) -> Transaction:
+        return self.open or self._opened(place.file, place.pos, place.timestamp, place.server_id)
+
+    def _announce_mariadb(self, body: bytes, place: Place) -> None:
+        """MariaDB's GTID event, which is the BEGIN of a transaction too."""
+        self._refuse_within()
+        told = parse_mariadb_gtid(body, place.server_id)
+        self._announced = by_mariadb(told.gtid, place)
+        if told.is_xa:
+            self._refuse_xa(f"of {told.xid}")
+        # What an ALTER in two phases says before it is committed did not happen yet.
+        self._is_muted = told.alter in (Alter.START, Alter.ROLLBACK)
+        if not told.standalone:
+            self._current(place)
+
+    def _compressed_rows(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
+        if body[:6] == _DUMMY_TABLE:
             return
-        self._refuse_unseen(kind, query)
-        if kind in (Kind.DDL, Kind.TRUNCATE):
-            yield Statement(transaction, kind, query, placed.start)
-        if kind is Kind.ROLLBACK or not within:
-            yield self._end(placed)
+        transaction = self._current(place)
+        self._has_rows = True
+        plain = int(PLAIN_ROWS[MariadbEventType(kind)])
+        rows = uncompressed_rows(kind, body)
+        changes.rows(transaction, self._tables[body[:6]], plain, rows, place.pos)
+
+    def _payload(self, body: bytes, changes: Changes, *, place: Place) -> None:
+        """The events that come compressed in one."""
+        start, end = Coordinates(place.file, place.pos), Coordinates(place.file, place.end_pos)
+        data = payload_events(body)
+        self._read(Chunk(start=start, data=data, checksum=False, place=(start, end)), changes)
+
+    def _refuse_xa(self, what: str) -> None:
+        raise UnsupportedEvent(
+            f"an XA transaction ({what})",
+            remedy="This version cannot carry XA transactions; commit without XA.",
+        )
 
     def _refuse_unseen(self, kind: Kind, query: Query) -> None:
         if kind is Kind.CHANGE:
             raise StatementBasedChange(_short(query.sql), database=query.database)
         if kind is Kind.XA:
-            raise UnsupportedEvent(
-                f"an XA transaction ({_short(query.sql)})",
-                remedy="This version cannot carry XA transactions; commit without XA.",
-            )
+            self._refuse_xa(_short(query.sql))
         if kind is Kind.ROLLBACK and self._has_rows:
             raise UnsupportedEvent(
                 "a transaction with rows that ends in ROLLBACK: some of its tables may not be "
                 "transactional, and which rows stayed cannot be told"
             )
-        if kind is Kind.SAVEPOINT and self._has_rows and _is_rollback_to(query.sql):
+        if kind is Kind.SAVEPOINT and self._has_rows and words(query.sql, 1) == ["ROLLBACK"]:
             raise UnsupportedEvent("a ROLLBACK TO SAVEPOINT after rows were written")
         if kind is Kind.UNKNOWN:
             raise UnsupportedEvent(f"the statement {_short(query.sql)}", database=query.database)
 
 
-def _is_rollback_to(sql: str) -> bool:
-    return words(sql, 1) == ["ROLLBACK"]
+def _far(last: int, end_pos: int, size: int) -> tuple[int, int]:
+    """Where an event begins and ends in a file of more than 4 GiB: offsets only grow within a file.
+
+    One that does not tell its place has that of the event before.
+    """
+    if not end_pos:
+        return last, last
+    pos = last + (end_pos - size - last & 0xFFFFFFFF)
+    return pos, pos + size
 
 
 def _short(sql: str) -> str:
     """The first words of a statement; the rest may hold data, which has no place in a message."""
     return " ".join(sql.split()[:3])[:60] + " …"
-
-
-__all__ = ["End", "Event", "Rows", "Statement", "Step", "Transaction", "TransactionReader"]

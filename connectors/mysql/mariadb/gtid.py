@@ -60,6 +60,10 @@ class MariadbGtidList:
         domain, server, sequence = split_gtid(gtid)
         self._last[domain] = (server, sequence)
 
+    def add_interval(self, source: str, _first: int, last: int) -> None:
+        """Go on to the last of some GTIDs that begin with ``domain-server``; the first says nothing more."""
+        self.add(f"{source}-{last}")
+
     def update(self, gtids: Iterable[str]) -> None:
         """Go on to each of these GTIDs, in their order."""
         for gtid in gtids:

@@ -15,8 +15,9 @@ from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
 from connectors.mysql.start import Latest, first_offset
 from connectors.mysql.stream import BinlogStream
 from connectors.mysql.table_map import TableMap
-from connectors.mysql.transactions import End, Rows, Step, TransactionReader
+from connectors.mysql.transactions import TransactionReader
 from devstack.mysql import Mysql
+from tests.steps import End, Rows, Step, steps_of
 
 SERVER_ID = 7101
 REPLICA_UUID = "aaaaaaaa-0000-4000-8000-000000007101"
@@ -87,8 +88,9 @@ def between(mysql: Mysql, begin: Coordinates, end: Coordinates) -> list[Step]:
     )
     stream.open()
     found: list[Step] = []
+    reader = TransactionReader(facts.server_uuid, facts.charsets)
     try:
-        for step in TransactionReader(facts.server_uuid, facts.charsets).steps(stream.events()):
+        for step in steps_of(stream.chunks(lambda: True), reader):
             found.append(step)
             if isinstance(step, End) and step.end.order >= end.order:
                 break

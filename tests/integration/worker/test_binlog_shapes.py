@@ -17,7 +17,6 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows import ABSENT
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, first_offset
 from connectors.mysql.stream import BinlogStream
-from connectors.mysql.transactions import End, Rows, Statement
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.worker.source import (
@@ -29,6 +28,7 @@ from tests.integration.worker.source import (
     run,
     written,
 )
+from tests.steps import End, Rows, Statement
 
 DATABASE = "shapes"
 
@@ -262,12 +262,17 @@ def test_a_position_the_server_does_not_have_is_refused_by_name(stack: Stack) ->
         first_offset(AtCoordinates(Coordinates("binlog.999999", 4)), facts, address)
 
 
-def test_a_tagged_gtid_stops_the_stream(stack: Stack) -> None:
+def test_a_tagged_gtid_names_its_transaction(stack: Stack) -> None:
     """It comes last here: the tag stays in the head of each later file."""
     name = table(stack, "tagged", "id int primary key")
-    error = refused(stack, "SET gtid_next = 'AUTOMATIC:tag'", f"INSERT INTO {name} VALUES (1)")
-    assert isinstance(error, UnsupportedEvent)
-    assert "GTID_TAGGED" in str(error)
+    uuid = facts_of(stack.mysql).server_uuid
+    steps = written(
+        stack.mysql, "SET gtid_next = 'AUTOMATIC:tag'", f"INSERT INTO {name} VALUES (1)"
+    )
+    assert [row.after() for row in decoded(stack.mysql, steps)] == [{"id": 1}]
+    transaction = steps[-1].transaction
+    assert transaction.gtid == transaction.id == f"{uuid}:tag:1"
+    assert (transaction.source, transaction.number) == (f"{uuid}:tag", 1)
 
 
 def test_closing_a_stream_ends_a_read_that_waits(stack: Stack) -> None:
@@ -278,7 +283,7 @@ def test_closing_a_stream_ends_a_read_that_waits(stack: Stack) -> None:
 
     def read() -> None:
         try:
-            for _ in stream.events():
+            for _ in stream.chunks(lambda: True):
                 pass
         except SourceLost as error:
             ended.append(error)
@@ -320,7 +325,8 @@ def test_without_gtids_a_transaction_is_named_by_server_and_place(without_gtids:
     assert transaction.gtid is None
     assert transaction.id == f"{facts.server_uuid}:{transaction.start}"
     again = between(without_gtids, transaction.start, end_of(without_gtids))
-    assert again[0].transaction == transaction
+    assert again[0].transaction.id == transaction.id
+    assert again[0].transaction.committed_ms == transaction.committed_ms
     assert len({step.transaction.id for step in steps}) == 3
 
 

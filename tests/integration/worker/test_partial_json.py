@@ -10,9 +10,9 @@ import pytest
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.rows import ABSENT
 from connectors.mysql.skipping import row_count
-from connectors.mysql.transactions import Rows
 from devstack import Stack
 from tests.integration.worker.source import connected, decoded, run, written
+from tests.steps import Rows
 
 DATABASE = "partial_json"
 PARTIAL = "SET SESSION binlog_row_value_options = PARTIAL_JSON"

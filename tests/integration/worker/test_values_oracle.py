@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from app.pipeline.versions import VersionBook
+from app.pipeline.captured import TableBook
+from app.pipeline.filter import TableFilter
 from connectors.errors import MalformedEvent, UnsupportedEvent
 from connectors.mysql.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows import RowDecoder
 from connectors.mysql.skipping import row_count
-from connectors.mysql.transactions import Rows
 from devstack import Stack
 from tests.integration.worker.families import FAMILIES, statements_for
 from tests.integration.worker.oracle import rows_of, same
 from tests.integration.worker.source import connected, decoded, facts_of, run, written
+from tests.steps import Rows
 
 DATABASE = "oracle"
 
@@ -135,10 +136,10 @@ def test_keys_and_hidden_columns_are_those_of_information_schema(
 
 def assert_described(stack: Stack, steps: list[Any], table: str) -> None:
     step = next(step for step in steps if isinstance(step, Rows))
-    book = VersionBook("d", prefix="p", charsets=facts_of(stack.mysql).charsets, known={})
-    _, version = book.at(step.table_map, step.transaction, step.start)
-    assert version is not None
-    ours = [(c.name, c.type, c.nullable, c.charset) for c in version.definition.columns]
+    table_of = TableBook(TableFilter(".*", ""), facts_of(stack.mysql).charsets).of(step.table_map)
+    assert table_of is not None
+    definition = table_of.definition
+    ours = [(c.name, c.type, c.nullable, c.charset) for c in definition.columns]
     with connected(stack.mysql) as cursor:
         cursor.execute(
             "SELECT column_name, column_type, is_nullable = 'YES', character_set_name"
@@ -159,7 +160,7 @@ def assert_described(stack: Stack, steps: list[Any], table: str) -> None:
     assert ours == [
         (name, kind.replace("tinyint(1)", "tinyint"), *more) for name, kind, *more in theirs
     ]
-    assert version.definition.primary_key == key
+    assert definition.primary_key == key
 
 
 @pytest.mark.parametrize("charset", ["sjis", "ujis", "tis620"])

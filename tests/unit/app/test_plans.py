@@ -1,11 +1,14 @@
 """From settings to plans: what is unset means what the settings' page says."""
 
+import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from app.plans import destination_plan, kafka_client, topic_plans
 from app.settings import Settings
+from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
@@ -52,6 +55,30 @@ def test_a_plan_shows_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hunter2" not in repr(plan)
     assert kafka_client(given).sasl_password == "secret"
     assert "secret" not in repr(kafka_client(given))
+
+
+def test_a_batch_is_never_larger_than_what_its_topic_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = settings(monkeypatch)
+    for limit, most in ((1 << 16, 1 << 16), (1 << 30, MAX_BATCH_BYTES)):
+        topics = replace(topic_plans(given), max_message_bytes=limit)
+        assert destination_plan(given, "shop", {}, topics).rules.max_batch_bytes == most
+
+
+def test_the_rules_are_those_of_the_settings_and_travel_to_decoders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = settings(monkeypatch, filter={"include": r"a\..*", "black": r"a\.b"}, decoders=3)
+    plan = destination_plan(given, "shop", {}, topic_plans(given))
+    rules = pickle.loads(pickle.dumps(plan.rules))
+    assert rules == plan.rules
+    assert (rules.include, rules.black) == (r"a\..*", r"a\.b")
+    assert (rules.borders, rules.statements) == (True, False)
+    assert (rules.partitions, rules.compression) == (given.topics.partitions, "lz4")
+    assert rules.max_bytes == given.publish.max_bytes
+    assert plan.decoders == 3
+    assert destination_plan(settings(monkeypatch), "shop", {}, topic_plans(given)).decoders == 2
 
 
 def test_seconds_are_made_of_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """The cursor after a piece, which a run that begins anew goes on from."""
 
-from app.pipeline.assemble import Piece
+from app.pipeline.piece import Piece, Run
 from app.publisher import _after
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -19,9 +19,10 @@ def cursor(gtids: str | None) -> Cursor:
     return Cursor(destination="shop", installation="i", epoch=3, seq=5, versions=1, offset=offset)
 
 
-def piece(*gtids: str, resume: Resume | None = None) -> Piece:
+def piece(*gtids: tuple[int, int], resume: Resume | None = None) -> Piece:
+    runs: list[Run] = [(UUID, first, last) for first, last in gtids]
     return Piece(
-        gtids=[f"{UUID}:{gtid}" for gtid in gtids],
+        gtids=runs,
         coordinates=END,
         resume=resume,
         seq=9,
@@ -38,13 +39,13 @@ def test_the_cursor_takes_over_place_and_counts_and_keeps_who_it_is_of() -> None
 
 def test_the_transactions_of_a_piece_are_added_and_the_old_cursor_stays_as_it_was() -> None:
     before = cursor(f"{UUID}:1-3")
-    after = _after(before, piece("4", "5", "9"))
+    after = _after(before, piece((4, 5), (9, 9)))
     assert str(after.offset.gtid_set) == f"{UUID}:1-5:9"
     assert str(before.offset.gtid_set) == f"{UUID}:1-3"
 
 
 def test_the_first_transaction_of_a_new_server_is_added_to_an_empty_set() -> None:
-    assert str(_after(cursor(""), piece("1")).offset.gtid_set) == f"{UUID}:1"
+    assert str(_after(cursor(""), piece((1, 1))).offset.gtid_set) == f"{UUID}:1"
 
 
 def test_a_source_without_gtids_stays_without_them() -> None:
@@ -56,6 +57,6 @@ def test_where_a_cut_transaction_goes_on_is_kept_until_it_has_ended() -> None:
     cut = _after(cursor(f"{UUID}:1-3"), piece(resume=resume))
     assert cut.resume == resume
     assert str(cut.offset.gtid_set) == f"{UUID}:1-3"
-    ended = _after(cut, piece("4"))
+    ended = _after(cut, piece((4, 4)))
     assert ended.resume is None
     assert str(ended.offset.gtid_set) == f"{UUID}:1-4"

@@ -1,21 +1,24 @@
-"""Random histories of a source, as the steps its binlog gives and as the changes that they mean."""
+"""Random histories of a source, as the chunks of its binlog and as the changes that they mean.
+
+The law: chunks are cut here by rules of our own, wherever they may be, and not by the code that cuts them.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
 from connectors.mysql.charsets import Charsets
-from connectors.mysql.events import EventType, Query
+from connectors.mysql.chunk import PACKET_PREFIX, Chunk
+from connectors.mysql.events import EventType
 from connectors.mysql.position import Coordinates
-from connectors.mysql.statements import Kind
 from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
-from connectors.mysql.transactions import End, Rows, Statement, Step, Transaction
+from tests import made
+from tests.made import SERVER as UUID
 
-UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 CHARSETS = Charsets({255: "utf8mb4"}, {"utf8mb4": 4})
 TABLES = (("shop", "orders"), ("shop", "log"), ("other", "orders"))
 """With a key and captured, without a key and captured, with a key and filtered."""
@@ -75,23 +78,136 @@ transactions: st.SearchStrategy[list[Action]] = st.one_of(
 histories: st.SearchStrategy[list[list[Action]]] = st.lists(transactions, min_size=1, max_size=6)
 
 
+cuts: st.SearchStrategy[tuple[bool, ...]] = st.lists(st.booleans(), min_size=1, max_size=24).map(
+    tuple
+)
+"""Whether to cut, at each place in turn where one may; over again from the first behind the last."""
+
+_FILE_OF = 3
+"""Transactions in a file."""
+_BEFORE = 4
+"""Where the first transaction of a file begins."""
+
+
+@dataclass(slots=True)
+class _Event:
+    """An event at its place, and whether a chunk may end behind it, or has to."""
+
+    bare: bytes
+    start: Coordinates
+    end: Coordinates
+    transaction: int
+    may_cut: bool = False
+    is_head: bool = False
+    """Whether it says of its whole transaction what later chunks need to know."""
+    ends_statement: bool = False
+    is_alone: bool = False
+    """A statement that may change a table: no rows before it in its chunk, nothing behind it."""
+    must_cut: bool = False
+
+
+@dataclass(slots=True)
+class _Context:
+    """What a chunk that begins within a transaction carries."""
+
+    start: Coordinates
+    head: list[bytes] = field(default_factory=list)
+    live: list[bytes] = field(default_factory=list)
+
+    def add(self, event: _Event) -> None:
+        kind = event.bare[4]
+        if event.is_head:
+            self.head.append(event.bare)
+        elif kind in (EventType.TABLE_MAP, EventType.ROWS_QUERY):
+            self.live.append(event.bare)
+        elif event.ends_statement:
+            self.live.clear()
+
+
 class Source:
     """A history as a server with or without GTIDs would show it."""
 
-    def __init__(self, history: list[list[Action]], *, gtids: bool) -> None:
+    def __init__(
+        self, history: list[list[Action]], *, gtids: bool, broken: int | None = None
+    ) -> None:
+        """``broken``: behind so many events comes one that nobody can read."""
         self._history = history
         self._gtids = gtids
+        self._events: list[_Event] = []
+        self.starts: list[Coordinates] = []
+        """Where each transaction begins."""
+        self.ends: list[Coordinates] = []
+        """Where each transaction ends."""
+        self._widths = dict.fromkeys(TABLES, 2)
+        for number, actions in enumerate(history, start=1):
+            self._write(number, actions)
+        if broken is not None:
+            at = broken % len(self._events)
+            here = self._events[at]
+            self._events[at] = _Event(made.event(99), here.start, here.end, here.transaction)
+        self._set_apart()
+        self.broken = None if broken is None else self._events[at].start
 
-    def steps(self, start: Coordinates) -> Iterator[Step]:
-        """What is read from a transaction's beginning on."""
-        for transaction, steps in self._transactions():
-            if transaction.start.order >= start.order:
-                yield from steps
+    @property
+    def first(self) -> Coordinates:
+        """Where it begins."""
+        return self._events[0].start
+
+    def name(self, number: int) -> str:
+        """The name of a transaction, from 1 on."""
+        return f"{UUID}:{number}" if self._gtids else f"{UUID}:{self.starts[number - 1]}"
+
+    def ended(self, place: Coordinates) -> int:
+        """How many transactions have ended at a place."""
+        return sum(end.order <= place.order for end in self.ends)
+
+    def chunks(self, start: Coordinates, cuts: Sequence[bool]) -> Iterator[Chunk]:
+        """What is read from a transaction's beginning on; a place is cut at, or not, wherever reading began."""
+        held: list[_Event] = []
+        context: _Context | None = None
+        place = 0
+        for n, event in enumerate(self._events):
+            following = self._events[n + 1] if n + 1 < len(self._events) else None
+            is_cut = event.must_cut
+            if event.may_cut:
+                is_cut = is_cut or cuts[place % len(cuts)]
+                place += 1
+            if event.start.order < start.order:
+                continue
+            held.append(event)
+            if is_cut:
+                yield _chunk(held, context)
+                context = self._context(held, context, following)
+                held = []
+
+    def _set_apart(self) -> None:
+        """Chunks end where files do, and around statements that may change a table."""
+        for n, event in enumerate(self._events):
+            if event.is_alone:
+                event.must_cut = True
+                before = [one for one in self._events[:n] if one.may_cut]
+                if before:
+                    before[-1].must_cut = True
+            if n and event.start.file != self._events[n - 1].start.file:
+                self._events[n - 1].must_cut = True
+        self._events[-1].must_cut = True
+
+    @staticmethod
+    def _context(
+        held: list[_Event], context: _Context | None, following: _Event | None
+    ) -> _Context | None:
+        if following is None or following.transaction != held[-1].transaction:
+            return None
+        own = [event for event in held if event.transaction == following.transaction]
+        context = context if context and len(own) == len(held) else _Context(own[0].start)
+        for event in own:
+            context.add(event)
+        return context
 
     def changes(self) -> Iterator[Change]:
         """What the history means, told without any of the code under test."""
         for number, actions in enumerate(self._history, start=1):
-            name, ordinal = self._transaction(number).id, 0
+            name, ordinal = self.name(number), 0
             for action in actions:
                 if isinstance(action, Ddl):
                     yield _ddl(name)
@@ -104,37 +220,77 @@ class Source:
                         yield from _row(action, keys, f"{name}#{ordinal}")
                         ordinal += 1
 
-    def _transaction(self, number: int) -> Transaction:
-        start = Coordinates("binlog.000001", number * 1000)
-        gtid = f"{UUID}:{number}" if self._gtids else None
-        return Transaction(
-            id=gtid or f"{UUID}:{start}",
-            gtid=gtid,
-            start=start,
-            committed_ms=1000 + number,
-            server_id=1,
-            thread=7,
+    def _write(self, number: int, actions: list[Action]) -> None:
+        """One transaction, as a server writes it."""
+        committed = (1000 + number) * 1000
+        head = made.gtid(number, committed_us=committed)
+        if not self._gtids:
+            head = made.anonymous(committed_us=committed)
+        self._add(number, head, is_head=True)
+        self.starts.append(self._events[-1].start)
+        is_one_statement = len(actions) == 1 and not isinstance(actions[0], RowsOf)
+        if not is_one_statement:
+            self._add(number, made.query("BEGIN", thread=7), is_head=True)
+        for n, action in enumerate(actions):
+            if isinstance(action, RowsOf):
+                self._write_rows(number, action, text=f"statement {n} of {number}")
+            else:
+                self._add(number, made.query(_sql(action), thread=7), is_alone=True)
+                if isinstance(action, Ddl) and action.widens:
+                    self._widths[action.widens] += 1
+        if not is_one_statement:
+            self._add(number, made.xid())
+        self._events[-1].may_cut = True
+        self.ends.append(self._events[-1].end)
+
+    def _write_rows(self, number: int, action: RowsOf, *, text: str) -> None:
+        """A statement: its text, what its table looks like, and its rows, two to an event."""
+        table_map = _table_map(action.table, self._widths[action.table])
+        self._add(number, made.rows_query(text))
+        self._add(number, made.table_map(table_map))
+        for at in range(0, len(action.keys), 2):
+            ends = at + 2 >= len(action.keys)
+            body = list(_images(action, action.keys[at : at + 2], len(table_map.columns)))
+            event = made.rows(table_map, body, kind=_KINDS[action.op], statement_ends=ends)
+            self._add(number, event, may_cut=True, ends_statement=ends)
+
+    def _add(
+        self,
+        number: int,
+        bare: bytes,
+        *,
+        may_cut: bool = False,
+        is_head: bool = False,
+        ends_statement: bool = False,
+        is_alone: bool = False,
+    ) -> None:
+        file = f"binlog.{1 + (number - 1) // _FILE_OF:06d}"
+        last = self._events[-1].end if self._events else None
+        start = last if last and last.file == file else Coordinates(file, _BEFORE)
+        end = Coordinates(file, start.pos + len(bare) + 4)
+        self._events.append(
+            _Event(
+                bare,
+                start,
+                end,
+                number,
+                may_cut=may_cut,
+                is_head=is_head,
+                ends_statement=ends_statement,
+                is_alone=is_alone,
+            )
         )
 
-    def _transactions(self) -> Iterator[tuple[Transaction, list[Step]]]:
-        widths = dict.fromkeys(TABLES, 2)
-        maps: dict[tuple[tuple[str, str], int], TableMap] = {}
-        for number, actions in enumerate(self._history, start=1):
-            transaction = self._transaction(number)
-            steps: list[Step] = []
-            for n, action in enumerate(actions):
-                place = Coordinates(transaction.start.file, transaction.start.pos + 10 * (n + 1))
-                if isinstance(action, RowsOf):
-                    kind = (action.table, widths[action.table])
-                    table_map = maps.setdefault(kind, _table_map(*kind))
-                    body = _body(table_map, action)
-                    steps.append(Rows(transaction, table_map, _KINDS[action.op], body, place))
-                else:
-                    steps.append(_statement(transaction, action, place))
-                    if isinstance(action, Ddl) and action.widens:
-                        widths[action.widens] += 1
-            end = Coordinates(transaction.start.file, (number + 1) * 1000)
-            yield transaction, [*steps, End(transaction, end)]
+
+def _chunk(held: list[_Event], context: _Context | None) -> Chunk:
+    return made.chunk_of(
+        *(event.bare for event in held),
+        start=held[0].start,
+        prefix=PACKET_PREFIX,
+        checksum=True,
+        context=() if context is None else (*context.head, *context.live),
+        context_start=None if context is None else context.start,
+    )
 
 
 def _ddl(transaction: str) -> Change:
@@ -159,11 +315,10 @@ def _row(action: RowsOf, keys: tuple[int, int], name: str) -> Iterator[Change]:
         yield topic, "tombstone", name, old
 
 
-def _statement(transaction: Transaction, action: Ddl | Truncate, place: Coordinates) -> Statement:
+def _sql(action: Ddl | Truncate) -> str:
     if isinstance(action, Ddl):
-        return Statement(transaction, Kind.DDL, Query(7, "shop", action.sql, 0, 0), place)
-    sql = f"TRUNCATE TABLE `{action.table[0]}`.`{action.table[1]}`"
-    return Statement(transaction, Kind.TRUNCATE, Query(7, "shop", sql, 0, 0), place)
+        return action.sql
+    return f"TRUNCATE TABLE `{action.table[0]}`.`{action.table[1]}`"
 
 
 def _table_map(name: tuple[str, str], width: int) -> TableMap:
@@ -186,15 +341,11 @@ def _table_map(name: tuple[str, str], width: int) -> TableMap:
     )
 
 
-def _body(table_map: TableMap, action: RowsOf) -> bytes:
-    """As ``rows_event.h`` has it: table id, flags, no extra data, width, bitmaps, images."""
-    width = len(table_map.columns)
-    present = ((1 << width) - 1).to_bytes((width + 7) // 8, "little")
-    head = table_map.table_id.to_bytes(6, "little") + b"\0\0\2\0" + bytes([width])
-    images = b""
-    for old, new in action.keys:
-        images += _image(old, width) + (_image(new, width) if action.op == "u" else b"")
-    return head + present * (2 if action.op == "u" else 1) + images
+def _images(action: RowsOf, keys: Sequence[tuple[int, int]], width: int) -> Iterator[bytes]:
+    for old, new in keys:
+        yield _image(old, width)
+        if action.op == "u":
+            yield _image(new, width)
 
 
 def _image(key: int, width: int) -> bytes:

@@ -1,0 +1,220 @@
+"""The first step of a decoder: what happens in a chunk, decoded and in order, but not yet numbered.
+
+The law: nothing of another chunk is needed here. Rows of tables that nobody subscribes to are only counted, and
+that only where a published row behind them needs its ordinal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from app.pipeline.captured import CapturedTable, TableBook
+from app.pipeline.filter import TableFilter
+from app.pipeline.piece import Run, add_run
+from connectors.errors import AqueductError, UnsupportedEvent
+from connectors.mysql.changes import Transaction
+from connectors.mysql.compiled.generate import Row
+from connectors.mysql.events import Query
+from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
+from connectors.mysql.skipping import row_count
+from connectors.mysql.statements import Kind, truncated_table
+from connectors.mysql.table_map import TableMap
+from tables.version import TableVersion
+
+_tuple = tuple.__new__
+
+UPDATES = frozenset(map(int, UPDATE_EVENTS))
+"""Event types whose rows have two images, as plain numbers."""
+
+
+class Rows(NamedTuple):
+    """The rows of one event."""
+
+    transaction: Transaction
+    use: Use
+    rows: list[Row]
+    event_type: int
+    pos: int
+    ordinal: int
+    """Of the first row among the transaction's source rows in this chunk."""
+    query: str | None
+
+
+class Ddl(NamedTuple):
+    """A statement that is published; ``truncated`` is the captured table that it empties."""
+
+    transaction: Transaction
+    kind: Kind
+    query: Query
+    pos: int
+    ordinal: int
+    truncated: tuple[str, str] | None
+
+
+class End(NamedTuple):
+    """The end of a transaction."""
+
+    transaction: Transaction
+
+
+Item = Rows | Ddl | End
+
+
+class Use:
+    """A table as rows of this chunk have it, from its first rows on."""
+
+    __slots__ = ("pos", "table", "transaction", "version")
+
+    def __init__(self, table: CapturedTable, transaction: Transaction, pos: int) -> None:
+        self.table = table
+        self.transaction = transaction
+        self.pos = pos
+        self.version: TableVersion
+        """Known once the chunk is numbered."""
+
+
+class Gathering:
+    """Takes note of what a chunk tells, for one chunk."""
+
+    def __init__(
+        self, tables: TableBook, filter_: TableFilter, *, ends: bool, statements: bool
+    ) -> None:
+        self._tables = tables
+        self._filter = filter_
+        self._ends = ends
+        self._statements = statements
+        self._passed: list[tuple[TableMap, int, bytes]] = []
+        self._uses: dict[tuple[str, str], Use] = {}
+        self._map: TableMap | None = None
+        self._use: Use | None = None
+        """What ``_map`` describes; None where it is not captured."""
+        self._query: str | None = None
+        self.items: list[Item] = []
+        self.uses: list[Use] = []
+        """The tables in the order in which their rows first come."""
+        self.first: Transaction | None = None
+        """The first transaction of which anything was told."""
+        self.ordinal = 0
+        """Source rows so far of the transaction that is open, in this chunk."""
+        self.values = 0
+        """Records with a value, borders apart: what ``seq`` grows by."""
+        self._run: tuple[str | None, int] = (None, 0)
+        """What the last GTID begins with, and the first number of those that end with it without a gap."""
+        self._last = 0
+        self._runs: list[Run] = []
+        self.end_pos: int | None = None
+        """Where the last transaction ended, if one did."""
+        self.whole_items = 0
+        """How many items there were then."""
+        self.whole_values = 0
+        self.committed_ms = 0
+        self.filtered: Counter[int] = Counter()
+        """Rows events of tables that are not captured, by type."""
+        self.error: AqueductError | None = None
+
+    def rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
+    ) -> None:
+        """Decode the rows of an event, or note that they are nobody's."""
+        if table_map is not self._map:
+            self._meet(table_map, transaction, pos)
+        use = self._use
+        if use is None:
+            self._passed.append((table_map, event_type, body))
+            self.filtered[event_type] += 1
+            return
+        if self._passed:
+            self.count_passed()
+        rows = use.table.rows(event_type, body)
+        # A named tuple's own constructor costs more than all else here.
+        self.items.append(
+            _tuple(Rows, (transaction, use, rows, event_type, pos, self.ordinal, self._query))
+        )
+        count = len(rows)
+        self.ordinal += count
+        self.values += count
+        if event_type in UPDATES:
+            self.values += key_changes(rows)
+
+    def _meet(self, table_map: TableMap, transaction: Transaction, pos: int) -> None:
+        if self.first is None:
+            self.first = transaction
+        self._map, self._use = table_map, None
+        table = self._tables.of(table_map)
+        if table is None:
+            return
+        use = self._uses.get(table.name)
+        if use is None or use.table is not table:
+            use = self._uses[table.name] = Use(table, transaction, pos)
+            self.uses.append(use)
+        self._use = use
+
+    def query(self, text: str) -> None:
+        """The statement whose rows follow."""
+        if self._statements:
+            self._query = text
+
+    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
+        """Note a statement, and which captured table it empties."""
+        if self.first is None:
+            self.first = transaction
+        self.count_passed()
+        truncated = None
+        if kind is Kind.TRUNCATE:
+            truncated = truncated_table(query.sql, query.database)
+            if truncated is None:
+                raise UnsupportedEvent("a TRUNCATE statement whose table cannot be told")
+            if not self._filter.captures(*truncated):
+                truncated = None
+        self.items.append(Ddl(transaction, kind, query, pos, self.ordinal, truncated))
+        self.values += 1 if truncated is None else 2
+
+    def end(self, transaction: Transaction, pos: int) -> None:
+        """Note that a transaction is whole."""
+        if self.first is None:
+            self.first = transaction
+        if self._ends:
+            self.items.append(End(transaction))
+        number = self._last + 1
+        if transaction.number != number or transaction.source != self._run[0]:
+            self._end_run()
+            self._run = (transaction.source, transaction.number)
+        self._last = transaction.number
+        self.committed_ms = transaction.committed_ms
+        self.end_pos, self.whole_items, self.whole_values = pos, len(self.items), self.values
+        self.ordinal = 0
+        self._query = None
+        if self._passed:
+            self._passed.clear()
+
+    @property
+    def gtids(self) -> list[Run]:
+        """Of the transactions that ended."""
+        self._end_run()
+        return self._runs
+
+    def _end_run(self) -> None:
+        source, first = self._run
+        if source is not None:
+            add_run(self._runs, (source, first, self._last))
+        self._run = (None, 0)
+
+    def count_passed(self) -> None:
+        """Count the rows that were passed by: those behind them have ordinals."""
+        for table_map, event_type, body in self._passed:
+            self.ordinal += row_count(table_map, event_type, body)
+        self._passed.clear()
+
+    def stopped(self, error: AqueductError) -> None:
+        """Keep what was whole before an error."""
+        self.error = error
+        del self.items[self.whole_items :]
+        self.values = self.whole_values
+        held = {id(item.use) for item in self.items if isinstance(item, Rows)}
+        self.uses = [use for use in self.uses if id(use) in held]
+
+
+def key_changes(rows: list[Row]) -> int:
+    """How many of an update's rows changed their key."""
+    return sum([row[2] != row[3] for row in rows])

@@ -1,0 +1,70 @@
+"""What is published at once: finished record batches, and the place in the source behind them.
+
+The law: the records of a piece, its table versions and the place after it belong together; pieces are joined
+only in their order, and the cursor moves only behind a piece that is whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from connectors.errors import AqueductError
+from connectors.kafka.batches import FinishedBatch
+from connectors.mysql.position import Coordinates
+from tables.cursor import Resume
+from tables.version import TableVersion
+
+Run = tuple[str, int, int]
+"""GTIDs that follow one another: what they begin with, and the first and last number."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Piece:
+    """What became of a chunk, or of several in a row."""
+
+    batches: list[FinishedBatch] = field(default_factory=list)
+    records: int = 0
+    size: int = 0
+    """Bytes of keys and values, before compression."""
+    versions: list[TableVersion] = field(default_factory=list)
+    gtids: list[Run] = field(default_factory=list)
+    """Of the transactions that end here, filtered ones too, in the order of the binlog."""
+    coordinates: Coordinates
+    """Where reading goes on: after the last whole transaction."""
+    resume: Resume | None = None
+    whole: bool = True
+    """Whether it may be committed: it ends between transactions, or says where within one."""
+    seq: int
+    version_count: int
+    rows: Counter[str] = field(default_factory=Counter)
+    """Published changes by kind: ``c``, ``u``, ``d``, ``t``."""
+    events: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Events by type and by what was done with them: ``decoded``, ``filtered``, ``passed``."""
+    committed_ms: int = 0
+    error: AqueductError | None = None
+    """What stopped the decoder right behind this piece."""
+
+    def absorb(self, later: Piece) -> None:
+        """Add the piece that comes right after this one."""
+        self.batches += later.batches
+        self.records += later.records
+        self.size += later.size
+        self.versions += later.versions
+        for run in later.gtids:
+            add_run(self.gtids, run)
+        self.coordinates, self.resume, self.whole = later.coordinates, later.resume, later.whole
+        self.seq, self.version_count = later.seq, later.version_count
+        self.rows.update(later.rows)
+        self.events.update(later.events)
+        self.committed_ms = later.committed_ms or self.committed_ms
+        self.error = later.error
+
+
+def add_run(runs: list[Run], run: Run) -> None:
+    """Add a run; one that directly follows the last lengthens it."""
+    source, first, last = run
+    if runs and runs[-1][0] == source and runs[-1][2] + 1 == first:
+        runs[-1] = (source, runs[-1][1], last)
+    else:
+        runs.append(run)

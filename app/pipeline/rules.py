@@ -1,0 +1,31 @@
+"""What the settings say about what is published, and how.
+
+The law: plain values, since they travel to the processes of decoders; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Of one destination."""
+
+    prefix: str
+    destination: str
+    include: str
+    """Tables that are captured: expressions over ``database.table``, with commas."""
+    black: str = ""
+    """Tables that are not, whatever ``include`` says."""
+    borders: bool
+    """Whether transactions' borders are published."""
+    statements: bool = False
+    """Whether the statement that changed rows is published with each of them."""
+    partitions: int
+    """Of a topic of rows."""
+    compression: str | None
+    max_bytes: int
+    """Bytes of row images above which a transaction is published in parts."""
+    max_batch_bytes: int
+    """Bytes of one record batch, before compression."""

@@ -1,0 +1,255 @@
+"""What a decoder does with a chunk: gather, number, encode.
+
+The law: gathering and encoding need nothing of other chunks and may run in any process; numbering runs in the
+order of the chunks, and takes as long as there are tables, not as there are rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.pipeline.captured import TableBook
+from app.pipeline.encode import Begun, Encoder
+from app.pipeline.filter import TableFilter
+from app.pipeline.gather import UPDATES, Ddl, End, Gathering, Item, Rows, key_changes
+from app.pipeline.numbers import Numbers, Progress
+from app.pipeline.piece import Piece
+from app.pipeline.rules import Rules
+from app.pipeline.versions import Name, VersionBook
+from connectors.errors import AqueductError
+from connectors.mysql.changes import Transaction
+from connectors.mysql.charsets import Charsets
+from connectors.mysql.chunk import Chunk
+from connectors.mysql.position import Coordinates
+from connectors.mysql.transactions import TransactionReader
+from tables.cursor import Resume
+from tables.version import TableVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSpec:
+    """All that a decoder needs to know; it travels to a decoder's process."""
+
+    rules: Rules
+    server_uuid: str
+    charsets: Charsets
+    mariadb: bool
+    epoch: int
+    versions: Mapping[Name, TableVersion]
+
+    def make(self) -> ChunkStage:
+        """The stage itself."""
+        return ChunkStage(self)
+
+
+class ChunkStage:
+    """Decodes chunk after chunk, for one run of a destination."""
+
+    def __init__(self, spec: StageSpec) -> None:
+        rules = self.rules = spec.rules
+        self.filter = TableFilter(rules.include, rules.black)
+        self.tables = TableBook(self.filter, spec.charsets)
+        self.book = VersionBook(rules.destination, prefix=rules.prefix, known=spec.versions)
+        self.encoder = Encoder(rules, epoch=spec.epoch)
+        self._reader = TransactionReader(spec.server_uuid, spec.charsets, mariadb=spec.mariadb)
+
+    def decode(self, chunk: Chunk) -> DecodedChunk:
+        """The first step: everything in the chunk, up to the first event that cannot be read or carried."""
+        gathering = Gathering(
+            self.tables,
+            self.filter,
+            ends=self.rules.borders,
+            statements=self.rules.statements,
+        )
+        reader = self._reader
+        try:
+            reader.read(chunk, gathering)
+            if reader.open is not None:
+                gathering.count_passed()
+        except AqueductError as error:
+            gathering.stopped(error)
+        events = _events(reader.seen, gathering.filtered, chunk.passed)
+        reader.seen = [0] * 256
+        return DecodedChunk(self, chunk, gathering, open_=reader.open, events=events)
+
+
+def _events(
+    seen: list[int], filtered: Counter[int], passed: dict[int, int]
+) -> Counter[tuple[int, str]]:
+    """Events by type and by what was done with them."""
+    events: Counter[tuple[int, str]] = Counter()
+    for kind, count in enumerate(seen):
+        if count > filtered[kind]:
+            events[kind, "decoded"] = count - filtered[kind]
+    for kind, count in filtered.items():
+        events[kind, "filtered"] += count
+    for kind, count in passed.items():
+        events[kind, "passed"] += count
+    return events
+
+
+class DecodedChunk:
+    """What a chunk holds, on its way to records."""
+
+    def __init__(
+        self,
+        stage: ChunkStage,
+        chunk: Chunk,
+        gathered: Gathering,
+        *,
+        open_: Transaction | None,
+        events: Counter[tuple[int, str]],
+    ) -> None:
+        self._stage = stage
+        self._file = chunk.start.file
+        self._gathered = gathered
+        self._open = None if gathered.error else open_
+        self._events = events
+        self._seq = self._seq_after = self._version_count = 0
+        self._safe = chunk.start
+        self._begun = Begun(counts=Counter())
+        self._resume: Resume | None = None
+        self._is_whole = True
+        self._announced: list[TableVersion] = []
+        self._truncated: dict[Name, int] = {}
+
+    def number(
+        self, numbers: Numbers, news: list[TableVersion]
+    ) -> tuple[Numbers, list[TableVersion]]:
+        """The second step: the numbers behind this chunk, and the versions that it announces."""
+        for version in news:
+            self._stage.book.learn(version)
+        gathered = self._gathered
+        progress = self._first_progress(numbers)
+        if progress is not None:
+            self._begun = Begun(
+                ordinal=progress.ordinal,
+                order=progress.order,
+                part=progress.part,
+                begun=progress.begun,
+                counts=progress.counts.copy(),
+            )
+            if progress.skip > progress.ordinal:
+                _trim(gathered, progress.skip - progress.ordinal)
+        self._name_versions()
+        self._version_count = self._stage.book.count
+        self._seq = numbers.seq
+        numbers.seq += gathered.values
+        self._seq_after = numbers.seq
+        if gathered.end_pos is not None:
+            numbers.safe = Coordinates(self._file, gathered.end_pos)
+        self._safe = numbers.safe
+        numbers.open = self._advanced(progress)
+        if numbers.resume is not None:
+            # Nothing was told yet of the transaction that an earlier run has published a part of.
+            self._resume = numbers.resume
+        return numbers, self._announced
+
+    def encode(self) -> Piece:
+        """The third step: the piece."""
+        gathered = self._gathered
+        encoding = self._stage.encoder.encoding(self._seq, gathered.first, self._begun)
+        encoding.write(gathered.items, self._truncated)
+        if self._resume is not None:
+            encoding.close_part(last=False)
+        batches = encoding.finished()
+        return Piece(
+            batches=batches,
+            records=sum(batch.records for batch in batches),
+            size=encoding.size,
+            versions=self._announced,
+            gtids=gathered.gtids,
+            coordinates=self._safe,
+            resume=self._resume,
+            whole=self._is_whole,
+            seq=self._seq_after,
+            version_count=self._version_count,
+            rows=encoding.rows,
+            events=self._events,
+            committed_ms=gathered.committed_ms,
+            error=gathered.error,
+        )
+
+    def _first_progress(self, numbers: Numbers) -> Progress | None:
+        """How far the first transaction is, if it began before this chunk or in an earlier run."""
+        first = self._gathered.first
+        if numbers.open is None and numbers.resume is not None and first is not None:
+            return numbers.take_up(first.id, first.start)
+        return numbers.open
+
+    def _advanced(self, progress: Progress | None) -> Progress | None:
+        """How far the transaction is in which the chunk ends; it is cut here where it has become too large."""
+        gathered, open_ = self._gathered, self._open
+        if gathered.error is not None:
+            self._is_whole = progress is None or gathered.end_pos is not None
+            return progress
+        if open_ is None:
+            return None
+        if progress is None or gathered.end_pos is not None:
+            progress = Progress(transaction_id=open_.id, start=open_.start)
+        self._advance(progress, gathered.items[gathered.whole_items :])
+        progress.ordinal += gathered.ordinal
+        self._is_whole = progress.size >= self._stage.rules.max_bytes
+        if self._is_whole:
+            self._resume = progress.cut()
+            # A run that starts anew reads the whole transaction again, so its beginning is the place.
+            self._safe = progress.start
+        return progress
+
+    def _advance(self, progress: Progress, items: list[Item]) -> None:
+        """Add what is published of an open transaction."""
+        for item in items:
+            if isinstance(item, Rows):
+                values = values_of(item)
+                progress.counts[item.use.version.topic] += values
+                progress.order += values
+                progress.size += sum(len(row[0] or "") + len(row[1] or "") for row in item.rows)
+                progress.begun = True
+            elif isinstance(item, Ddl) and item.truncated is not None:
+                progress.order += 1
+                progress.begun = True
+
+    def _name_versions(self) -> None:
+        book = self._stage.book
+        for use in self._gathered.uses:
+            table = use.table
+            version, is_new = book.at(table.name, table.definition, use.transaction, use.pos)
+            use.version = version
+            if is_new:
+                self._announced.append(version)
+        for item in self._gathered.items:
+            if isinstance(item, Ddl) and item.truncated is not None:
+                latest = book.latest(*item.truncated)
+                if latest is not None:
+                    self._truncated[item.truncated] = latest.version
+
+
+def values_of(item: Item) -> int:
+    """Records with a value, borders apart."""
+    if isinstance(item, Rows):
+        is_update = item.event_type in UPDATES
+        return len(item.rows) + (key_changes(item.rows) if is_update else 0)
+    if isinstance(item, Ddl):
+        return 1 if item.truncated is None else 2
+    return 0
+
+
+def _trim(gathered: Gathering, skip: int) -> None:
+    """Drop the first rows of the first transaction: an earlier run has published them."""
+    kept: list[Item] = []
+    for item in gathered.items:
+        if item.transaction is gathered.first and not isinstance(item, End):
+            if isinstance(item, Rows) and item.ordinal < skip < item.ordinal + len(item.rows):
+                rest = item.rows[skip - item.ordinal :]
+                item = item._replace(rows=rest, ordinal=skip)
+            elif item.ordinal < skip:
+                continue
+        kept.append(item)
+    dropped = len(gathered.items) - len(kept)
+    gathered.items = kept
+    gathered.whole_items = max(0, gathered.whole_items - dropped)
+    gathered.values = sum(map(values_of, kept))
+    held = {item.use for item in kept if isinstance(item, Rows)}
+    gathered.uses = [use for use in gathered.uses if use in held]

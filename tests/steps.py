@@ -1,0 +1,85 @@
+"""What a reader tells of chunks, taken down as steps that a test can look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from connectors.errors import AqueductError
+from connectors.mysql.changes import Transaction
+from connectors.mysql.chunk import Chunk
+from connectors.mysql.events import Query
+from connectors.mysql.position import Coordinates
+from connectors.mysql.statements import Kind
+from connectors.mysql.table_map import TableMap
+from connectors.mysql.transactions import TransactionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A rows event, not yet decoded; ``query`` is the last statement whose text was told before it."""
+
+    transaction: Transaction
+    table_map: TableMap
+    event_type: int
+    body: bytes
+    start: Coordinates
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that is DDL or TRUNCATE."""
+
+    transaction: Transaction
+    kind: Kind
+    query: Query
+    start: Coordinates
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a transaction."""
+
+    transaction: Transaction
+    end: Coordinates
+
+
+Step = Rows | Statement | End
+
+
+class Recorded:
+    """Takes down all that it is told, in order."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._query: str | None = None
+
+    def rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
+    ) -> None:
+        place = Coordinates(transaction.file, pos)
+        self.steps.append(Rows(transaction, table_map, event_type, body, place, self._query))
+
+    def query(self, text: str) -> None:
+        self._query = text
+
+    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
+        place = Coordinates(transaction.file, pos)
+        self.steps.append(Statement(transaction, kind, query, place))
+
+    def end(self, transaction: Transaction, pos: int) -> None:
+        self.steps.append(End(transaction, Coordinates(transaction.file, pos)))
+        self._query = None
+
+
+def steps_of(chunks: Iterable[Chunk], reader: TransactionReader) -> Iterator[Step]:
+    """The steps of some chunks, in order; those before an error come before it."""
+    for chunk in chunks:
+        recorded = Recorded()
+        try:
+            reader.read(chunk, recorded)
+        except AqueductError:
+            yield from recorded.steps
+            raise
+        yield from recorded.steps

@@ -1,0 +1,225 @@
+"""Runs of the stage over a history, and what came out of them, read back from the finished batches."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from aiokafka.record import MemoryRecords
+
+from app.pipeline.numbers import Numbers
+from app.pipeline.piece import Piece
+from app.pipeline.rules import Rules
+from app.pipeline.stage import DecodedChunk, StageSpec
+from connectors.mysql.chunk import Chunk
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import SourceOffset
+from tables.cursor import Cursor
+from tables.version import TableVersion
+from tests.made import SERVER as UUID
+from tests.unit.app.pipeline.history import CHARSETS, Source
+
+BORDERS = "aq.__transactions.shop"
+WHOLE = 1_000_000
+RULES = Rules(
+    prefix="aq",
+    destination="shop",
+    include=r"shop\..*",
+    borders=True,
+    partitions=1,
+    compression=None,
+    max_bytes=WHOLE,
+    max_batch_bytes=WHOLE,
+)
+Versions = dict[tuple[str, str], TableVersion]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as a consumer gets it."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: Any
+    """Parsed; None of a tombstone."""
+    headers: tuple[tuple[str, bytes], ...]
+
+    @property
+    def op(self) -> str:
+        """The kind of change."""
+        return "tombstone" if self.value is None else str(self.value.get("op", "ddl"))
+
+    @property
+    def seq(self) -> int:
+        """Its number."""
+        return int(self.value["source"]["seq"])
+
+
+def first_cursor(source: Source, *, gtids: bool = True) -> Cursor:
+    """Before anything was published."""
+    offset = SourceOffset(
+        server_uuid=UUID, coordinates=source.first, gtid_set=GtidSet() if gtids else None
+    )
+    return Cursor(destination="shop", installation="i", epoch=1, seq=0, versions=0, offset=offset)
+
+
+def spec_of(rules: Rules, cursor: Cursor, known: Versions) -> StageSpec:
+    """What a run's decoders are made of."""
+    return StageSpec(
+        rules=rules,
+        server_uuid=UUID,
+        charsets=CHARSETS,
+        mariadb=False,
+        epoch=cursor.epoch,
+        versions=dict(known),
+    )
+
+
+def run(
+    chunks: Iterable[Chunk], cursor: Cursor, known: Versions | None = None, rules: Rules = RULES
+) -> list[Piece]:
+    """The pieces of one stage, up to the first that holds an error."""
+    stage = spec_of(rules, cursor, known or {}).make()
+    numbers, pieces = Numbers.of(cursor), []
+    for chunk in chunks:
+        decoded = stage.decode(chunk)
+        numbers, _ = decoded.number(numbers, [])
+        pieces.append(decoded.encode())
+        if pieces[-1].error is not None:
+            break
+    return pieces
+
+
+def run_by_turns(
+    chunks: Sequence[Chunk],
+    cursor: Cursor,
+    known: Versions | None = None,
+    *,
+    rules: Rules = RULES,
+    count: int,
+    ahead: int,
+) -> list[Piece]:
+    """The same by several stages, as processes run them: what goes from one to another is pickled, each is
+    told only what it does not know, and decodes further chunks before it numbers one."""
+    spec = spec_of(rules, cursor, known or {})
+    stages = [pickled(spec).make() for _ in range(count)]
+    told = [0] * count
+    log: list[TableVersion] = []
+    numbers, pieces = Numbers.of(cursor), []
+    decoded: list[DecodedChunk] = []
+    for turn, chunk in enumerate([*chunks, *[None] * ahead]):
+        if chunk is not None:
+            decoded.append(stages[turn % count].decode(pickled(chunk)))
+        number = turn - ahead
+        if 0 <= number < len(chunks):
+            who = number % count
+            numbers, announced = decoded[number].number(pickled(numbers), pickled(log[told[who] :]))
+            log += pickled(announced)
+            told[who] = len(log)
+            pieces.append(pickled(decoded[number].encode()))
+    return pieces
+
+
+def pickled(value: Any) -> Any:
+    """What another process gets of it."""
+    return pickle.loads(pickle.dumps(value))
+
+
+def joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """Pieces as they may be committed: one that is not whole with those behind it, or not at all."""
+    found: list[Piece] = []
+    held: Piece | None = None
+    for piece in pieces:
+        one = pickled(replace(piece, error=None))
+        if held is None:
+            held = one
+        else:
+            held.absorb(one)
+        if held.whole:
+            found.append(held)
+            held = None
+    return found
+
+
+def records_of(pieces: Iterable[Piece]) -> list[Record]:
+    """The records of some pieces, those of a partition in their order."""
+    found: list[Record] = []
+    for piece in pieces:
+        before = len(found)
+        for batch in piece.batches:
+            read = list(_read(batch.topic, batch.partition, bytes(batch.raw)))
+            assert len(read) == batch.records
+            found += read
+        assert len(found) - before == piece.records
+    return found
+
+
+def _read(topic: str, partition: int, raw: bytes) -> Iterable[Record]:
+    held = MemoryRecords(raw)
+    while (batch := held.next_batch()) is not None:
+        assert batch.validate_crc()
+        assert batch.is_transactional
+        for record in batch:
+            value = None if record.value is None else orjson.loads(record.value)
+            yield Record(topic, partition, record.key, value, tuple(record.headers))
+
+
+def by_topic(records: Iterable[Record]) -> dict[str, list[Any]]:
+    """What each topic holds, without what belongs to the run that published it."""
+    topics: dict[str, list[Any]] = {}
+    for record in records:
+        value = None if record.value is None else dict(record.value)
+        if value is not None:
+            value.pop("epoch", None)
+            if "source" in value:
+                value.pop("ts_ms")
+                value["source"] = {**value["source"], "epoch": None}
+        topics.setdefault(record.topic, []).append(
+            (record.partition, record.key, value, record.headers)
+        )
+    return topics
+
+
+def rows_by_topic(records: Iterable[Record]) -> dict[str, list[Any]]:
+    """The same without borders, whose parts are those of the run."""
+    return by_topic(record for record in records if record.topic != BORDERS)
+
+
+def assert_borders(pieces: Sequence[Piece]) -> None:
+    """Each commit's borders say what stands in it, and of the parts of a transaction one is the last."""
+    parts: dict[str, list[Any]] = {}
+    begun: set[str] = set()
+    for piece in pieces:
+        counts: dict[str, Counter[str]] = {}
+        ends: list[Any] = []
+        for record in records_of([piece]):
+            if record.topic == BORDERS:
+                assert orjson.loads(record.key or b"") == {"id": record.value["id"]}
+                if record.value["status"] == "BEGIN":
+                    assert record.value["id"] not in begun
+                    begun.add(record.value["id"])
+                else:
+                    ends.append(record.value)
+            elif record.value is not None and "op" in record.value:
+                name = record.value["transaction"]["id"]
+                counts.setdefault(name, Counter())[record.topic] += 1
+        told = {
+            end["id"]: {one["topic"]: one["event_count"] for one in end["data_collections"]}
+            for end in ends
+        }
+        assert len(told) == len(ends)
+        assert set(counts) <= begun
+        assert {name: count for name, count in told.items() if count} == counts
+        for end in ends:
+            assert end["id"] in begun
+            assert end["event_count"] == sum(told[end["id"]].values())
+            parts.setdefault(end["id"], []).append(end)
+    for of_one in parts.values():
+        numbers = [end["part"] for end in of_one]
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        assert [end["last"] for end in of_one] == [False] * (len(of_one) - 1) + [True]
