@@ -95,6 +95,9 @@ class Destination:
                 error.where = {"destination": self.plan.name, **error.where}
                 decision = self._policy.decide(error)
                 metrics.ERRORS.labels(self.plan.name, error.name).inc()
+                if "event" in error.where:
+                    kind = str(error.where["event"])
+                    metrics.EVENTS.labels(self.plan.name, kind, "refused").inc()
                 self._show(decision.state, f"{error.name}: {error}")
                 log.error("%s: %s: %s: %s", self.plan.name, decision.state.value, error.name, error)
                 if decision.pause is None:

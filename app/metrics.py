@@ -34,7 +34,7 @@ RECORDS = Counter(
 EVENTS = Counter(
     "aqueduct_binlog_events_total",
     "Binlog events by type, and what was done with them: decoded, filtered (a table that is not captured), "
-    "passed (they concern the reader alone). One that is none of these stops the destination.",
+    "passed (they carry no change), refused (damaged or unsupported, which stops the destination).",
     ["destination", "type", "handling"],
     registry=REGISTRY,
 )

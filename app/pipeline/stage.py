@@ -22,6 +22,7 @@ from connectors.errors import AqueductError
 from connectors.mysql.changes import Transaction
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
+from connectors.mysql.kinds import HARMLESS
 from connectors.mysql.position import Coordinates
 from connectors.mysql.transactions import TransactionReader
 from tables.cursor import Resume
@@ -82,7 +83,8 @@ def _events(
     events: Counter[tuple[int, str]] = Counter()
     for kind, count in enumerate(seen):
         if count > filtered[kind]:
-            events[kind, "decoded"] = count - filtered[kind]
+            handling = "passed" if kind in HARMLESS else "decoded"
+            events[kind, handling] = count - filtered[kind]
     for kind, count in filtered.items():
         events[kind, "filtered"] += count
     for kind, count in passed.items():

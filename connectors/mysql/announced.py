@@ -41,4 +41,6 @@ def without_gtid(told: Announced | None, place: Place, server_uuid: str) -> Anno
 def by_mariadb(gtid: str, place: Place) -> Announced:
     """The transaction of a MariaDB's GTID event, ``domain-server-sequence``."""
     source, _, number = gtid.rpartition("-")
+    if number == "0":
+        raise ValueError(f"no GTID has the number 0: {gtid}")
     return place.pos, source, int(number), gtid, 0

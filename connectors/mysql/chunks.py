@@ -116,13 +116,19 @@ class Cutter:
         """Walk over bytes that were written into ``space()``, and give the chunks that are due."""
         packets = self._packets
         packets.filled += received
-        while (step := self._walk()) != _MORE:
-            if step == _ODD:
-                if not packets.join(self.place):
-                    break
-                continue
-            yield from self._placed(step)
-        yield from self._overfull()
+        try:
+            while (step := self._walk()) != _MORE:
+                if step == _ODD:
+                    if not packets.join(self.place):
+                        break
+                    continue
+                yield from self._placed(step)
+            yield from self._overfull()
+        except AqueductError as error:
+            error.where.setdefault("coordinates", self.place)
+            raise
+        except (IndexError, ValueError, KeyError, struct.error) as error:
+            raise MalformedEvent(str(error), coordinates=self.place) from error
 
     def flush(self) -> Chunk:
         """All whole transactions that wait."""

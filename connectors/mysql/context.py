@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
+from connectors.errors import CorruptEvent
 from connectors.mysql.events import CHECKSUM_SIZE, HEADER_SIZE, EventType
 from connectors.mysql.position import Coordinates
 from connectors.mysql.statements import Kind, kind_of, words
@@ -60,7 +61,10 @@ def statement_of(event: bytes | memoryview, kind: int) -> bytes:
     text = bytes(event[HEADER_SIZE + _QUERY_HEAD + status + database + 1 :])
     if kind == QUERY_COMPRESSED:
         # MariaDB's log_event.cc, query_event_uncompress: how many bytes of length follow, then zlib.
-        text = zlib.decompressobj().decompress(text[1 + (text[0] & 7) :], _LONGEST_TEXT)
+        try:
+            text = zlib.decompressobj().decompress(text[1 + (text[0] & 7) :], _LONGEST_TEXT)
+        except zlib.error as error:
+            raise CorruptEvent(f"a compressed statement cannot be read: {error}") from error
     return text
 
 

@@ -73,6 +73,8 @@ HEADER = struct.Struct("<IBIIIH")
 """Timestamp, type, server_id, size, where the next event begins, flags."""
 HEADER_SIZE = HEADER.size
 CHECKSUM_SIZE = 4
+LARGEST = 1 << 30
+"""Bytes of an event, at most: what max_allowed_packet can be set to."""
 
 
 @dataclass(slots=True)
@@ -224,6 +226,7 @@ def parse_rows_query(body: bytes) -> str:
 
 
 _ZSTD, _NO_COMPRESSION = 0, 255
+_READ = 128 * 1024
 
 
 def payload_events(body: bytes) -> bytes:
@@ -245,14 +248,19 @@ def payload_events(body: bytes) -> bytes:
 def _decompressed(content: bytes, algorithm: int, size: int) -> bytes:
     if algorithm == _NO_COMPRESSION:
         return content
+    if size > LARGEST:
+        raise CorruptEvent(f"a compressed payload of {size} bytes was announced")
     if algorithm != _ZSTD:
         raise CorruptEvent(f"a payload is compressed by an unknown algorithm, {algorithm}")
     import zstandard
 
     try:
         # The frame's header does not tell its size; a byte more than was announced is asked for, and no more.
+        data = bytearray()
         with zstandard.ZstdDecompressor().stream_reader(content) as reader:
-            data = reader.read(size + 1)
+            # Whoever asks for all at once gets room for all that was announced.
+            while part := reader.read(min(size + 1 - len(data), _READ)):
+                data += part
     except zstandard.ZstdError as error:
         raise CorruptEvent(f"a compressed payload cannot be read: {error}") from error
     if len(data) != size:

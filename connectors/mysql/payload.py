@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from connectors.errors import CorruptEvent
 from connectors.mysql.buffer import packed, packed_bytes
 from connectors.mysql.context import rows_end
-from connectors.mysql.events import HEADER_SIZE
+from connectors.mysql.events import HEADER_SIZE, LARGEST
 
 _FIELDS = 1024
 """Bytes in which the fields before a payload's content surely end."""
@@ -52,12 +52,21 @@ class Payload:
     def pieces(self, enough: int) -> Iterator[bytes]:
         """Whole events, in pieces of about ``enough`` bytes, each but the last cut behind rows."""
         data = bytearray()
+        whole = looked = 0
         for part in self._parts():
             data += part
-            if len(data) >= enough and (end := _cut(data, enough)):
+            whole = _whole(data, whole)
+            if len(data) < enough:
+                continue
+            if end := _cut(data, looked, whole, enough=enough):
                 yield bytes(data[:end])
                 del data[:end]
-        if _whole(data) != len(data):
+                whole, looked = whole - end, 0
+            else:
+                looked = whole
+                if looked > LARGEST:
+                    raise CorruptEvent(f"a compressed payload has {looked} bytes without rows")
+        if whole != len(data):
             raise CorruptEvent("a compressed payload ends within an event")
         if data:
             yield bytes(data)
@@ -90,17 +99,19 @@ class Payload:
             raise CorruptEvent(f"a compressed payload has {much} bytes, {self.size} were announced")
 
 
-def _whole(data: bytearray) -> int:
-    """Where the last event that is there wholly ends."""
-    at = 0
+def _whole(data: bytearray, at: int) -> int:
+    """Where the last event that is there wholly ends, from where an earlier one does."""
     while len(data) - at >= HEADER_SIZE:
-        size = max(_EVENT_SIZE(data, at)[0], HEADER_SIZE)
+        size = _EVENT_SIZE(data, at)[0]
+        if not HEADER_SIZE <= size <= LARGEST:
+            raise CorruptEvent(f"an event of a compressed payload says {size} bytes")
         if at + size > len(data):
             break
         at += size
     return at
 
 
-def _cut(data: bytearray, enough: int) -> int | None:
+def _cut(data: bytearray, looked: int, whole: int, *, enough: int) -> int | None:
+    """Where to cut; in what was looked at before, there are no rows."""
     with memoryview(data) as view:
-        return rows_end(view, 0, _whole(data), prefix=0, enough=enough)
+        return rows_end(view, looked, whole, prefix=0, enough=enough)

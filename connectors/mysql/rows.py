@@ -86,6 +86,12 @@ class RowDecoder:
         if event_type in UPDATES:
             second, at = taken(body, at, (count + 7) // 8)
             second_columns = bits(second, count)
+        if not any(first_columns) and not any(second_columns or ()):
+            raise UnsupportedEvent(
+                "rows of which no column is in the binlog, so that they cannot be told apart",
+                table=self._name,
+                remedy="Run SET PERSIST binlog_row_image = 'FULL' on the server, for all sessions.",
+            )
         while at < len(body):
             image, at = self._image(body, at, first_columns)
             if second_columns is not None:

@@ -64,6 +64,8 @@ def _walk(table_map: TableMap, event_type: int, body: bytes) -> int:
         present, at = taken(body, at, (count + 7) // 8)
         chosen = zip(extents, bits(present, count), strict=True)
         images.append([extent for extent, is_present in chosen if is_present])
+    if at < len(body) and not any(images):
+        raise ValueError("bytes stand behind images without columns")
     rows = 0
     while at < len(body):
         for n, image in enumerate(images):

@@ -128,6 +128,8 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
     size, at = body[at + 1], at + 2
     table, at = taken(body, at, size)
     count, at = packed(body, at + 1)
+    if not 0 < count <= _MOST_COLUMNS:
+        raise ValueError(f"no table has {count} columns")
     types, at = taken(body, at, count)
     metadata, at = packed_bytes(body, at)
     nullable, at = taken(body, at, (count + 7) // 8)
@@ -136,6 +138,9 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
         for (kind, value), null in zip(_typed(types, metadata), bits(nullable, count), strict=True)
     ]
     optional = dict(_fields(body, at))
+    names = list(_strings(optional.get(_NAMES, b"")))
+    if len(set(names)) != len(names):
+        raise ValueError("two columns have the same name")
     character = CHARACTER
     if mariadb:
         columns = [
@@ -157,7 +162,20 @@ def _typed(types: bytes, metadata: bytes) -> Iterator[tuple[int, int]]:
         size = _METADATA_SIZE.get(kind, 0)
         raw, at = taken(metadata, at, size)
         value = int.from_bytes(raw, "little")
-        yield _real_type(kind, raw) if kind == FieldType.STRING else (kind, value)
+        kind, value = _real_type(kind, raw) if kind == FieldType.STRING else (kind, value)
+        if not _is_possible(kind, value):
+            raise ValueError(f"no column of type {kind} has the metadata {value:#x}")
+        yield kind, value
+
+
+def _is_possible(kind: int, metadata: int) -> bool:
+    if kind == _T.NEWDECIMAL:
+        precision, scale = metadata & 0xFF, metadata >> 8
+        return 0 < precision <= _MOST_DIGITS and scale <= precision
+    if kind == _T.BIT:
+        return 0 < (metadata >> 8) * 8 + (metadata & 0xFF) <= _MOST_BITS and metadata & 0xFF < 8
+    least, most = _POSSIBLE.get(kind, (0, metadata))
+    return least <= metadata <= most
 
 
 def _real_type(kind: int, raw: bytes) -> tuple[int, int]:
@@ -170,6 +188,16 @@ def _real_type(kind: int, raw: bytes) -> tuple[int, int]:
         return kind, second | (((first & 0x30) ^ 0x30) << 4)
     return (first, second) if first in (FieldType.ENUM, FieldType.SET) else (kind, second)
 
+
+_MOST_COLUMNS = 4096
+_MOST_DIGITS, _MOST_BITS = 65, 64
+_POSSIBLE: dict[int, tuple[int, int]] = {
+    **dict.fromkeys((_T.BLOB, _T.JSON, _T.GEOMETRY, _T.VECTOR, _T.BLOB_COMPRESSED), (1, 4)),
+    **dict.fromkeys((_T.TIMESTAMP2, _T.DATETIME2, _T.TIME2), (0, 6)),
+    _T.ENUM: (1, 2),
+    _T.SET: (1, 8),
+}
+"""The least and the most that metadata say."""
 
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
 _GEOMETRY_TYPES, _SIMPLE_KEY, _KEY_WITH_PREFIX, _LABEL_DEFAULT_CHARSET = 7, 8, 9, 10

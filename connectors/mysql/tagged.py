@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 
 from connectors.errors import UnsupportedEvent
+from connectors.mysql.buffer import taken
 
 _VERSION = 1
 _FLAGS, _UUID, _NUMBER, _TAG, _LAST_COMMITTED, _SEQUENCE, _COMMITTED = range(7)
@@ -39,10 +40,11 @@ def parse_gtid_tagged(body: bytes) -> tuple[str, str, int, int]:
             source, at = _uuid(body, at)
         elif field == _TAG:
             length, at = integer(body, at)
-            tag, at = body[at : at + length].decode("ascii"), at + length
+            raw, at = taken(body, at, length)
+            tag = raw.decode("ascii")
         else:
             numbers[field], at = (signed if field in _SIGNED else integer)(body, at)
-    if len(source) != 16 or not numbers[_NUMBER]:
+    if len(source) != 16 or not 0 < numbers[_NUMBER] < 1 << 63:
         raise ValueError("it lacks its GTID")
     return str(uuid.UUID(bytes=source)), tag, numbers[_NUMBER], numbers[_COMMITTED]
 

@@ -58,6 +58,7 @@ _TABLE_MAP, _XID, _GTID, _QUERY = (
     int(EventType.GTID),
     int(EventType.QUERY),
 )
+_PAYLOAD = int(EventType.TRANSACTION_PAYLOAD)
 _ROWS = frozenset(map(int, ROWS_EVENTS))
 _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 """A rows event for this table only says that the statement ends."""
@@ -171,6 +172,8 @@ class TransactionReader:
                     if not (is_begin and data.startswith(b"BEGIN", end - 5)):
                         self._query(data[body:end], changes, within=within, pos=(pos, end_pos))
                 else:
+                    if kind == _PAYLOAD and place is not None:
+                        raise CorruptEvent("a compressed transaction within another")
                     self._rare(
                         kind,
                         data[body:end],
@@ -178,19 +181,22 @@ class TransactionReader:
                         place=Place(file, pos, end_pos, flags, timestamp, server_id),
                     )
         except AqueductError as error:
-            self._place(error, file, pos)
+            self._place(error, file, pos, kind)
             raise
         except (IndexError, ValueError, KeyError, struct.error) as error:
-            malformed = MalformedEvent(f"{type_name(kind)}: {error!r}")
-            self._place(malformed, file, pos)
+            malformed = MalformedEvent(f"{type_name(kind)}: {type(error).__name__}: {error}")
+            self._place(malformed, file, pos, kind)
             raise malformed from error
 
-    def _place(self, error: AqueductError, file: str, pos: int) -> None:
+    def _place(self, error: AqueductError, file: str, pos: int, kind: int) -> None:
         error.where.setdefault("coordinates", Coordinates(file, pos))
+        error.where.setdefault("event", type_name(kind))
         if self.open and self.open.gtid:
             error.where.setdefault("gtid", self.open.gtid)
 
-    def _announce(self, data: bytes, body: int, end: int, *, pos: int) -> None:
+    def _announce(
+        self, data: bytes, body: int, end: int, *, pos: int, anonymous: bool = False
+    ) -> None:
         """A GTID event: whose the next transaction is."""
         if self.open is not None:
             self._refuse_within()
@@ -202,6 +208,8 @@ class TransactionReader:
         source = self._sources.get(raw)
         if source is None:
             source = self._sources[raw] = str(uuid.UUID(bytes=raw))
+        if number - 1 >> 63 and not anonymous:
+            raise ValueError(f"no GTID has the number {number}")
         self._is_muted = False
         committed_ms = (committed & _TIME) // 1000
         self._announced = (pos, source, number, f"{source}:{number}", committed_ms)
@@ -251,7 +259,7 @@ class TransactionReader:
     def _rare(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
         """Events that a stream of small transactions of MySQL does not consist of."""
         if kind == EventType.ANONYMOUS_GTID:
-            self._announce(body, 0, len(body), pos=place.pos)
+            self._announce(body, 0, len(body), pos=place.pos, anonymous=True)
             self._announced = without_gtid(self._announced, place, self._server_uuid)
         elif kind == EventType.GTID_TAGGED:
             self._refuse_within()

@@ -29,6 +29,7 @@ Collations = dict[int, tuple[str, int]]
 class Corpus:
     """What one server wrote."""
 
+    mariadb: bool
     charsets: Charsets
     transactions: tuple[tuple[bytes, ...], ...]
     """Each with its events, whole, with their CRC32; what a reader deals with itself is among them."""
@@ -70,7 +71,7 @@ def corpus_of(server: str) -> Corpus:
     for size in sizes:
         events += _events(rest[:size])
         rest = rest[size:]
-    return Corpus(Charsets(names, widths), tuple(_transactions(events)))
+    return Corpus(server == "mariadb", Charsets(names, widths), tuple(_transactions(events)))
 
 
 def _events(file: bytes) -> list[bytes]:

@@ -42,10 +42,13 @@ class Documents:
         """By the number of elements."""
         self._counts: dict[bytes, int] = {}
         self._turn = 0
+        self._left = [0]
+        """How many bytes of the document may still be read; functions hold this list itself."""
 
     def text(self, raw: bytes) -> str:
         """The text of a document, spaced as MySQL prints it."""
         if raw:
+            self._left[0] = len(raw)
             if raw[0] == plain.SMALL_OBJECT:
                 made = self._objects.get(raw[5 : 5 + 4 * raw[1]], self._object)
                 return made(raw, 1, 0)
@@ -58,7 +61,7 @@ class Documents:
         count = raw[at] | raw[at + 1] << 8
         is_turn = self._is_turn()
         if not 0 < count <= _MOST_MEMBERS or not (is_turn or self._alike):
-            return plain.value_text(raw, plain.SMALL_OBJECT, at, depth)
+            return plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._left)
         # A head of four bytes, four for each name, three for each value; then the names themselves.
         values = 4 + 4 * count
         begin = values + 3 * count
@@ -68,7 +71,7 @@ class Documents:
         made = self._alike.get(shape)
         if made is not None:
             return made(raw, at, depth)
-        text = plain.value_text(raw, plain.SMALL_OBJECT, at, depth)
+        text = plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._left)
         if not is_turn:
             return text
         # It is sound, else that was an error; but its names could stand anywhere.
@@ -91,9 +94,10 @@ class Documents:
         if count > _MOST_ELEMENTS and types == _INT16 * count:
             words = raw[at + 4 : at + 4 + 3 * count]
             if len(words) == 3 * count and depth <= plain.MAX_DEPTH:
+                plain.spend(self._left, count)
                 # Python prints a list of integers as MySQL does.
                 return str([word for (word,) in _WORD.iter_unpack(words)])
-        text = plain.value_text(raw, plain.SMALL_ARRAY, at, depth)
+        text = plain.value_text(raw, plain.SMALL_ARRAY, at, depth, self._left)
         if 0 < count <= _MOST_ELEMENTS and self._is_turn() and self._is_often(raw[at : at + 1]):
             namespace = {"otherwise": self._array}
             self._arrays[count] = self._made(_source(types, place=None), namespace)
@@ -105,7 +109,7 @@ class Documents:
             return self._object(raw, at + word, depth + 1)
         if kind == plain.SMALL_ARRAY:
             return self._array(raw, at + word, depth + 1)
-        return plain.entry_text(raw, at, plain.SMALL, kind, word, depth)
+        return plain.entry_text(raw, at, plain.SMALL, kind, word, depth, self._left)
 
     def _is_turn(self) -> bool:
         self._turn = (self._turn + 1) % _EVERY
@@ -132,6 +136,7 @@ class Documents:
             "arrays": self._arrays,
             "array": self._array,
             "other": self._entry,
+            "left": self._left,
         }
         made: ContainerFunction = function_of(source, namespace)
         return made
@@ -191,8 +196,10 @@ def _source(types: bytes, *, place: slice | None) -> str:
         f"    count, size{variables} = entries(raw, at)",
         f"    if {unlike}:",
         "        return otherwise(raw, at, depth)",
-        f"    if depth > {plain.MAX_DEPTH}:",
-        "        raise ValueError('a JSON document is nested too deep')",
+        "    if depth:",
+        f"        left[0] -= {len(types)}",
+        f"        if depth > {plain.MAX_DEPTH} or left[0] < 0:",
+        "            raise ValueError('a JSON document is nested too deep, or in itself')",
         "    last = len(raw)",
         "    if at + size > last:",
         "        raise IndexError('a JSON container is longer than its document')",

@@ -96,7 +96,12 @@ def _float(_column: MappedColumn, _charsets: Charsets) -> Field:
 
 
 def _double(_column: MappedColumn, _charsets: Charsets) -> Field:
-    return Field(value="$a", little=("d",))
+    # Of what is not a number, and of that alone, the difference to itself is none.
+    return Field(value="$a if $a - $a == 0 else $n($a)", little=("d",), bound=_refused)
+
+
+def _refused(value: float) -> float:
+    raise ValueError(f"a DOUBLE that is {value}")
 
 
 def _decimal(column: MappedColumn, _charsets: Charsets) -> Field:

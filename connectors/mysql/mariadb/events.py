@@ -12,7 +12,7 @@ from enum import IntEnum, IntFlag
 
 from connectors.errors import CorruptEvent, UnsupportedEvent
 from connectors.mysql.buffer import packed, taken, uint
-from connectors.mysql.events import Event, EventType
+from connectors.mysql.events import LARGEST, Event, EventType
 
 
 class MariadbEventType(IntEnum):
@@ -217,6 +217,8 @@ def _unpacked(data: bytes, at: int) -> bytes:
 
 def inflated(data: bytes, size: int, *, raw: bool = False) -> bytes:
     """``size`` bytes out of a zlib stream (or one without head and checksum); raise CorruptEvent otherwise."""
+    if size > LARGEST:
+        raise CorruptEvent(f"{size} bytes were announced of what is compressed")
     stream = zlib.decompressobj(-zlib.MAX_WBITS if raw else zlib.MAX_WBITS)
     try:
         # One byte more is asked for, so that a stream that holds too much is told from a whole one.

@@ -11,6 +11,7 @@ import struct
 from decimal import Decimal
 from functools import lru_cache
 from json.encoder import encode_basestring
+from math import isfinite
 
 from connectors.mysql.buffer import taken, uint
 from connectors.mysql.table_map import FieldType, MappedColumn
@@ -44,11 +45,18 @@ def json_document(column: MappedColumn) -> Reader:
 
 def document_text(raw: bytes) -> str:
     """The text of a binary document, spaced as MySQL prints it."""
-    return value_text(raw, raw[0], 1, 0) if raw else "null"
+    return value_text(raw, raw[0], 1, 0, [len(raw)]) if raw else "null"
 
 
-def value_text(data: bytes, kind: int, at: int, depth: int) -> str:
-    """The value of that type whose bytes begin at ``at``."""
+def spend(left: list[int], size: int) -> None:
+    """Note so much of a document as read; what is read twice, offsets that lead astray could make endless."""
+    left[0] -= size
+    if left[0] < 0:
+        raise ValueError("parts of a JSON document share their bytes")
+
+
+def value_text(data: bytes, kind: int, at: int, depth: int, left: list[int]) -> str:
+    """The value of that type whose bytes begin at ``at``; ``left`` is how many may still be read."""
     if kind <= LARGE_ARRAY:
         if depth > MAX_DEPTH:
             raise ValueError("a JSON document is nested too deep")
@@ -56,11 +64,13 @@ def value_text(data: bytes, kind: int, at: int, depth: int) -> str:
         count, size = layout.head(data, at)
         if at + max(size, count * (layout.width + 1)) > len(data):
             raise IndexError(f"a JSON container says {size} bytes, of {len(data) - at}")
+        spend(left, count)
         if kind in (SMALL_OBJECT, LARGE_OBJECT):
-            return _object(data, at, layout, count, depth)
-        return _array(data, at, layout, count, depth)
+            return _object(data, at, layout, count, depth, left)
+        return _array(data, at, layout, count, depth, left)
     if kind == STRING:
         size, at = _length(data, at)
+        spend(left, size)
         return encode_basestring(str(taken(data, at, size)[0], "utf-8"))
     if kind in _INTEGERS:
         width, signed = _INTEGERS[kind]
@@ -71,6 +81,7 @@ def value_text(data: bytes, kind: int, at: int, depth: int) -> str:
         return LITERALS[data[at]]
     if kind == OPAQUE:
         size, start = _length(data, at + 1)
+        spend(left, size)
         return _opaque(data[at], taken(data, start, size)[0])
     raise ValueError(f"a JSON value has the unknown type {kind}")
 
@@ -107,22 +118,23 @@ SMALL = _Layout("H", {LITERAL: 0, INT16: 2, UINT16: 2})
 _LARGE = _Layout("I", {LITERAL: 0, INT16: 2, UINT16: 2, INT32: 4, UINT32: 4})
 
 
-def _object(data: bytes, at: int, layout: _Layout, count: int, depth: int) -> str:
+def _object(data: bytes, at: int, layout: _Layout, count: int, depth: int, left: list[int]) -> str:
     keys_at = at + 2 * layout.width
     keys = layout.keys(data, keys_at, count)
     values = layout.values(data, keys_at + count * (layout.width + 2), count)
     members = []
     for n in range(0, 2 * count, 2):
         start = at + keys[n]
+        spend(left, keys[n + 1])
         name = _name(taken(data, start, keys[n + 1])[0])
-        members.append(name + entry_text(data, at, layout, values[n], values[n + 1], depth))
+        members.append(name + entry_text(data, at, layout, values[n], values[n + 1], depth, left))
     return "{" + ", ".join(members) + "}"
 
 
-def _array(data: bytes, at: int, layout: _Layout, count: int, depth: int) -> str:
+def _array(data: bytes, at: int, layout: _Layout, count: int, depth: int, left: list[int]) -> str:
     values = layout.values(data, at + 2 * layout.width, count)
     elements = [
-        entry_text(data, at, layout, values[n], values[n + 1], depth)
+        entry_text(data, at, layout, values[n], values[n + 1], depth, left)
         for n in range(0, 2 * count, 2)
     ]
     return "[" + ", ".join(elements) + "]"
@@ -134,11 +146,13 @@ def _name(raw: bytes) -> str:
     return encode_basestring(raw.decode()) + ": "
 
 
-def entry_text(data: bytes, at: int, layout: _Layout, kind: int, word: int, depth: int) -> str:
+def entry_text(
+    data: bytes, at: int, layout: _Layout, kind: int, word: int, depth: int, left: list[int]
+) -> str:
     """The value of an entry: ``word`` is the value itself or its offset in the container."""
     size = layout.inlined.get(kind)
     if size is None:
-        return value_text(data, kind, at + word, depth + 1)
+        return value_text(data, kind, at + word, depth + 1, left)
     if not size:
         return LITERALS[word & 0xFF]
     word &= (1 << (8 * size)) - 1
@@ -152,6 +166,8 @@ def double_text(value: float) -> str:
 
     Source: strings/dtoa.cc, my_gcvt, where DBL_DIG decides between the two.
     """
+    if not isfinite(value):
+        raise ValueError(f"{value} is no number of JSON")
     text = repr(value)
     if not value or 1e-4 <= abs(value) < 1e15:
         return text

@@ -14,7 +14,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from connectors.mysql.buffer import packed_bytes
-from connectors.mysql.values.documents import document_text
+from connectors.mysql.values.documents import MAX_DEPTH, document_text
 
 _REPLACE, _INSERT, _REMOVE = 0, 1, 2
 
@@ -113,7 +113,7 @@ def _at(parent: Any, leg: str | int) -> Any:
 def _change_array(array: list[Any], index: int, diff: Diff) -> None:
     if diff.operation == _INSERT:
         # Behind the end it is appended, as the server does with it.
-        array.insert(index, diff.value)
+        array.insert(min(index, len(array)), diff.value)
     elif diff.operation == _REMOVE:
         del array[index]
     else:
@@ -136,13 +136,19 @@ def _change_object(members: dict[str, Any], name: str, diff: Diff) -> None:
         members.update(ordered)
 
 
-def _text(tree: Any) -> str:
+def _text(tree: Any, depth: int = 0) -> str:
+    if depth > MAX_DEPTH + 1:
+        raise ValueError("a JSON document is nested too deep")
     if isinstance(tree, _Number):
         return str(tree)
     if isinstance(tree, str):
         return encode_basestring(tree)
     if isinstance(tree, dict):
-        return "{" + ", ".join(f"{encode_basestring(n)}: {_text(v)}" for n, v in tree.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{encode_basestring(n)}: {_text(v, depth + 1)}" for n, v in tree.items())
+            + "}"
+        )
     if isinstance(tree, list):
-        return "[" + ", ".join(map(_text, tree)) + "]"
+        return "[" + ", ".join(_text(value, depth + 1) for value in tree) + "]"
     return {None: "null", True: "true", False: "false"}[tree]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from math import isfinite
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import taken
@@ -66,6 +67,8 @@ _DOUBLE = struct.Struct("<d")
 def shortest_float32(raw: bytes) -> float:
     """The 64-bit float with the fewest digits that rounds to these four bytes; 9 always suffice."""
     value: float = _FLOAT.unpack(raw)[0]
+    if not isfinite(value):
+        raise ValueError(f"a FLOAT that is {value}")
     # Below the normal range there are not even six digits of precision.
     for digits in (6, 7, 8) if abs(value) >= _FLOAT_MIN_NORMAL else range(1, 9):
         short = float(f"{value:.{digits}g}")
@@ -83,7 +86,10 @@ def float64(_column: MappedColumn) -> Reader:
 
     def read(data: bytes, at: int) -> tuple[float, int]:
         raw, end = taken(data, at, 8)
-        return _DOUBLE.unpack(raw)[0], end
+        value: float = _DOUBLE.unpack(raw)[0]
+        if not isfinite(value):
+            raise ValueError(f"a DOUBLE that is {value}")
+        return value, end
 
     return read
 
@@ -117,7 +123,10 @@ def decimal_text(raw: bytes, groups: list[tuple[int, int]], whole_groups: int) -
         data = bytes(byte ^ 0xFF for byte in data)
     parts, at = [], 0
     for width, digits in groups:
-        parts.append(f"{int.from_bytes(data[at : at + width], 'big'):0{digits}d}")
+        part = f"{int.from_bytes(data[at : at + width], 'big'):0{digits}d}"
+        if len(part) > digits:
+            raise ValueError(f"{part} are no {digits} digits of a DECIMAL")
+        parts.append(part)
         at += width
     whole = "".join(parts[:whole_groups]).lstrip("0") or "0"
     fraction = "".join(parts[whole_groups:])

@@ -36,7 +36,12 @@ def datetime_text(ymd: tuple[int, int, int], hms: tuple[int, int, int], fraction
 
 def fraction_text(microseconds: int, digits: int) -> str:
     """``.123`` for 123000 microseconds and 3 digits, the empty text for none."""
+    if microseconds >= _SECOND:
+        raise ValueError(f"{microseconds} microseconds are no fraction of a second")
     return f".{microseconds:06d}"[: digits + 1] if digits else ""
+
+
+_SECOND = 1_000_000
 
 
 def _fraction_size(digits: int) -> int:
