@@ -18,6 +18,9 @@ from bench.servers import Servers
 from bench.workloads import DATABASE
 
 
+FIRST_SERVER_ID = 7100
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One run of one peer: what to read, where to write, and a folder of its own."""
@@ -26,6 +29,8 @@ class Task:
     partitions: int
     prefix: str
     folder: Path
+    server_id: int
+    """No two runs have the same: mysqld may still take the one before, which was killed, for a replica."""
     servers: Servers
 
 
