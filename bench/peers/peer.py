@@ -17,7 +17,6 @@ from bench.binlogs import Workload
 from bench.servers import Servers
 from bench.workloads import DATABASE
 
-
 FIRST_SERVER_ID = 7100
 
 
