@@ -17,7 +17,7 @@ from bench.errors import BenchError
 from bench.peers import others
 from bench.peers.aqueduct import Aqueduct
 from bench.peers.debezium import Debezium
-from bench.peers.peer import Peer, Task
+from bench.peers.peer import FIRST_SERVER_ID, Peer, Task
 from bench.report import Pair
 from bench.run import Result, measure
 from bench.servers import Servers
@@ -67,6 +67,7 @@ class Bench:
             partitions=partitions,
             prefix=f"run{number}",
             folder=session.RUN_FOLDERS / str(number),
+            server_id=FIRST_SERVER_ID + number,
             servers=self._at,
         )
 

@@ -18,7 +18,7 @@ from bench import report, servers, session
 from bench.binlogs import Workload
 from bench.errors import BenchError
 from bench.peers.aqueduct import Aqueduct
-from bench.peers.peer import Task
+from bench.peers.peer import FIRST_SERVER_ID, Task
 from bench.run import Result, measure
 from bench.servers import Servers
 from bench.workloads import MARK, ROWS_OF_A_BULK, Recipe, bulk, small
@@ -135,6 +135,7 @@ class Runs:
             partitions=1,
             prefix=f"flat{number}",
             folder=session.RUN_FOLDERS / f"flat{number}",
+            server_id=FIRST_SERVER_ID + number,
             servers=self._at,
         )
         return measure(Aqueduct(), task, verified=False, patience=_PATIENCE)

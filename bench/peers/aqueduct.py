@@ -15,8 +15,6 @@ from bench.servers import PASSWORD, USER
 from bench.workloads import DATABASE
 from devstack.ports import free_port
 
-_SERVER_ID = 7101
-
 
 class Aqueduct:
     """The worker, exactly once; what is not said here is as the settings have it by default."""
@@ -60,7 +58,7 @@ class Aqueduct:
                 "password": PASSWORD,
                 "tls": "disabled",
             },
-            "server_id": _SERVER_ID,
+            "server_id": task.server_id,
             "filter": {"include": rf"{DATABASE}\.{task.workload.recipe.pattern}"},
             "start": {"file": task.workload.place.file, "pos": 4},
             **_decoders(),

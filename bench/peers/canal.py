@@ -20,7 +20,6 @@ from bench.workloads import DATABASE
 
 VERSION = "1.1.7"
 _SOURCES = Path(__file__).with_name("canal_java")
-_SERVER_ID = 7103
 _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 _OPENED = ("java.lang", "java.nio", "java.net", "sun.nio.ch")
 
@@ -87,7 +86,7 @@ class Canal:
             "user": USER,
             "password": PASSWORD,
             "database": DATABASE,
-            "server_id": str(_SERVER_ID),
+            "server_id": str(task.server_id),
             "position": json.dumps(place),
             "filter": rf"{DATABASE}\.{task.workload.recipe.pattern}",
             "topic": task.prefix,

@@ -21,7 +21,6 @@ from devstack.ports import HOST, free_port
 
 VERSION = "3.6.1.Final on Kafka Connect 4.1.2"
 HEAP = "2g"
-_SERVER_ID = 7102
 _LOGGING = PROJECT / "devstack/log4j2.properties"
 
 _CONNECT = {
@@ -98,7 +97,7 @@ def _connector(task: Task) -> dict[str, str]:
         "database.port": str(task.servers.mysql_port),
         "database.user": USER,
         "database.password": PASSWORD,
-        "database.server.id": str(_SERVER_ID),
+        "database.server.id": str(task.server_id),
         "topic.prefix": task.prefix,
         "table.include.list": rf"{DATABASE}.{task.workload.recipe.pattern}",
         # An offset alone is not enough without a history of schemas: this rebuilds it from the tables of now.

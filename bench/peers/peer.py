@@ -17,6 +17,8 @@ from bench.binlogs import Workload
 from bench.servers import Servers
 from bench.workloads import DATABASE
 
+FIRST_SERVER_ID = 7100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -26,6 +28,8 @@ class Task:
     partitions: int
     prefix: str
     folder: Path
+    server_id: int
+    """No two runs have the same: mysqld may still take the one before, which was killed, for a replica."""
     servers: Servers
 
 

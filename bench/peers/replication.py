@@ -25,7 +25,6 @@ from bench.workloads import DATABASE
 from devstack.processes import Child, tail
 
 NAME = "mysql-replication, decode only"
-_SERVER_ID = 7105
 _LONGEST = 900.0
 
 
@@ -36,6 +35,7 @@ def measure(task: Task) -> Result:
     wanted = {
         "host": servers.mysql_host,
         "port": servers.mysql_port,
+        "server_id": task.server_id,
         "file": task.workload.place.file,
         "tables": recipe.tables,
         "rows": recipe.rows,
@@ -95,7 +95,7 @@ def decode(wanted: dict[str, Any]) -> dict[str, float]:
             "user": USER,
             "passwd": PASSWORD,
         },
-        server_id=_SERVER_ID,
+        server_id=wanted["server_id"],
         log_file=wanted["file"],
         log_pos=4,
         resume_stream=True,

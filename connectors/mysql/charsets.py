@@ -1,6 +1,7 @@
 """Turning the bytes of a MySQL character set into text, exactly as the server means them.
 
-The law: a character set we have no exact codec for is refused by name; it is never read as another one.
+The law: bytes are the characters that the server reads in them, or are refused where it has none for them; no
+character set is read as another one.
 Source: MySQL manual, "Supported Character Sets and Collations"; the tests
 compare each codec with a server.
 """
@@ -8,7 +9,19 @@ compare each codec with a server.
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable
+
+from connectors.mysql.charset_tables import (
+    BIG5_NONE,
+    EUCJPMS_TILDE,
+    GB18030_2005,
+    MULTI_BYTE,
+    NONE,
+    SINGLE_BYTE,
+    MultiByte,
+    SingleByte,
+)
 
 BINARY = "binary"
 
@@ -26,13 +39,17 @@ _CODECS = {
     "utf32": "utf-32-be",
     "latin2": "iso8859-2",
     "latin5": "iso8859-9",
+    "latin7": "iso8859-13",
     "cp1250": "cp1250",
     "cp1251": "cp1251",
-    "cp1256": "cp1256",
     "cp1257": "cp1257",
     "cp850": "cp850",
     "cp852": "cp852",
     "koi8r": "koi8-r",
+    "macroman": "mac-roman",
+    "macce": "mac-latin2",
+    "hp8": "hp-roman8",
+    "tis620": "tis-620",
     "gbk": "gbk",
     "gb2312": "gb2312",
     "euckr": "cp949",  # MySQL's has the syllables of Microsoft's extension
@@ -40,69 +57,104 @@ _CODECS = {
 }
 
 
-# MySQL's latin1 is cp1252, with the five bytes that cp1252 leaves open as the same code points.
-_OWN_BYTES = {
-    "latin1": ("cp1252", {n: chr(n) for n in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}),
-    "greek": ("iso8859-7", {0xA1: "\u02bd", 0xA2: "\u02bc"}),
-    "hebrew": ("iso8859-8", {0xAF: "\u203e"}),
-    "cp866": ("cp866", {0xFC: "\u207f", 0xFD: "\u00b2"}),
-    "koi8u": ("koi8-u", {0x95: "\u2022"}),
-}
-"""Where MySQL's table differs from the codec of that name, byte by byte."""
+def _table(charset: SingleByte) -> str:
+    """256 characters, NONE where there is none."""
+    table = [bytes([n]).decode(charset.codec, "ignore") or NONE for n in range(256)]
+    for first, characters in charset.own.items():
+        table[first : first + len(characters)] = characters
+    for n in charset.none:
+        table[n] = NONE
+    return "".join(table)
 
 
-def _table(codec: str, own: dict[int, str]) -> str:
-    """256 characters; U+FFFE is what charmap_decode takes for an unknown byte."""
-    plain = (bytes([n]).decode(codec, "ignore") or "\ufffe" for n in range(256))
-    return "".join(own.get(n, char) for n, char in enumerate(plain))
+_TABLES = {name: _table(charset) for name, charset in SINGLE_BYTE.items()}
 
 
-_TABLES = {charset: _table(*differences) for charset, differences in _OWN_BYTES.items()}
+def _handler(charset: MultiByte) -> Callable[[UnicodeError], tuple[str, int]]:
+    """What a codec calls at bytes it cannot read: our own characters go in there."""
 
-# In MySQL as in GB 18030-2005; Python's codec follows the edition of 2000.
-_GB18030_2005 = {0xE7C7: "\u1e3f", 0x1E3F: "\ue7c7"}
+    def read(error: UnicodeError) -> tuple[str, int]:
+        if isinstance(error, UnicodeDecodeError):
+            for size in (2, 3):
+                end = error.start + size
+                if char := charset.own.get(error.object[error.start : end]):
+                    return char, end
+        raise error
+
+    return read
+
+
+for _name, _charset in MULTI_BYTE.items():
+    codecs.register_error(f"aqueduct.{_name}", _handler(_charset))
+
+
+def _multi_byte(name: str, charset: MultiByte) -> TextDecoder:
+    codec, errors = codecs.getdecoder(charset.codec), f"aqueduct.{name}"
+    instead = list(charset.instead.items())
+
+    def decode(data: bytes) -> str:
+        text = codec(data, errors)[0]
+        for theirs, ours in instead:
+            text = text.replace(theirs, ours)
+        return text
+
+    return decode
+
+
+def _big5() -> TextDecoder:
+    decode = _multi_byte("big5", MULTI_BYTE["big5"])
+    suspicious = re.compile(b"|".join(re.escape(pair) for pair in BIG5_NONE))
+    character = re.compile(rb"[\0-\x80]|..", re.DOTALL)
+
+    def checked(data: bytes) -> str:
+        text = decode(data)
+        # Such a pair may also be the end of one character and the beginning of the next.
+        if suspicious.search(data):
+            for found in character.finditer(data):
+                if found[0] in BIG5_NONE:
+                    raise UnicodeDecodeError("big5", data, *found.span(), "no such character")
+        return text
+
+    return checked
+
+
+def _eucjpms() -> TextDecoder:
+    decode = _multi_byte("eucjpms", MULTI_BYTE["eucjpms"])
+    raw, char = EUCJPMS_TILDE
+
+    def split(data: bytes) -> str:
+        # 0x8F is never a second or third byte.
+        return char.join(map(decode, data.split(raw))) if raw in data else decode(data)
+
+    return split
 
 
 def _gb18030(data: bytes) -> str:
-    return data.decode("gb18030").translate(_GB18030_2005)
+    return data.decode("gb18030").translate(GB18030_2005)
 
 
-_BIG5_ETEN = dict(
-    zip(range(0xF9D6, 0xF9DD), "\u7881\u92b9\u88cf\u58bb\u6052\u7ca7\u5afa", strict=True)
-)
-"""Seven characters that MySQL's big5 has over Python's."""
-
-
-def _big5_eten(error: UnicodeError) -> tuple[str, int]:
-    if isinstance(error, UnicodeDecodeError):
-        pair = int.from_bytes(error.object[error.start : error.start + 2], "big")
-        if pair in _BIG5_ETEN:
-            return _BIG5_ETEN[pair], error.start + 2
-    raise error
-
-
-codecs.register_error("aqueduct.big5", _big5_eten)
+_SPECIAL: dict[str, TextDecoder] = {"big5": _big5(), "eucjpms": _eucjpms(), "gb18030": _gb18030}
 
 
 def text_decoder(charset: str) -> TextDecoder | None:
-    """The function from bytes of ``charset`` to text, which raises UnicodeDecodeError on bytes that are
-    not of it; None where there is no exact codec."""
+    """The function from bytes of ``charset`` to text, which raises UnicodeDecodeError on bytes that the server
+    has no characters for; None where there is no such character set, and for ``binary``."""
+    if decode := _SPECIAL.get(charset):
+        return decode
     if table := _TABLES.get(charset):
         return lambda data: codecs.charmap_decode(data, "strict", table)[0]
-    if charset == "gb18030":
-        return _gb18030
-    if charset == "big5":
-        return lambda data: data.decode("big5", "aqueduct.big5")
+    if several := MULTI_BYTE.get(charset):
+        return _multi_byte(charset, several)
     codec = _CODECS.get(charset)
     if codec is None:
         return None
-    decode = codecs.getdecoder(codec)
-    return lambda data: decode(data, "strict")[0]
+    read = codecs.getdecoder(codec)
+    return lambda data: read(data, "strict")[0]
 
 
 def text_encoder(charset: str) -> TextEncoder | None:
     """The function from text to bytes of ``charset``, which raises UnicodeError where the text has none that
-    ``text_decoder`` would read as the same; None where there is no exact codec."""
+    ``text_decoder`` would read as the same; None where that is None."""
     decode = text_decoder(charset)
     if decode is None:
         return None
@@ -119,16 +171,28 @@ def text_encoder(charset: str) -> TextEncoder | None:
 
 def _plain_encoder(charset: str) -> TextEncoder:
     if table := _TABLES.get(charset):
-        numbers = {char: n for n, char in enumerate(table)}
-        return lambda text: bytes(numbers[char] for char in text)
+        # Of two bytes with one character, the first.
+        numbers = {ord(table[n]): n for n in reversed(range(256)) if table[n] != NONE}
+        return lambda text: codecs.charmap_encode(text, "strict", numbers)[0]
     if charset == "gb18030":
-        back = {ord(char): chr(code) for code, char in _GB18030_2005.items()}
+        back = {ord(char): chr(code) for code, char in GB18030_2005.items()}
         return lambda text: text.translate(back).encode("gb18030")
-    if charset == "big5":
-        own = {char: pair.to_bytes(2, "big") for pair, char in _BIG5_ETEN.items()}
-        return lambda text: b"".join(own.get(char) or char.encode("big5") for char in text)
+    if several := MULTI_BYTE.get(charset):
+        return _multi_byte_encoder(several)
     codec = _CODECS[charset]
     return lambda text: text.encode(codec)
+
+
+def _multi_byte_encoder(charset: MultiByte) -> TextEncoder:
+    own = {char: raw for raw, char in charset.own.items()}
+    theirs = {ours: theirs for theirs, ours in charset.instead.items() if not ours.isascii()}
+
+    def encode(text: str) -> bytes:
+        return b"".join(
+            own.get(char) or theirs.get(char, char).encode(charset.codec) for char in text
+        )
+
+    return encode
 
 
 class Charsets:

@@ -22,6 +22,15 @@ _BINARY_COLLATION = 63
 _LABELLED = {_T.ENUM, _T.SET}
 
 
+def tells_all(table_map: TableMap) -> bool:
+    """Whether rows can be read by the table map alone."""
+    return all(
+        column.name is not None
+        and (column.unsigned is not None or column.type not in NUMERIC or column.type == _T.YEAR)
+        for column in table_map.columns
+    )
+
+
 def described(
     table_map: TableMap, definitions: Sequence[ColumnDefinition], charsets: Charsets
 ) -> TableMap:

@@ -207,8 +207,13 @@ def _status_variables(status: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _statement_text(raw: bytes, collation: int | None, charsets: Charsets) -> str:
-    """The text; bytes that are not of the client's character set stay visible as escapes."""
-    decode = text_decoder(charsets.name(collation)) if collation is not None else None
+    """The text; bytes that are not of the client's character set stay visible as escapes.
+
+    In swe7 the bytes of some marks of SQL, the backtick among them, are letters. The server's parser takes them
+    for marks, and so do we.
+    """
+    charset = charsets.name(collation) if collation is not None else None
+    decode = text_decoder(charset) if charset not in (None, "swe7") else None
     try:
         return decode(raw) if decode is not None else raw.decode()
     except UnicodeDecodeError:

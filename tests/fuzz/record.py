@@ -133,7 +133,10 @@ def main() -> None:
             own = Mysql(Path(folder) / "mysql", software, owner=owner)
             kept("mysql", *_recorded(own, _mysql()))
             other = mariadb_software.find_or_fetch("11.8", owner)
-            options = {"log_bin_compress": "ON", "log_bin_compress_min_len": 10}
+            options: dict[str, str | int] = {
+                "log_bin_compress": "ON",
+                "log_bin_compress_min_len": 10,
+            }
             server = Mysql(
                 Path(folder) / "mariadb",
                 other,

@@ -1,29 +1,32 @@
 """Binlogs out of a file: the steps of their transactions, as a server's connection would give them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from connectors.mysql.charsets import Charsets
-from connectors.mysql.events import EventType, format_has_checksum, parse_event, parse_rotate
+from connectors.mysql.chunk import Chunk
+from connectors.mysql.events import EventType, format_has_checksum, parse_event
 from connectors.mysql.position import Coordinates
-from connectors.mysql.stream import PlacedEvent
-from connectors.mysql.transactions import Step, TransactionReader
+from connectors.mysql.transactions import TransactionReader
+from tests.steps import Step
+from tests.steps import steps_of as steps_of_chunks
 
 MAGIC = b"\xfebin"
-_BEFORE_CHECKSUMS = ("5.0", "5.1", "5.5")
+SUFFIX = ".binlog"
+"""What a recorded file's name has behind the server's own."""
+_BEFORE_CHECKSUMS = (b"5.0", b"5.1", b"5.5")
 
 
-def events_of(path: Path, *, begin: int = len(MAGIC), end: int | None = None) -> list[bytes]:
+def chunk_of(path: Path, *, begin: int = 0, end: int | None = None) -> Chunk:
     """The events of a binlog file that stand between two offsets, behind its first one."""
     data = path.read_bytes()[:end]
     if not data.startswith(MAGIC):
         raise ValueError(f"{path} is not a binlog")
     head, at = _event(data, len(MAGIC))
-    events, at = [head], max(at, begin)
-    while at < len(data):
-        event, at = _event(data, at)
-        events.append(event)
-    return events
+    checksum = format_has_checksum(head)
+    # The first event has a checksum since MySQL knows of such, whether or not the others have one.
+    parse_event(head, checksum=not head[21:].startswith(_BEFORE_CHECKSUMS))
+    start = Coordinates(path.name.removesuffix(SUFFIX), max(at, begin))
+    return Chunk(start=start, data=_without_rotate(data, start.pos), checksum=checksum)
 
 
 def _event(data: bytes, at: int) -> tuple[bytes, int]:
@@ -31,32 +34,22 @@ def _event(data: bytes, at: int) -> tuple[bytes, int]:
     return data[at : at + size], at + size
 
 
+def _without_rotate(data: bytes, at: int) -> bytes:
+    """The events from ``at`` on up to the one that names the next file, which is for who reads files."""
+    begin = at
+    while at < len(data) and data[at + 4] != EventType.ROTATE:
+        _, at = _event(data, at)
+    return data[begin:at]
+
+
 def steps_of(
     path: Path,
     charsets: Charsets,
     *,
-    begin: int = len(MAGIC),
+    begin: int = 0,
     end: int | None = None,
-    server_uuid: str = "",
+    mariadb: bool = False,
 ) -> list[Step]:
     """The steps of all transactions between two offsets of a file."""
-    events = events_of(path, begin=begin, end=end)
-    return list(TransactionReader(server_uuid, charsets).steps(_placed(events, path.name)))
-
-
-def _placed(events: list[bytes], file: str) -> Iterator[PlacedEvent]:
-    checksum = False
-    for data in events:
-        is_head = data[4] == EventType.FORMAT_DESCRIPTION
-        if is_head:
-            checksum = format_has_checksum(data)
-        event = parse_event(data, checksum=_head_has_checksum(data) if is_head else checksum)
-        start = Coordinates(file, event.end_pos - event.size)
-        yield PlacedEvent(event, start, Coordinates(file, event.end_pos))
-        if event.type == EventType.ROTATE:
-            file = parse_rotate(event)[0]
-
-
-def _head_has_checksum(data: bytes) -> bool:
-    """A file's first event has a checksum since MySQL knows of such, whether or not the others have one."""
-    return not data[21:].startswith(tuple(version.encode() for version in _BEFORE_CHECKSUMS))
+    reader = TransactionReader("", charsets, mariadb=mariadb)
+    return list(steps_of_chunks([chunk_of(path, begin=begin, end=end)], reader))

@@ -3,7 +3,7 @@
 // A lower bound, not a product: a small envelope, no schema tracking, no state to resume from, values as the library
 // gives them. It runs until it is ended.
 //
-// gomysql HOST PORT USER PASSWORD FILE TABLE KAFKA TOPIC
+// gomysql HOST PORT USER PASSWORD FILE TABLE KAFKA TOPIC SERVER_ID
 package main
 
 import (
@@ -18,8 +18,6 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
-
-const serverID = 7104
 
 func must(err error) {
 	if err != nil {
@@ -63,8 +61,10 @@ func main() {
 	file, wanted, broker, topic := os.Args[5], os.Args[6], os.Args[7], os.Args[8]
 	port, err := strconv.ParseUint(os.Args[2], 10, 16)
 	must(err)
+	serverID, err := strconv.ParseUint(os.Args[9], 10, 32)
+	must(err)
 	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{
-		ServerID: serverID, Flavor: "mysql", Host: host, Port: uint16(port), User: user,
+		ServerID: uint32(serverID), Flavor: "mysql", Host: host, Port: uint16(port), User: user,
 		Password: password, RecvBufferSize: 1 << 20,
 	})
 	stream, err := syncer.StartSync(mysql.Position{Name: file, Pos: 4})

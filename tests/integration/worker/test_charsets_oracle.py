@@ -1,70 +1,169 @@
-"""Every character set we read: our text of its bytes is the server's own."""
+"""Every character set of the server's: our text of its bytes is the server's own."""
 
 import json
 from typing import Any
 
 import pytest
 
-from connectors.mysql.charsets import text_decoder
+from connectors.errors import MalformedEvent
+from connectors.mysql.charsets import text_decoder, text_encoder
 from devstack import Stack
-from tests.integration.worker.source import connected, facts_of
+from tests.integration.worker.source import connected, decoded, facts_of, run, written
 
 SINGLE = (
-    "latin1", "ascii", "latin2", "latin5", "greek", "hebrew", "cp1250", "cp1251", "cp1256", "cp1257",
-    "cp850", "cp852", "cp866", "koi8r", "koi8u",
+    "armscii8", "ascii", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "dec8",
+    "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r", "koi8u", "latin1", "latin2", "latin5",
+    "latin7", "macce", "macroman", "swe7", "tis620",
 )  # fmt: skip
-DOUBLE = ("gbk", "gb2312", "gb18030", "big5", "euckr", "cp932")
-UNICODE = {"utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32"}
-REFUSED = {
-    "armscii8", "dec8", "eucjpms", "geostd8", "hp8", "keybcs2", "latin7", "macce", "macroman",
-    "sjis", "swe7", "tis620", "ujis", "binary",
-}  # fmt: skip
+DOUBLE = ("big5", "cp932", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "sjis", "ujis")
+TRIPLE = {"eucjpms", "ujis"}
+UNICODE = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32")
+WITHOUT_ASTRAL = {"utf8mb3", "ucs2"}
+REFUSED = {"binary"}
+
+PLANES = [
+    "".join(chr(n) for n in range(first, first + 0x10000) if not 0xD800 <= n < 0xE000)
+    for first in range(0, 0x110000, 0x10000)
+]
 
 
-def texts(cursor: Any, charset: str, raws: list[bytes]) -> dict[bytes, str]:
-    """What the server reads in well-formed strings; U+FFFD and ? stand for what it has no character for."""
+def sequences(charset: str) -> list[bytes]:
+    """Every byte, and every sequence that may be one character of the set, or two; gb18030's of four apart."""
+    raws = [bytes([n]) for n in range(256)]
+    if charset in DOUBLE:
+        raws += [bytes([high, low]) for high in range(0x80, 256) for low in range(0x30, 256)]
+    if charset in TRIPLE:
+        raws += [bytes([0x8F, n, m]) for n in range(0x80, 256) for m in range(0x80, 256)]
+    return raws
+
+
+def texts(cursor: Any, charset: str, raws: list[bytes]) -> dict[bytes, str | None]:
+    """What the server reads in the well-formed strings, the only ones a column takes; None where it has no
+    character for one."""
     listed = json.dumps([raw.hex() for raw in raws])
     cursor.execute(
-        f"SELECT h, HEX(CONVERT(CAST(UNHEX(h) AS CHAR CHARACTER SET {charset}) USING utf32))"
-        " FROM JSON_TABLE(%s, '$[*]' COLUMNS (h VARCHAR(16) PATH '$')) AS j",
+        "WITH strings (h, s) AS ("
+        f" SELECT h, CAST(UNHEX(h) AS CHAR CHARACTER SET {charset})"
+        " FROM JSON_TABLE(%s, '$[*]' COLUMNS (h VARCHAR(16) PATH '$')) AS j)"
+        " SELECT h, HEX(CONVERT(s USING utf32)) FROM strings WHERE HEX(s) = h",
         (listed,),
     )
-    return {
+    found = {
         bytes.fromhex(raw): bytes.fromhex(text).decode("utf-32-be")
         for raw, text in cursor.fetchall()
-        if text is not None
     }
+    return {raw: text if _whole(raw, text) else None for raw, text in found.items()}
+
+
+def _whole(raw: bytes, text: str) -> bool:
+    """Whether the server has a character for each: U+FFFD, ? and, at an end, nothing stand for none."""
+    return text != "" and text.count("?") == raw.count(b"?") and "\ufffd" not in text
+
+
+def assert_read_alike(charset: str, theirs: dict[bytes, str | None]) -> None:
+    """Ours is what they read, back to bytes it is the same text, and what they cannot read we refuse."""
+    decode, encode = text_decoder(charset), text_encoder(charset)
+    assert decode is not None
+    assert encode is not None
+    wrong = []
+    for raw, text in theirs.items():
+        ours: str | None
+        try:
+            ours = decode(raw)
+        except UnicodeDecodeError:
+            ours = None
+        if ours != text:
+            wrong.append((raw.hex(), ours, text))
+        elif ours is not None:
+            encode(ours)  # which raises unless it comes back
+    assert not wrong
 
 
 @pytest.mark.filterwarnings("ignore")  # PyMySQL warns of the malformed strings among them
 @pytest.mark.parametrize("charset", [*SINGLE, *DOUBLE])
 def test_each_character_is_the_one_the_server_reads(stack: Stack, charset: str) -> None:
+    with connected(stack.mysql) as cursor:
+        theirs = texts(cursor, charset, sequences(charset))
+    assert len(theirs) >= 128
+    assert_read_alike(charset, theirs)
+
+
+@pytest.mark.parametrize("charset", [*UNICODE, "gb18030"])
+def test_each_code_point_is_read_from_the_bytes_the_server_writes(
+    stack: Stack, charset: str
+) -> None:
     decode = text_decoder(charset)
     assert decode is not None
-    raws = [bytes([n]) for n in range(256)]
-    if charset in DOUBLE:
-        raws += [bytes([high, low]) for high in range(0x81, 255) for low in range(0x30, 255)]
     with connected(stack.mysql) as cursor:
-        theirs = texts(cursor, charset, raws)
-    wrong = []
-    for raw, text in theirs.items():
-        if "?" in text.replace("?", "", raw == b"?") or "\ufffd" in text:
-            continue
-        try:
-            ours = decode(raw)
-        except UnicodeDecodeError:
-            ours = "(refused)"
-        if ours != text:
-            wrong.append((raw.hex(), ours, text))
-    assert len(theirs) > 100
-    assert not wrong
+        for plane in PLANES[:1] if charset in WITHOUT_ASTRAL else PLANES:
+            cursor.execute(
+                f"SELECT CAST(CONVERT(CONVERT(%s USING utf32) USING {charset}) AS BINARY)",
+                (plane.encode("utf-32-be"),),
+            )
+            ((raw,),) = cursor.fetchall()
+            assert decode(raw) == plane
 
 
-def test_a_character_set_without_an_exact_decoder_is_refused(stack: Stack) -> None:
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("charset", [*SINGLE, *DOUBLE, *UNICODE])
+def test_columns_of_a_character_set_hold_what_the_server_selects(
+    stack: Stack, charset: str
+) -> None:
+    """All characters of the set in one text, some in labels, a CHAR and a key of a document."""
+    encode = text_encoder(charset)
+    assert encode is not None
+    if charset in UNICODE:
+        characters = [char for plane in PLANES[:3] for char in plane[0x20:0x1000]]
+        if charset in WITHOUT_ASTRAL:
+            characters = list(PLANES[0])
+        raw = encode("".join(characters))
+    else:
+        with connected(stack.mysql) as cursor:
+            theirs = texts(cursor, charset, sequences(charset))
+        read = {raw: text for raw, text in theirs.items() if text is not None}
+        raw, characters = b"".join(read), list("".join(read.values()))
+    last = sorted(set(characters))[-20:]
+    labels = [*last[:12:3], "".join(last)]
+    text, *hexes = (f"x'{part.hex()}'" for part in (raw, *map(encode, labels)))
+    listed, table = ",".join(hexes), f"charsets.`{charset}`"
+    key = f"CONVERT(_{charset} {hexes[-1]} USING utf8mb4)"
+    steps = written(
+        stack.mysql,
+        "CREATE DATABASE IF NOT EXISTS charsets",
+        f"DROP TABLE IF EXISTS {table}",
+        f"CREATE TABLE {table} (t LONGTEXT, v VARCHAR(20), c CHAR(20), e ENUM({listed}),"
+        f" s SET({listed}), j JSON) CHARACTER SET {charset} COLLATE {charset}_bin",
+        f"INSERT INTO {table} VALUES ({text}, {hexes[0]}, {hexes[-1]}, {len(labels)},"
+        # Of ucs2 and its like, JSON_OBJECT would take a literal's bytes as they are.
+        f" {2 ** len(labels) - 1}, JSON_OBJECT({key}, CONVERT(_{charset} {hexes[0]} USING utf8mb4)))",
+    )
+    (row,) = decoded(stack.mysql, steps)
+    with connected(stack.mysql) as cursor:
+        cursor.execute(f"SELECT t, v, c, e, s, j FROM {table}")
+        ((*selected, document),) = cursor.fetchall()
+    ours = row.after()
+    assert [ours[column] for column in "tvces"] == selected
+    assert selected == ["".join(characters), labels[0], labels[-1], labels[-1], ",".join(labels)]
+    assert json.loads(ours["j"]) == json.loads(document) == {labels[-1]: labels[0]}
+
+
+def test_bytes_that_the_server_has_no_character_for_are_refused(stack: Stack) -> None:
+    run(stack.mysql, "CREATE DATABASE IF NOT EXISTS charsets")
+    for charset, raw in (("tis620", "db"), ("sjis", "81ad"), ("big5", "a2cc"), ("swe7", "7f")):
+        steps = written(
+            stack.mysql,
+            f"DROP TABLE IF EXISTS charsets.open_{charset}",
+            f"CREATE TABLE charsets.open_{charset} (t VARCHAR(9)) CHARACTER SET {charset}",
+            f"INSERT INTO charsets.open_{charset} VALUES (x'{raw}')",
+        )
+        with pytest.raises(MalformedEvent, match=f"open_{charset}"):
+            decoded(stack.mysql, steps)
+
+
+def test_no_character_set_of_the_server_is_missing(stack: Stack) -> None:
     with connected(stack.mysql) as cursor:
         cursor.execute("SELECT character_set_name FROM information_schema.character_sets")
         known = {name for (name,) in cursor.fetchall()}
     assert facts_of(stack.mysql).charsets.width("utf8mb4") == 4
-    read = {name for name in known if text_decoder(name) is not None}
-    assert read == known - REFUSED
-    assert read >= {*SINGLE, *DOUBLE} | UNICODE
+    assert known == {*SINGLE, *DOUBLE, *UNICODE} | REFUSED
+    assert {name for name in known if text_decoder(name) is None} == REFUSED

@@ -9,8 +9,6 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hypothesis import strategies as st
-
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import PACKET_PREFIX, Chunk
 from connectors.mysql.events import EventType
@@ -18,70 +16,11 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
 from tests import made
 from tests.made import SERVER as UUID
+from tests.unit.app.pipeline.actions import TABLES, TOPICS, Action, Change, Ddl, RowsOf, Truncate
 
 CHARSETS = Charsets({255: "utf8mb4"}, {"utf8mb4": 4})
-TABLES = (("shop", "orders"), ("shop", "log"), ("other", "orders"))
-"""With a key and captured, without a key and captured, with a key and filtered."""
-TOPICS = {("shop", "orders"): "aq.shop.orders", ("shop", "log"): "aq.shop.log"}
 
 _KINDS = {"c": EventType.WRITE_ROWS, "u": EventType.UPDATE_ROWS, "d": EventType.DELETE_ROWS}
-
-
-@dataclass(frozen=True, slots=True)
-class RowsOf:
-    """A rows event: for each row the key before and after, the same but where a key changes."""
-
-    table: tuple[str, str]
-    op: str
-    keys: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ddl:
-    """A statement; ``widens`` names the table that gets a column more."""
-
-    sql: str
-    widens: tuple[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Truncate:
-    """A TRUNCATE of a table."""
-
-    table: tuple[str, str]
-
-
-Action = RowsOf | Ddl | Truncate
-Change = tuple[str, str, str, str | None]
-"""Topic, kind (``tombstone`` and ``ddl`` too), ChangeId, key as text."""
-
-
-@st.composite
-def rows_events(draw: st.DrawFn) -> RowsOf:
-    op = draw(st.sampled_from("cuud"))
-    number = st.integers(1, 3)
-    pairs = draw(st.lists(st.tuples(number, number), min_size=1, max_size=5))
-    keys = tuple((old, new if op == "u" else old) for old, new in pairs)
-    return RowsOf(draw(st.sampled_from(TABLES)), op, keys)
-
-
-ddls = st.one_of(
-    st.just(Ddl("CREATE VIEW v AS SELECT 1")),
-    st.sampled_from(TABLES).map(lambda name: Ddl(f"ALTER TABLE {name[1]} ADD c INT", name)),
-)
-transactions: st.SearchStrategy[list[Action]] = st.one_of(
-    st.lists(st.one_of(rows_events(), rows_events(), rows_events(), ddls), max_size=6).map(
-        list[Action]
-    ),
-    st.sampled_from(TABLES).map(lambda name: [Truncate(name)]).map(list[Action]),
-)
-histories: st.SearchStrategy[list[list[Action]]] = st.lists(transactions, min_size=1, max_size=6)
-
-
-cuts: st.SearchStrategy[tuple[bool, ...]] = st.lists(st.booleans(), min_size=1, max_size=24).map(
-    tuple
-)
-"""Whether to cut, at each place in turn where one may; over again from the first behind the last."""
 
 _FILE_OF = 3
 """Transactions in a file."""

@@ -15,6 +15,7 @@ from app.pipeline.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.pipeline.stage import DecodedChunk, StageSpec
+from connectors.errors import AqueductError
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import SourceOffset
@@ -35,6 +36,8 @@ RULES = Rules(
     max_bytes=WHOLE,
     max_batch_bytes=WHOLE,
 )
+EVERYWHERE, NOWHERE = (True,), (False,)
+"""Where chunks are cut."""
 Versions = dict[tuple[str, str], TableVersion]
 
 
@@ -93,6 +96,14 @@ def run(
         if pieces[-1].error is not None:
             break
     return pieces
+
+
+def pieces_of(
+    source: Source, cut: Sequence[bool] = NOWHERE, *, gtids: bool = True, **rules: Any
+) -> list[Piece]:
+    """The pieces of a whole history."""
+    cursor = first_cursor(source, gtids=gtids)
+    return run(source.chunks(source.first, cut), cursor, rules=replace(RULES, **rules))
 
 
 def run_by_turns(
@@ -223,3 +234,24 @@ def assert_borders(pieces: Sequence[Piece]) -> None:
         numbers = [end["part"] for end in of_one]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
         assert [end["last"] for end in of_one] == [False] * (len(of_one) - 1) + [True]
+
+
+def gtids_to(number: int) -> GtidSet:
+    """The transactions up to this one."""
+    return GtidSet({UUID: [(1, number)]} if number else {})
+
+
+def versions_of(pieces: Sequence[Piece]) -> list[TableVersion]:
+    """The versions that some pieces announce."""
+    return [version for piece in pieces for version in piece.versions]
+
+
+def told(piece: Piece) -> Any:
+    """All of a piece but the bytes of its batches, which hold the time."""
+    error: AqueductError | None = piece.error
+    return (
+        by_topic(records_of([piece])),
+        [(batch.topic, batch.partition, batch.records) for batch in piece.batches],
+        replace(piece, batches=[], error=None, size=0),
+        error and str(error),
+    )

@@ -100,6 +100,21 @@ def test_a_statements_text_is_in_the_character_set_of_the_client_that_sent_it() 
     assert parse_query(latin1, charsets) == meant
 
 
+@pytest.mark.parametrize(
+    ("charset", "raw", "sql"),
+    [
+        ("sjis", b"SELECT '\x95\x5c'", "SELECT '\u8868'"),
+        ("swe7", b"TRUNCATE TABLE `a b`", "TRUNCATE TABLE `a b`"),
+    ],
+)
+def test_a_statement_is_in_its_clients_character_set_and_its_marks_stay_marks(
+    charset: str, raw: bytes, sql: str
+) -> None:
+    status = b"\4" + bytes([8, 0, 8, 0, 8, 0])
+    body = query("", status=status)[HEADER.size :] + raw
+    assert parse_query(body, Charsets({8: charset}, {})).sql == sql
+
+
 def test_a_compressed_payload_gives_the_events_within() -> None:
     inner = xid() * 3
     assert payload_events(payload_body(zstandard.compress(inner), size=len(inner))) == inner

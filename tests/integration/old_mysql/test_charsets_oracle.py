@@ -1,0 +1,42 @@
+"""The character sets of the old series are those of today's."""
+
+import pytest
+
+from connectors.mysql.charsets import text_decoder
+from devstack.old_mysql import SERIES
+from tests.integration.old_mysql.conftest import Servers
+from tests.integration.worker.source import connected
+from tests.integration.worker.test_charsets_oracle import DOUBLE, REFUSED, SINGLE, sequences
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_each_character_is_the_one_the_server_reads(servers: Servers, series: str) -> None:
+    with connected(servers(series)) as cursor:
+        cursor.execute("SELECT character_set_name FROM information_schema.character_sets")
+        known = {name for (name,) in cursor.fetchall()}
+        assert {name for name in known if text_decoder(name) is None} == REFUSED
+        for charset in sorted(known & {*SINGLE, *DOUBLE}):
+            ours = characters(charset)
+            literal = f"_{charset} x'{b''.join(ours).hex()}'"
+            cursor.execute(f"SELECT HEX(CONVERT({literal} USING utf32))")
+            ((theirs,),) = cursor.fetchall()
+            assert bytes.fromhex(theirs).decode("utf-32-be") == "".join(ours.values()), charset
+
+
+def characters(charset: str) -> dict[bytes, str]:
+    """What we read in the sequences of a character set that we read at all."""
+    decode = text_decoder(charset)
+    assert decode is not None
+    found = {}
+    for raw in sequences(charset):
+        try:
+            found[raw] = decode(raw)
+        except UnicodeDecodeError:
+            continue
+    if charset != "cp932":
+        return found
+    return {raw: text for raw, text in found.items() if not _WINDOWS_OWN & {*text}}
+
+
+_WINDOWS_OWN = {"\x80", *"\uf8f0\uf8f1\uf8f2\uf8f3"}
+"""What Python's cp932 reads in five bytes that no column can hold."""
