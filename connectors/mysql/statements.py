@@ -166,3 +166,8 @@ def _tokens(sql: str) -> list[tuple[bool, str]]:
             text = plain or sign
             found.append((False, "TABLE" if text.upper() == "TABLE" else text))
         at = token.end()
+
+
+def shortened(sql: str) -> str:
+    """The first words of a statement; the rest may hold data, which has no place in a message."""
+    return " ".join(sql.split()[:3])[:60] + " …"

@@ -48,7 +48,7 @@ from connectors.mysql.mariadb.events import (
 from connectors.mysql.mariadb.events import parse_gtid as parse_mariadb_gtid
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows import ROWS_EVENTS
-from connectors.mysql.statements import Kind, kind_of, words
+from connectors.mysql.statements import Kind, kind_of, shortened, words
 from connectors.mysql.table_map import TableMap, parse_table_map
 
 # Plain numbers: a member of an enumeration costs more to look up than the rest of the comparison.
@@ -322,9 +322,9 @@ class TransactionReader:
 
     def _refuse_unseen(self, kind: Kind, query: Query) -> None:
         if kind is Kind.CHANGE:
-            raise StatementBasedChange(_short(query.sql), database=query.database)
+            raise StatementBasedChange(shortened(query.sql), database=query.database)
         if kind is Kind.XA:
-            self._refuse_xa(_short(query.sql))
+            self._refuse_xa(shortened(query.sql))
         if kind is Kind.ROLLBACK and self._has_rows:
             raise UnsupportedEvent(
                 "a transaction with rows that ends in ROLLBACK: some of its tables may not be "
@@ -333,7 +333,7 @@ class TransactionReader:
         if kind is Kind.SAVEPOINT and self._has_rows and words(query.sql, 1) == ["ROLLBACK"]:
             raise UnsupportedEvent("a ROLLBACK TO SAVEPOINT after rows were written")
         if kind is Kind.UNKNOWN:
-            raise UnsupportedEvent(f"the statement {_short(query.sql)}", database=query.database)
+            raise UnsupportedEvent(f"the statement {shortened(query.sql)}", database=query.database)
 
 
 def _far(last: int, end_pos: int, size: int) -> tuple[int, int]:
@@ -345,8 +345,3 @@ def _far(last: int, end_pos: int, size: int) -> tuple[int, int]:
         return last, last
     pos = last + (end_pos - size - last & 0xFFFFFFFF)
     return pos, pos + size
-
-
-def _short(sql: str) -> str:
-    """The first words of a statement; the rest may hold data, which has no place in a message."""
-    return " ".join(sql.split()[:3])[:60] + " …"

@@ -134,7 +134,7 @@ def test_events_are_counted_by_type_and_by_what_was_done_with_them() -> None:
             (15, "passed"): 2,
             (16, "decoded"): 1,
             (19, "decoded"): 2,
-            (29, "decoded"): 2,
+            (29, "passed"): 2,
             (30, "decoded"): 1,
             (30, "filtered"): 2,
             (33, "decoded"): 1,
