@@ -156,6 +156,8 @@ def _watch(
             total, now = stable.total(), time.monotonic()
             if total > (looks[-1].total if looks else 0):
                 moved = now
+                if not looks:
+                    watch.discover()  # what a child did before the window is not counted in it
                 looks.append(_Look(now, total, watch.cpu(), busy_seconds()))
             if now - remembered >= MEMORY_SECONDS:
                 watch.discover()

@@ -166,7 +166,6 @@ def _software(series: str, prefix: Path, libraries: Path) -> MysqlSoftware:
     )
 
 
-# The option of their day; the files come in a folder of the series' own.
 _SINCE_5_5 = {
     "server_id": "1",
     "binlog_format": "ROW",
@@ -190,9 +189,11 @@ _SINCE_5_6 = _SINCE_5_5 | {
     "binlog_checksum": "CRC32",
     "explicit_defaults_for_timestamp": "ON",
 }
+# What later series do always: rows whose long values stand elsewhere.
+_BARRACUDA = {"innodb_file_format": "Barracuda"}
 _DEFAULTS = {
-    "5.5": _SINCE_5_5,
-    "5.6": _SINCE_5_6,
+    "5.5": _SINCE_5_5 | _BARRACUDA,
+    "5.6": _SINCE_5_6 | _BARRACUDA,
     "5.7": _SINCE_5_6 | {"secure_file_priv": "NULL"},
     "8.0": _SINCE_5_6
     | {

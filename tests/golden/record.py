@@ -122,8 +122,19 @@ def record(series: str, owner: Children) -> None:
     place = FOLDER / series
     place.mkdir(exist_ok=True)
     (place / f"{file}{SUFFIX}").write_bytes(data)
-    text = json.dumps({**head, "steps": events}, ensure_ascii=False, indent=1)
-    (place / f"{file}.json").write_text(text + "\n")
+    (place / f"{file}.json").write_text(_text({**head, "steps": events}))
+
+
+def _text(expected: dict[str, Any]) -> str:
+    """JSON with a line for each definition and each step, so that a change of one can be seen."""
+    parts = []
+    for name, value in expected.items():
+        if isinstance(value, list):
+            items = ",\n".join(json.dumps(one, ensure_ascii=False) for one in value)
+            parts.append(f'"{name}": [\n{items}\n]')
+        else:
+            parts.append(f'"{name}": {json.dumps(value, ensure_ascii=False)}')
+    return "{" + ",\n".join(parts) + "}\n"
 
 
 def _server(series: str, folder: Path, owner: Children) -> Mysql:

@@ -25,6 +25,13 @@ def known(series: str, family: str) -> list[tuple[str, list[str]]]:
     ]
 
 
+def in_words_of(series: str, statement: str) -> str:
+    """A statement as a server of the series reads it."""
+    if series == "5.5":
+        return statement.replace("ST_GeomFromText", "GeomFromText").replace("(0)", "")
+    return statement
+
+
 def _has_fraction(kind: str) -> bool:
     return any(f"({digits})" in kind for digits in range(1, 7)) and kind.startswith(
         ("time", "datetime", "timestamp")

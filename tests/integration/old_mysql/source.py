@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import pymysql
@@ -11,12 +12,12 @@ from connectors.mysql.definitions import read_definition
 from connectors.mysql.described import described
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows import ABSENT, Image, RowDecoder
-from connectors.mysql.server import read_facts
+from connectors.mysql.server import ServerFacts, read_facts
 from connectors.mysql.table_map import TableMap
-from connectors.mysql.transactions import Rows, Step
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
 from tests.integration.worker.source import address_of, assert_compiled_alike, connected, run
+from tests.steps import Rows, Step
 
 
 def end_of(mysql: Mysql) -> Coordinates:
@@ -30,9 +31,15 @@ def end_of(mysql: Mysql) -> Coordinates:
     return Coordinates(file, int(pos))
 
 
+@cache
+def facts_of(mysql: Mysql) -> ServerFacts:
+    """What the server said of itself when it was first asked."""
+    return read_facts(address_of(mysql))
+
+
 def charsets_of(mysql: Mysql) -> Charsets:
     """The server's character sets."""
-    return read_facts(address_of(mysql)).charsets
+    return facts_of(mysql).charsets
 
 
 def written(mysql: Mysql, *statements: str, **more: Any) -> list[Step]:
@@ -71,8 +78,7 @@ def rows(mysql: Mysql, steps: list[Step]) -> Iterator[Row]:
             maps[key] = complete(mysql, bare)
         names = [column.name or "" for column in maps[key].columns]
         changes = list(RowDecoder(maps[key], charsets).decode(step.event_type, step.body))
-        facts = read_facts(address_of(mysql))
-        assert_compiled_alike(replace(step, table_map=maps[key]), changes, facts)
+        assert_compiled_alike(replace(step, table_map=maps[key]), changes, facts_of(mysql))
         for change in changes:
             yield Row(_named(names, change.before), _named(names, change.after))
 

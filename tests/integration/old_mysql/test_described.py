@@ -8,7 +8,6 @@ from connectors.errors import DefinitionMismatch, UnsupportedEvent
 from connectors.mysql.definitions import read_definition
 from connectors.mysql.described import described
 from connectors.mysql.table_map import FieldType, TableMap
-from connectors.mysql.transactions import Rows
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.old_mysql.conftest import Servers
@@ -16,6 +15,7 @@ from tests.integration.old_mysql.families import known
 from tests.integration.old_mysql.source import charsets_of, complete, end_of, written
 from tests.integration.worker.families import FAMILIES, statements_for
 from tests.integration.worker.source import connected, run
+from tests.steps import Rows
 
 DATABASE = "described"
 SHAPES = {

@@ -7,7 +7,7 @@ import pytest
 
 from app.pipeline.captured import TableBook
 from app.pipeline.filter import TableFilter
-from connectors.errors import MalformedEvent, UnsupportedEvent
+from connectors.errors import MalformedEvent
 from connectors.mysql.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows import RowDecoder
 from connectors.mysql.skipping import row_count
@@ -161,21 +161,6 @@ def assert_described(stack: Stack, steps: list[Any], table: str) -> None:
         (name, kind.replace("tinyint(1)", "tinyint"), *more) for name, kind, *more in theirs
     ]
     assert definition.primary_key == key
-
-
-@pytest.mark.parametrize("charset", ["sjis", "ujis", "tis620"])
-def test_a_column_of_a_charset_without_exact_decoder_is_refused_by_name(
-    stack: Stack, charset: str
-) -> None:
-    table = f"{DATABASE}.refused_{charset}"
-    steps = written(
-        stack.mysql,
-        f"CREATE TABLE {table} (id int primary key, c varchar(9) CHARACTER SET {charset})",
-        f"INSERT INTO {table} VALUES (1, 'a')",
-    )
-    with pytest.raises(UnsupportedEvent, match=f"column 'c' has character set {charset}") as caught:
-        decoded(stack.mysql, steps)
-    assert "filter" in str(caught.value)
 
 
 def test_bytes_that_are_not_text_stop_the_table_and_are_not_replaced(stack: Stack) -> None:

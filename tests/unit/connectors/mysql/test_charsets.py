@@ -2,7 +2,10 @@
 
 import pytest
 
-from connectors.mysql.charsets import text_decoder, text_encoder
+from connectors.errors import UnsupportedEvent
+from connectors.mysql.charsets import Charsets, text_decoder, text_encoder
+from connectors.mysql.table_map import FieldType, MappedColumn
+from connectors.mysql.values.strings import decoder_of
 
 
 def decoded(charset: str, raw: bytes) -> str:
@@ -77,3 +80,10 @@ def test_of_two_ways_to_write_a_character_one_is_taken_that_is_read_as_the_same(
 def test_what_is_no_character_set_has_no_decoder(charset: str) -> None:
     assert text_decoder(charset) is None
     assert text_encoder(charset) is None
+
+
+def test_a_column_of_an_unknown_character_set_is_refused_by_name() -> None:
+    column = MappedColumn(type=FieldType.VARCHAR, metadata=9, nullable=True, name="c", collation=7)
+    with pytest.raises(UnsupportedEvent, match="column 'c' has character set utf7") as caught:
+        decoder_of(column, Charsets({7: "utf7"}, {"utf7": 4}))
+    assert "filter" in str(caught.value)
