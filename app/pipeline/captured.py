@@ -8,6 +8,7 @@ from __future__ import annotations
 from app.pipeline.filter import TableFilter
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.column_type import column_charset, column_type
+from connectors.mysql.compiled.counting import RowCounter
 from connectors.mysql.compiled.decoder import CompiledDecoder
 from connectors.mysql.table_map import MappedColumn, TableMap
 from tables.version import Column, Definition
@@ -33,6 +34,7 @@ class TableBook:
         self._filter = filter_
         self._charsets = charsets
         self._tables: dict[int, tuple[TableMap, CapturedTable | None]] = {}
+        self._counters: dict[int, tuple[TableMap, RowCounter]] = {}
 
     def of(self, table_map: TableMap) -> CapturedTable | None:
         """The table, or None where nobody subscribes to it.
@@ -41,6 +43,15 @@ class TableBook:
         """
         known = self._tables.get(id(table_map))
         return known[1] if known is not None else self._judged(table_map)
+
+    def count(self, table_map: TableMap, event_type: int, body: bytes) -> int:
+        """How many rows an event of a table that is not captured holds."""
+        held = self._counters.get(id(table_map))
+        if held is None:
+            if len(self._counters) > _MOST_TABLES:
+                self._counters.clear()
+            held = self._counters[id(table_map)] = (table_map, RowCounter(table_map))
+        return held[1].count(event_type, body)
 
     def _judged(self, table_map: TableMap) -> CapturedTable | None:
         captured = self._filter.captures(table_map.database, table_map.table)

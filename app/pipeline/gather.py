@@ -17,7 +17,6 @@ from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.generate import Row
 from connectors.mysql.events import Query
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
-from connectors.mysql.skipping import row_count
 from connectors.mysql.statements import Kind, truncated_table
 from connectors.mysql.table_map import TableMap
 from tables.version import TableVersion
@@ -203,7 +202,7 @@ class Gathering:
     def count_passed(self) -> None:
         """Count the rows that were passed by: those behind them have ordinals."""
         for table_map, event_type, body in self._passed:
-            self.ordinal += row_count(table_map, event_type, body)
+            self.ordinal += self._tables.count(table_map, event_type, body)
         self._passed.clear()
 
     def stopped(self, error: AqueductError) -> None:

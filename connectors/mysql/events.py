@@ -264,8 +264,13 @@ def _decompressed(content: bytes, algorithm: int, size: int) -> bytes:
         data = bytearray()
         with zstandard.ZstdDecompressor().stream_reader(content) as reader:
             # Whoever asks for all at once gets room for all that was announced.
-            while part := reader.read(min(size + 1 - len(data), _READ)):
+            while len(data) <= size:
+                wanted = min(size + 1 - len(data), _READ)
+                part = reader.read(wanted)
                 data += part
+                if len(part) < wanted:
+                    # Another frame may follow, but no server writes one.
+                    break
     except zstandard.ZstdError as error:
         raise CorruptEvent(f"a compressed payload cannot be read: {error}") from error
     if len(data) != size:

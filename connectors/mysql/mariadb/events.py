@@ -218,7 +218,7 @@ def _unpacked(data: bytes, at: int) -> bytes:
 def inflated(data: bytes, size: int, *, raw: bool = False) -> bytes:
     """``size`` bytes out of a zlib stream (or one without head and checksum); raise CorruptEvent otherwise."""
     if size > LARGEST:
-        raise CorruptEvent(f"{size} bytes were announced of what is compressed")
+        raise CorruptEvent(f"compressed bytes are not the {size} that were announced: too many")
     stream = zlib.decompressobj(-zlib.MAX_WBITS if raw else zlib.MAX_WBITS)
     try:
         # One byte more is asked for, so that a stream that holds too much is told from a whole one.
