@@ -3,24 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.events import EventType, parse_query
-from connectors.mysql.mariadb.events import (
-    HARMLESS,
-    Alter,
-    MariadbEventType,
-    MariadbGtid,
-    parse_gtid,
-    plain,
-)
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.rows import ROWS_EVENTS
-from connectors.mysql.statements import kind_of
+from connectors.mysql.start import as_of_now
 from connectors.mysql.stream import BinlogStream, PlacedEvent
-from connectors.mysql.table_map import TableMap, parse_table_map, table_id_of
-from connectors.mysql.transactions import End, Rows, Statement, Step, Transaction
+from connectors.mysql.transactions import TransactionReader
 from devstack.mysql import Mysql
 from tests.integration.worker.source import address_of, connected, facts_of, now, run
+from tests.steps import End, Step, steps_of
 
 
 def end_of(mariadb: Mysql) -> Coordinates:
@@ -38,15 +27,26 @@ def written(mariadb: Mysql, *statements: str) -> list[Step]:
     return steps_from(mariadb, begin)
 
 
-def steps_from(mariadb: Mysql, begin: SourceOffset, *, at_most: int | None = None) -> list[Step]:
+def steps_from(
+    mariadb: Mysql, begin: SourceOffset, *, at_most: int | None = None, statements: bool = False
+) -> list[Step]:
     """All steps behind an offset, up to the server's end or so many transactions."""
-    found = []
-    end, ends = end_of(mariadb), 0
-    for step in steps(events(mariadb, begin, end), facts_of(mariadb).charsets):
-        found.append(step)
-        ends += isinstance(step, End)
-        if ends == at_most:
-            break
+    facts, address = facts_of(mariadb), address_of(mariadb, statements=statements)
+    reached, found, ends = as_of_now(begin, facts, address), list[Step](), 0
+    if reached.gtid_set == facts.gtids_at_end:
+        return found
+    stream = BinlogStream(address, begin)
+    stream.open()
+    reader = TransactionReader(facts.server_uuid, facts.charsets, mariadb=True)
+    try:
+        for step in steps_of(stream.chunks(lambda: True), reader):
+            found.append(step)
+            if isinstance(step, End):
+                ends, reached = ends + 1, behind(reached, step)
+                if ends == at_most or reached.gtid_set == facts.gtids_at_end:
+                    break
+    finally:
+        stream.close()
     return found
 
 
@@ -77,43 +77,3 @@ def behind(begin: SourceOffset, step: End) -> SourceOffset:
         gtids = gtids.copy()
         gtids.add(step.transaction.gtid)
     return replace(begin, coordinates=step.end, gtid_set=gtids)
-
-
-def steps(placed: Iterator[PlacedEvent], charsets: Charsets) -> Iterator[Step]:
-    """Transactions as MariaDB writes them: no BEGIN, and a lone statement ends by itself."""
-    tables: dict[int, TableMap] = {}
-    gtid: MariadbGtid | None = None
-    transaction: Transaction | None = None
-    for one in placed:
-        event = plain(one.event)
-        kind = event.type
-        if kind == MariadbEventType.GTID:
-            assert transaction is None
-            gtid = parse_gtid(event.body, event.server_id)
-            transaction = Transaction(
-                id=gtid.gtid,
-                gtid=gtid.gtid,
-                start=one.start,
-                committed_ms=event.timestamp * 1000,
-                server_id=event.server_id,
-                thread=None,
-            )
-        elif kind == EventType.TABLE_MAP:
-            table = parse_table_map(event.body, mariadb=True)
-            tables[table.table_id] = table
-        elif kind in ROWS_EVENTS:
-            assert transaction is not None
-            yield Rows(transaction, tables[table_id_of(event.body)], kind, event.body, one.start)
-        elif kind in (EventType.QUERY, EventType.XID):
-            assert transaction is not None
-            assert gtid is not None
-            query = None if kind == EventType.XID else parse_query(event, charsets)
-            if query is not None and query.sql != "COMMIT" and gtid.alter in (None, Alter.COMMIT):
-                yield Statement(transaction, kind_of(query.sql), query, one.start)
-            if query is None or query.sql == "COMMIT" or gtid.standalone:
-                yield End(transaction, one.end)
-                transaction = None
-        else:
-            assert kind in HARMLESS or kind in (EventType.ROTATE, EventType.FORMAT_DESCRIPTION), (
-                kind
-            )

@@ -21,12 +21,12 @@ from connectors.mysql.start import (
     first_offset,
 )
 from connectors.mysql.stream import BinlogStream
-from connectors.mysql.transactions import End, Step
 from devstack.mysql import Mysql
 from devstack.processes import Children
 from tests.integration.mariadb.conftest import started
 from tests.integration.mariadb.source import behind, end_of, steps_from, without_gtids
 from tests.integration.worker.source import address_of, connected, decoded, facts_of, now, run
+from tests.steps import End, Step
 
 pytestmark = pytest.mark.stack
 

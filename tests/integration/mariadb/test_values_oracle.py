@@ -9,13 +9,13 @@ from connectors.errors import UnsupportedEvent
 from connectors.mysql.column_type import column_charset, column_type
 from connectors.mysql.rows import UPDATES, WRITES, RowDecoder
 from connectors.mysql.skipping import row_count
-from connectors.mysql.transactions import Rows, Step
 from devstack.mysql import Mysql
 from tests.integration.mariadb.families import FAMILIES
 from tests.integration.mariadb.source import written
 from tests.integration.worker.families import statements_for
 from tests.integration.worker.oracle import rows_of, same
 from tests.integration.worker.source import connected, decoded, facts_of, run
+from tests.steps import Rows, Step
 
 pytestmark = pytest.mark.stack
 
