@@ -8,8 +8,10 @@ MINIMUM := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c '$(MINIMUM)' 2>/dev/null && echo $$python && break; done)
 
+FUZZ_SECONDS ?= 300
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test check bench bench-flat lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test check fuzz bench bench-flat lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -33,6 +35,9 @@ check: setup ## lint, formatting, types, and every test
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
 	@$(VENV_PYTHON) -m pytest $(ARGS)
+
+fuzz: setup ## break binlogs and decode them for FUZZ_SECONDS=300; prints how to run a case again
+	@$(VENV_PYTHON) -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 bench: setup ## ours and Debezium, side by side on two workloads; PEERS=all adds others, RUNS=1 is shorter
 	@PEERS=$(PEERS) RUNS=$(RUNS) $(VENV_PYTHON) -m bench

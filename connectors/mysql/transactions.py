@@ -208,7 +208,7 @@ class TransactionReader:
         source = self._sources.get(raw)
         if source is None:
             source = self._sources[raw] = str(uuid.UUID(bytes=raw))
-        if number - 1 >> 63 and not anonymous:
+        if not (0 < number < 1 << 63 or anonymous):
             raise ValueError(f"no GTID has the number {number}")
         self._is_muted = False
         committed_ms = (committed & _TIME) // 1000

@@ -20,6 +20,7 @@ SERVERS = ("mysql", "mariadb")
 _MAGIC = b"\xfebin"
 _LARGEST = 1 << 24
 _MOST_COLLATIONS = 10_000
+_LARGE = 1 << 16
 
 Collations = dict[int, tuple[str, int]]
 """By number: the character set, and the most bytes of one character of it."""
@@ -93,4 +94,5 @@ def _transactions(events: list[bytes]) -> list[tuple[bytes, ...]]:
         if event[4] in _BEGINS:
             found.append([])
         found[-1].append(event)
-    return [tuple(group) for group in found if group]
+    # Large ones only take long.
+    return [tuple(group) for group in found if 0 < sum(map(len, group)) < _LARGE]

@@ -68,7 +68,7 @@ def values(draw: st.DrawFn, column: MappedColumn) -> bytes:
     if kind == T.JSON:
         raw = document(draw(st.sampled_from(DOCUMENTS)))
         return len(raw).to_bytes(4, "little") + raw
-    if kind in (T.DATETIME2, T.TIMESTAMP2):
+    if kind in (T.DATETIME2, T.TIMESTAMP2, T.TIME2):
         return draw(moments(column))
     size, length_size = extent(column)
     if not length_size:
@@ -91,6 +91,10 @@ def moments(draw: st.DrawFn, column: MappedColumn) -> bytes:
     clock = draw(st.binary(min_size=size - fraction_size, max_size=size - fraction_size))
     if column.type == T.DATETIME2:
         clock = bytes([clock[0] | 0x80]) + clock[1:]
+    if column.type == T.TIME2 and clock[0] < 0x80:
+        # A negative time is the bias less its digits, fraction and all.
+        digits = int.from_bytes(clock + fraction, "big")
+        return ((0x80 << 8 * (size - 1)) - digits).to_bytes(size, "big")
     return clock + fraction
 
 

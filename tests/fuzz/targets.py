@@ -1,0 +1,487 @@
+"""What the fuzzer drives: each part of the decoder with mutated bytes, and what must hold whatever they are.
+
+The law: a target returns, or raises one of our errors, which says where; all else that happens is a fault. What
+it returns is bounded by what it was given, and two readers of the same bytes agree.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import orjson
+
+from app.pipeline.numbers import Numbers
+from app.pipeline.rules import Rules
+from app.pipeline.stage import StageSpec
+from connectors.errors import AqueductError
+from connectors.mysql import payload
+from connectors.mysql.charsets import Charsets
+from connectors.mysql.chunk import Chunk
+from connectors.mysql.chunks import Cutter
+from connectors.mysql.compiled.decoder import CompiledDecoder, RowText
+from connectors.mysql.compiled.documents import Documents
+from connectors.mysql.events import EventType, parse_query, payload_events
+from connectors.mysql.mariadb import events as mariadb
+from connectors.mysql.position import Coordinates, parse_gtids
+from connectors.mysql.rows import ABSENT, ROWS_EVENTS, RowChange, RowDecoder
+from connectors.mysql.skipping import row_count
+from connectors.mysql.table_map import TableMap, parse_table_map
+from connectors.mysql.tagged import parse_gtid_tagged
+from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.values.compressed import unpacked
+from connectors.mysql.values.documents import document_text
+from connectors.mysql.values.json_diff import patched
+from tests.fuzz.corpus_of import SERVERS, Corpus, corpus_of
+from tests.fuzz.mutations import body_of, changed, mutated, mutated_payload, spliced
+from tests.made import SERVER, packed
+from tests.steps import End, Recorded
+from tests.unit.connectors.mysql.binary_json import Opaque, document
+
+START = Coordinates("b.000001", 4)
+OWN = {3, 4, 15, 27, 35, 41, 161, 163, 164}
+"""Events that never come to a decoder."""
+_LONGEST_MESSAGE = 2000
+_KIN = (AqueductError, IndexError, ValueError, KeyError, struct.error)
+"""What a function of bytes may raise; who calls it makes a MalformedEvent of it."""
+
+RULES = Rules(
+    prefix="aq",
+    destination="d",
+    include=".*",
+    borders=True,
+    statements=True,
+    partitions=2,
+    compression="lz4",
+    max_bytes=100_000,
+    max_batch_bytes=1 << 20,
+)
+
+
+class Fault(Exception):
+    """What must hold does not."""
+
+
+def demand(holds: object, what: str) -> None:
+    """Raise a Fault unless it holds."""
+    if not holds:
+        raise Fault(what)
+
+
+def sound(error: AqueductError) -> None:
+    """An error of ours says where, in few words."""
+    demand("coordinates" in error.where, f"an error without coordinates: {error}")
+    demand(len(str(error)) < _LONGEST_MESSAGE, f"an error of {len(str(error))} characters")
+
+
+def _some(random: Random) -> tuple[Corpus, list[bytes]]:
+    """Events of a few transactions, not changed yet."""
+    corpus = corpus_of(random.choice((*SERVERS, SERVERS[0])))
+    events: list[bytes] = []
+    for _ in range(random.choice((1, 1, 2, 4))):
+        begin = random.randrange(len(corpus.transactions))
+        for group in corpus.transactions[begin : begin + random.choice((1, 1, 3))]:
+            events += group
+    return corpus, events
+
+
+def _chunk(random: Random) -> tuple[Corpus, Chunk]:
+    corpus, events = _some(random)
+    events = [event for event in events if event[4] not in OWN]
+    events = mutated(random, events, corpus.events)
+    context: tuple[bytes, ...] = ()
+    if random.random() < 0.2:
+        cut = random.randrange(len(events) + 1)
+        context, events = tuple(event[:-4] for event in events[:cut]), events[cut:]
+    # Without checksums, so that sizes that lie come through, in a part of the cases.
+    if checksum := random.random() < 0.8:
+        data = b"".join(events)
+    else:
+        data = b"".join(
+            event[:9] + struct.pack("<I", max(len(event) - 4, 0)) + event[13:-4] for event in events
+        )
+    return corpus, Chunk(start=START, data=data, checksum=checksum, context=context)
+
+
+def reader(random: Random) -> bool:
+    """``TransactionReader.read``: what it tells is no more than the bytes may hold."""
+    corpus, chunk = _chunk(random)
+    told = Recorded()
+    reading = TransactionReader(SERVER, corpus.charsets, mariadb=corpus.mariadb)
+    try:
+        reading.read(chunk, told)
+    except AqueductError as error:
+        sound(error)
+        return False
+    finally:
+        _told(told)
+    return True
+
+
+def _told(told: Recorded) -> None:
+    for step in told.steps:
+        if step.transaction.gtid is not None:
+            parse_gtids(step.transaction.gtid)
+        if isinstance(step, End):
+            demand(step.end.pos >= 0, "a transaction ends before its file begins")
+
+
+def stage(random: Random) -> bool:
+    """A whole decoder: decode, number, encode."""
+    corpus, chunk = _chunk(random)
+    return staged(corpus, [chunk])
+
+
+def staged(corpus: Corpus, chunks: Sequence[Chunk]) -> bool:
+    """One decoder after the other, chunk by chunk; whether all was accepted."""
+    spec = StageSpec(
+        rules=RULES,
+        server_uuid=SERVER,
+        charsets=corpus.charsets,
+        epoch=1,
+        versions={},
+        mariadb=corpus.mariadb,
+    )
+    made, numbers = spec.make(), Numbers(seq=0, safe=START)
+    for chunk in chunks:
+        decoded = made.decode(chunk)
+        before = numbers.seq
+        numbers, _ = decoded.number(numbers, [])
+        piece = decoded.encode()
+        demand(piece.seq - before <= 2 * max(chunk.size, 1 << 20), "more values than bytes")
+        for source, first, last in piece.gtids:
+            demand(0 < first <= last < 1 << 64, f"a run of GTIDs {source} from {first} to {last}")
+        if piece.error is not None:
+            sound(piece.error)
+            return False
+    return True
+
+
+def cutter(random: Random) -> bool:
+    """``Cutter`` as it is fed by a socket, and a decoder behind it."""
+    corpus, events = _some(random)
+    if random.random() < 0.9:
+        events = mutated(random, events, corpus.events)
+    wire = _wire(random, events)
+    target = random.choice((64, 500, 3000, 1 << 18))
+    cut = Cutter(START, checksum=True, target=target)
+    chunks: list[Chunk] = []
+    try:
+        for part in _parts(random, wire):
+            space = cut.space()
+            size = min(len(part), len(space))
+            demand(size, "no room for what comes")
+            demand(size == len(part), "less room than is received at once")
+            space[:size] = part
+            chunks += cut.take(size)
+        if cut.pending:
+            chunks.append(cut.flush())
+    except AqueductError as error:
+        sound(error)
+        return False
+    finally:
+        carried = sum(len(chunk.data) for chunk in chunks if chunk.place is None)
+        demand(carried <= len(wire), "more bytes were given out than came")
+        for chunk in chunks:
+            demand(chunk.data or chunk.passed or chunk is chunks[-1], "an empty chunk")
+    return staged(corpus, chunks)
+
+
+def _wire(random: Random, events: Sequence[bytes]) -> bytes:
+    packets = b""
+    for number, event in enumerate(events):
+        packets += (len(event) + 1).to_bytes(3, "little") + bytes([number & 0xFF, 0]) + event
+    if random.random() < 0.1:
+        packets = changed(random, packets)
+    if random.random() < 0.1:
+        at = random.randrange(len(packets) + 1)
+        packets = packets[:at] + random.choice(
+            (b"\0\0\0\7", b"\1\0\0\7\xfe", b"\xff\xff\xff\7\0", b"\5\0\0\7\xff")
+        )
+    return packets
+
+
+_PACKETS = (b"\0\0\0\7", b"\1\0\0\7\xfe", b"\xff\xff\xff\7\0", b"\5\0\0\7\xff")
+
+
+def _parts(random: Random, wire: bytes) -> Iterator[bytes]:
+    at, most = 0, random.choice((1, 30, 1000, 60_000))
+    while at < len(wire):
+        size = random.randint(1, max(most, len(wire) // 500))
+        yield wire[at : at + size]
+        at += size
+
+
+def rows(random: Random) -> bool:
+    """``CompiledDecoder``, ``RowDecoder`` and ``row_count`` of the same rows."""
+    corpus, pairs = _pairs(random)
+    described, kind, body = random.choice(pairs)
+    what = random.random()
+    if what < 0.3:
+        described = changed(random, described)
+    elif what < 0.4:
+        described = random.choice(pairs)[0]
+    if what > 0.2:
+        other = random.choice(pairs)[2]
+        body = spliced(random, body, other) if random.random() < 0.1 else changed(random, body)
+    if random.random() < 0.1:
+        kind = int(random.choice(sorted(ROWS_EVENTS)))
+    try:
+        table_map = parse_table_map(described, mariadb=corpus.mariadb)
+    except _KIN:
+        return False
+    return _compared(table_map, corpus.charsets, kind, body)
+
+
+def _compared(table_map: TableMap, charsets: Charsets, kind: int, body: bytes) -> bool:
+    counted = _attempt(lambda: row_count(table_map, kind, body))
+    compiled = plain = None
+    # Labels that are no text are a ValueError, of which the reader makes one of our errors.
+    with suppress(*_KIN):
+        compiled = CompiledDecoder(table_map, charsets)
+    with suppress(*_KIN):
+        plain = RowDecoder(table_map, charsets)
+    demand((compiled is None) == (plain is None), "one of two decoders could be made")
+    if compiled is None or plain is None:
+        return False
+    ours = _attempt(lambda: list(compiled.decode(kind, body)))
+    theirs = _attempt(lambda: list(plain.decode(kind, body)))
+    names = [column.name or "" for column in table_map.columns]
+    for found in (ours, theirs):
+        demand(found is None or len(found) <= len(body), "more rows than bytes")
+        demand(
+            found is None or counted in (None, len(found)),
+            f"{len(found or ())} rows, {counted} counted",
+        )
+    if kind == EventType.PARTIAL_UPDATE_ROWS or ours is None or theirs is None:
+        return ours is not None
+    demand(len(ours) == len(theirs), f"{len(ours)} rows and {len(theirs)}")
+    for one, other in zip(ours, theirs, strict=True):
+        _same(one, other, names)
+    return True
+
+
+def _same(one: RowText, other: RowChange, names: Sequence[str]) -> None:
+    before, after = other.before, other.after
+    if before is not None and after is not None:
+        pairs = zip(before, after, strict=True)
+        after = tuple(old if new is ABSENT else new for old, new in pairs)
+    for text, image in ((one.before, before), (one.after, after)):
+        demand((text is None) == (image is None), "an image is there only once")
+        if text is None or image is None:
+            continue
+        held = {name: v for name, v in zip(names, image, strict=True) if v is not ABSENT}
+        demand(orjson.loads(text) == orjson.loads(orjson.dumps(held)), f"{text} is not {held}")
+        demand(len(set(names)) == len(names), "two columns of one name")
+
+
+def _attempt(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except AqueductError:
+        return None
+    except _KIN as error:
+        raise Fault(f"no error of ours: {error!r}") from error
+
+
+_known_pairs: dict[str, list[tuple[bytes, int, bytes]]] = {}
+
+
+def _pairs(random: Random) -> tuple[Corpus, list[tuple[bytes, int, bytes]]]:
+    """Bodies of TABLE_MAPs and of rows events of them."""
+    server = random.choice((*SERVERS, SERVERS[0]))
+    corpus = corpus_of(server)
+    if server not in _known_pairs:
+        maps: dict[bytes, bytes] = {}
+        found = _known_pairs[server] = []
+        for event in corpus.events:
+            body, kind = body_of(event), event[4]
+            if kind == EventType.TABLE_MAP:
+                maps[body[:6]] = body
+            elif kind in mariadb.PLAIN_ROWS:
+                plain = mariadb.PLAIN_ROWS[mariadb.MariadbEventType(kind)]
+                found.append((maps[body[:6]], int(plain), mariadb.uncompressed_rows(kind, body)))
+            elif kind in ROWS_EVENTS:
+                found.append((maps[body[:6]], kind, body))
+    return corpus, _known_pairs[server]
+
+
+_PARSERS: dict[int, Callable[[bytes, Corpus], object]] = {
+    19: lambda body, _: (parse_table_map(body), parse_table_map(body, mariadb=True)),
+    2: lambda body, corpus: parse_query(body, corpus.charsets),
+    42: lambda body, _: _tagged(body),
+    162: lambda body, _: parse_gtids(mariadb.parse_gtid(body, 7).gtid),
+    163: lambda body, _: mariadb.parse_gtid_list(body),
+    165: lambda body, _: mariadb.uncompressed_query(body),
+} | {
+    int(kind): (lambda body, _, kind=kind: mariadb.uncompressed_rows(kind, body))
+    for kind in mariadb.PLAIN_ROWS
+}
+
+
+def _tagged(body: bytes) -> None:
+    source, tag, number, _ = parse_gtid_tagged(body)
+    parse_gtids(f"{source}:{tag}:{number}" if tag else f"{source}:{number}")
+
+
+def parsers(random: Random) -> bool:
+    """Functions of one event's body."""
+    corpus = corpus_of(random.choice(SERVERS))
+    event = random.choice([one for one in corpus.events if one[4] in _PARSERS])
+    kind = event[4] if random.random() < 0.9 else random.choice(list(_PARSERS))
+    try:
+        _PARSERS[kind](changed(random, body_of(event)), corpus)
+    except _KIN:
+        return False
+    return True
+
+
+def payloads(random: Random) -> bool:
+    """Compressed transactions, at once and in pieces."""
+    corpus = corpus_of("mysql")
+    bodies = [body_of(one) for one in corpus.events if one[4] == EventType.TRANSACTION_PAYLOAD]
+    body = mutated_payload(random, random.choice(bodies), corpus.events)
+    whole = pieces = None
+    with suppress(*_KIN):
+        whole = payload_events(body)
+    with suppress(*_KIN):
+        pieces = b"".join(payload.Payload.parse(memoryview(body)).pieces(1 << 10))
+    demand(None in (whole, pieces) or whole == pieces, "pieces are not the whole")
+    return pieces is not None
+
+
+def columns(random: Random) -> bool:
+    """MariaDB's compressed values."""
+    value = (
+        bytes([0x80 | random.randrange(16)])
+        + random.randbytes(3)
+        + b"x\x9c\x4b\x04\x00\x00\x62\x00\x62"
+    )
+    try:
+        unpacked(changed(random, value))
+    except _KIN:
+        return False
+    return True
+
+
+_TREES: tuple[Any, ...] = (
+    {"name": "Ann", "n": 7, "list": [1, 2, {"x": []}], "o": {"p": {"q": -1}}},
+    [[], {}, [[[1]]], "é" * 70, 1.5, 1 << 40, -(1 << 40), None, True, False, "x" * 200],
+    {
+        "d": Opaque(246, bytes.fromhex("0902800001320000")),
+        "w": Opaque(12, bytes(8)),
+        "b": Opaque(252, b"\0\1"),
+    },
+    {str(n): n * 1.1 for n in range(30)},
+    [Opaque(11, bytes(8)), Opaque(10, bytes(8)), {"a": {"b": {"c": [1, [2, [3]]]}}}],
+    "text",
+    7,
+)
+_OFTEN = 101
+
+
+def documents(random: Random) -> bool:
+    """Documents: the plain reader and generated functions say the same, and what they say is JSON."""
+    tree = random.choice(_TREES)
+    whole = document(tree, large=random.random() < 0.2)
+    raw = _laughs(random) if random.random() < 0.02 else changed(random, whole)
+    made = Documents()
+    if whole and random.random() < 0.3:
+        for _ in range(_OFTEN):
+            made.text(whole)
+    texts: list[str | None] = []
+    for read in (document_text, made.text):
+        try:
+            texts.append(read(raw))
+        except _KIN:
+            texts.append(None)
+    plain, ours = texts
+    demand(plain is None or ours is None or plain == ours, f"{plain} is not {ours}")
+    for text in (plain, ours):
+        if text is not None:
+            demand(len(text) <= 16 * len(raw) + 400, f"{len(text)} characters of {len(raw)} bytes")
+            json.loads(text, parse_constant=_refused)
+    return plain is not None
+
+
+def _refused(name: str) -> None:
+    raise Fault(f"{name} is no JSON")
+
+
+def _laughs(random: Random) -> bytes:
+    """Arrays whose two elements are one and the same array, and so on."""
+    depth = random.choice((5, 20, 60, 99))
+    made = b"".join(struct.pack("<HHBHBH", 2, 10, 2, 10, 2, 10) for _ in range(depth))
+    return b"\2" + made + b"\0\0\4\0"
+
+
+_FAR = "[99999999999999999999]"
+_PATHS = ("$", "$.n", "$.list[1]", "$[0]", "$.o.p", f"${_FAR}", f"$.list{_FAR}", "$[0][0]", "$.o.x")
+
+
+def diffs(random: Random) -> bool:
+    """Partial updates of documents."""
+    tree = document_text(document(random.choice(_TREES)))
+    found = b""
+    for _ in range(random.choice((1, 2, 3, 300))):
+        path = random.choice(
+            (
+                "$",
+                "$.n",
+                "$.list[1]",
+                "$[0]",
+                "$.o.p",
+                "$[99999999999999999999]",
+                "$[0][0]",
+                "$.o.x",
+            )
+        )
+        value = document(random.choice(_TREES)) if random.random() < 0.8 else document(_deep(60))
+        operation = random.randrange(3)
+        found += bytes([operation]) + _sized(path.encode())
+        if operation != 2:
+            found += _sized(value)
+    if random.random() < 0.1:
+        found = b"".join(
+            b"\0" + _sized(("$" + "[0]" * (50 * n)).encode()) + _sized(document(_deep(50)))
+            for n in range(random.choice((2, 4, 30)))
+        )
+        tree = "[[]]"
+    elif random.random() < 0.7:
+        found = changed(random, found)
+    try:
+        text = patched(tree, found)
+    except _KIN:
+        return False
+    json.loads(text, parse_constant=_refused)
+    return True
+
+
+def _deep(depth: int) -> Any:
+    tree: Any = 1
+    for _ in range(depth):
+        tree = [tree]
+    return tree
+
+
+def _sized(value: bytes) -> bytes:
+
+    return packed(len(value)) + value
+
+
+TARGETS: dict[str, tuple[Callable[[Random], bool], int]] = {
+    "cutter": (cutter, 20),
+    "reader": (reader, 20),
+    "stage": (stage, 25),
+    "rows": (rows, 25),
+    "parsers": (parsers, 20),
+    "payloads": (payloads, 2),
+    "columns": (columns, 5),
+    "documents": (documents, 20),
+    "diffs": (diffs, 5),
+}
+"""By name: what is driven, and how often beside the others."""
