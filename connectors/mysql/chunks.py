@@ -114,15 +114,13 @@ class Cutter:
 
     def take(self, received: int) -> Iterator[Chunk]:
         """Walk over bytes that were written into ``space()``, and give the chunks that are due."""
-        packets = self._packets
-        packets.filled += received
+        self._packets.filled += received
         try:
             while (step := self._walk()) != _MORE:
-                if step == _ODD:
-                    if not packets.join(self.place):
-                        break
-                    continue
-                yield from self._placed(step)
+                if step != _ODD:
+                    yield from self._placed(step)
+                elif not self._packets.join(self.place):
+                    break
             yield from self._overfull()
         except AqueductError as error:
             error.where.setdefault("coordinates", self.place)
