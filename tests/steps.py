@@ -9,6 +9,7 @@ from connectors.errors import AqueductError
 from connectors.mysql.changes import Transaction
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.events import Query
+from connectors.mysql.mariadb.events import plain_rows
 from connectors.mysql.position import Coordinates
 from connectors.mysql.statements import Kind
 from connectors.mysql.table_map import TableMap
@@ -59,6 +60,7 @@ class Recorded:
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
         place = Coordinates(transaction.file, pos)
+        event_type, body = plain_rows(event_type, body)
         self.steps.append(Rows(transaction, table_map, event_type, body, place, self._query))
 
     def query(self, text: str) -> None:

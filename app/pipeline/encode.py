@@ -43,8 +43,10 @@ class Begun:
 class Encoder:
     """Encodes chunk after chunk with what is the same for all of them."""
 
-    def __init__(self, rules: Rules, *, epoch: int) -> None:
+    def __init__(self, rules: Rules, *, connector: str, epoch: int) -> None:
         self.rules = rules
+        self.connector = connector
+        """What kind of server the source is: ``mysql`` or ``mariadb``."""
         self.epoch = epoch
         self._texts: dict[tuple[str, str], TableText] = {}
 
@@ -53,7 +55,8 @@ class Encoder:
         name = (version.database, version.table)
         text = self._texts.get(name)
         if text is None or text.version is not version:
-            text = self._texts[name] = TableText(version, epoch=self.epoch)
+            text = TableText(version, connector=self.connector, epoch=self.epoch)
+            self._texts[name] = text
         return text
 
     def encoding(self, seq: int, first: Transaction | None, begun: Begun) -> Encoding:
@@ -70,7 +73,13 @@ class Encoding:
         rules = self._rules = encoder.rules
         self._encoder = encoder
         self._now = time.time_ns() // 1_000_000
-        self._envelope = Envelope(rules.destination, epoch=encoder.epoch, seq=seq, now_ms=self._now)
+        self._envelope = Envelope(
+            rules.destination,
+            connector=encoder.connector,
+            epoch=encoder.epoch,
+            seq=seq,
+            now_ms=self._now,
+        )
         self._writers: dict[str, BatchWriter] = {}
         self._tables: dict[int, tuple[TableText, BatchWriter]] = {}
         self._first, self._first_begun = first, begun

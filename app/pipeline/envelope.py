@@ -25,9 +25,10 @@ class TableText:
 
     __slots__ = ("head", "middle", "tail", "version")
 
-    def __init__(self, version: TableVersion, *, epoch: int) -> None:
+    def __init__(self, version: TableVersion, *, connector: str, epoch: int) -> None:
         self.version = version
-        self.head = f',"source":{{{_connector(version.destination)},"server_id":'
+        who = {"version": __version__, "connector": connector, "name": version.destination}
+        self.head = f',"source":{{{_members(who)},"server_id":'
         names = _members({"db": version.database, "table": version.table})
         self.middle = f",{names},"
         numbers = {"epoch": epoch, "schema": version.version, "wire": WIRE_VERSION}
@@ -37,8 +38,11 @@ class TableText:
 class Envelope:
     """Makes the records of one chunk, numbered from ``seq``."""
 
-    def __init__(self, destination: str, *, epoch: int, seq: int, now_ms: int) -> None:
+    def __init__(
+        self, destination: str, *, connector: str, epoch: int, seq: int, now_ms: int
+    ) -> None:
         self._destination = destination
+        self._connector = connector
         self._epoch = epoch
         self._now = now_ms
         self.seq = seq
@@ -171,7 +175,7 @@ class Envelope:
         transaction = item.transaction
         return {
             "version": __version__,
-            "connector": "mysql",
+            "connector": self._connector,
             "name": self._destination,
             "server_id": transaction.server_id,
             "gtid": transaction.gtid,
@@ -200,10 +204,6 @@ def _where(transaction: Transaction, pos: int) -> str:
 def _thread(transaction: Transaction) -> str:
     thread = transaction.thread
     return ',"thread":null' if thread is None else f',"thread":{thread}'
-
-
-def _connector(destination: str) -> str:
-    return _members({"version": __version__, "connector": "mysql", "name": destination})
 
 
 def _members(fields: dict[str, Any]) -> str:

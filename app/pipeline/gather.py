@@ -16,6 +16,7 @@ from connectors.errors import AqueductError, UnsupportedEvent
 from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.generate import Row
 from connectors.mysql.events import Query
+from connectors.mysql.mariadb.events import FIRST_COMPRESSED_ROWS, plain_rows
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
 from connectors.mysql.statements import Kind, truncated_table
 from connectors.mysql.table_map import TableMap
@@ -125,6 +126,8 @@ class Gathering:
             return
         if self._passed:
             self.count_passed()
+        if event_type >= FIRST_COMPRESSED_ROWS:
+            event_type, body = plain_rows(event_type, body)
         rows = use.table.rows(event_type, body)
         # A named tuple's own constructor costs more than all else here.
         self.items.append(

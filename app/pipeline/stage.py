@@ -53,7 +53,8 @@ class ChunkStage:
         self.filter = TableFilter(rules.include, rules.black)
         self.tables = TableBook(self.filter, spec.charsets)
         self.book = VersionBook(rules.destination, prefix=rules.prefix, known=spec.versions)
-        self.encoder = Encoder(rules, epoch=spec.epoch)
+        connector = "mariadb" if spec.mariadb else "mysql"
+        self.encoder = Encoder(rules, connector=connector, epoch=spec.epoch)
         self._reader = TransactionReader(spec.server_uuid, spec.charsets, mariadb=spec.mariadb)
 
     def decode(self, chunk: Chunk) -> DecodedChunk:

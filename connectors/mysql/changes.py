@@ -65,7 +65,7 @@ class Changes(Protocol):
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
-        """A rows event, not yet decoded, which begins at ``pos``."""
+        """A rows event, not yet decoded nor unpacked where MariaDB compressed it, which begins at ``pos``."""
 
     def query(self, text: str) -> None:
         """The text of the statement whose rows follow, where the server writes it."""

@@ -10,6 +10,7 @@ import struct
 
 from connectors.errors import MalformedEvent
 from connectors.mysql.buffer import bits, packed, taken, uint
+from connectors.mysql.mariadb.events import plain_rows
 from connectors.mysql.rows import PARTIAL, UPDATES, V1, partial_columns
 from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.values.numbers import decimal_groups
@@ -25,9 +26,9 @@ _STRINGS = {_T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.VARCHAR_COMPRESSED}
 
 
 def row_count(table_map: TableMap, event_type: int, body: bytes) -> int:
-    """How many rows an event holds; an update's two images are one row."""
+    """How many rows an event holds, a compressed one too; an update's two images are one row."""
     try:
-        return _walk(table_map, event_type, body)
+        return _walk(table_map, *plain_rows(event_type, body))
     except (IndexError, ValueError, KeyError, struct.error) as error:
         name = f"{table_map.database}.{table_map.table}"
         raise MalformedEvent(f"its rows cannot be counted: {error}", table=name) from error

@@ -43,7 +43,6 @@ from connectors.mysql.mariadb.events import (
     MariadbEventType,
     parse_annotation,
     uncompressed_query,
-    uncompressed_rows,
 )
 from connectors.mysql.mariadb.events import parse_gtid as parse_mariadb_gtid
 from connectors.mysql.position import Coordinates
@@ -304,9 +303,7 @@ class TransactionReader:
             return
         transaction = self._current(place)
         self._has_rows = True
-        plain = int(PLAIN_ROWS[MariadbEventType(kind)])
-        rows = uncompressed_rows(kind, body)
-        changes.rows(transaction, self._tables[body[:6]], plain, rows, place.pos)
+        changes.rows(transaction, self._tables[body[:6]], kind, body, place.pos)
 
     def _payload(self, body: bytes, changes: Changes, *, place: Place) -> None:
         """The events that come compressed in one."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from connectors.errors import MalformedEvent
 from connectors.mysql.buffer import bits, packed, taken, uint
+from connectors.mysql.mariadb.events import plain_rows
 from connectors.mysql.rows import PARTIAL, UPDATES, V1
 from connectors.mysql.skipping import extent, row_count
 from connectors.mysql.table_map import TableMap
@@ -33,12 +34,12 @@ class RowCounter:
         self._walks: dict[bytes, Walk] = {}
 
     def count(self, event_type: int, body: bytes) -> int:
-        """How many rows an event holds; an update's two images are one row.
+        """How many rows an event holds, a compressed one too; an update's two images are one row.
 
         Raises MalformedEvent where the bytes do not fit.
         """
         try:
-            return self._counted(event_type, body)
+            return self._counted(*plain_rows(event_type, body))
         except (IndexError, ValueError, KeyError, struct.error) as error:
             name = f"{self._table_map.database}.{self._table_map.table}"
             raise MalformedEvent(f"its rows cannot be counted: {error}", table=name) from error

@@ -7,12 +7,12 @@ what came, and nothing is unpacked beyond it. Source: MariaDB's sql/log_event.h 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 from connectors.errors import CorruptEvent, UnsupportedEvent
 from connectors.mysql.buffer import packed, taken, uint
-from connectors.mysql.events import LARGEST, Event, EventType
+from connectors.mysql.events import LARGEST, EventType
 
 
 class MariadbEventType(IntEnum):
@@ -49,6 +49,8 @@ PLAIN_ROWS = {
     MariadbEventType.DELETE_ROWS_COMPRESSED: EventType.DELETE_ROWS,
 }
 """What a compressed rows event is once it is unpacked."""
+FIRST_COMPRESSED_ROWS = min(map(int, PLAIN_ROWS))
+"""The types of rows events from here on are compressed."""
 
 
 class GtidFlag(IntFlag):
@@ -170,7 +172,6 @@ def uncompressed_query(body: bytes) -> bytes:
     return body[:at] + _unpacked(body, at)
 
 
-_ROWS = frozenset(PLAIN_ROWS)
 _V2 = {
     MariadbEventType.WRITE_ROWS_COMPRESSED,
     MariadbEventType.UPDATE_ROWS_COMPRESSED,
@@ -192,15 +193,12 @@ def uncompressed_rows(event_type: int, body: bytes) -> bytes:
     return body[:at] + _unpacked(body, at)
 
 
-def plain(event: Event) -> Event:
-    """The event that a compressed one was made from; any other is given back as it is."""
-    kind = event.type
-    if kind == MariadbEventType.QUERY_COMPRESSED:
-        return replace(event, type=EventType.QUERY, body=uncompressed_query(event.body))
-    if kind in _ROWS:
-        rows = uncompressed_rows(kind, event.body)
-        return replace(event, type=PLAIN_ROWS[MariadbEventType(kind)], body=rows)
-    return event
+def plain_rows(event_type: int, body: bytes) -> tuple[int, bytes]:
+    """The type and body of the rows event that a compressed one was made from; any other's as they are."""
+    if event_type < FIRST_COMPRESSED_ROWS:
+        return event_type, body
+    plain = int(PLAIN_ROWS[MariadbEventType(event_type)])
+    return plain, uncompressed_rows(event_type, body)
 
 
 _COMPRESSED, _ALGORITHM, _LENGTH_SIZE = 0x80, 0x70, 0x07
