@@ -99,7 +99,7 @@ _TREES: tuple[Any, ...] = (
     "text",
     7,
 )
-_OFTEN = 101
+_OFTEN = 300
 
 
 def documents(random: Random) -> bool:
@@ -108,7 +108,7 @@ def documents(random: Random) -> bool:
     whole = document(tree, large=random.random() < 0.2)
     raw = _laughs(random) if random.random() < 0.02 else changed(random, whole)
     made = Documents()
-    if whole and random.random() < 0.3:
+    if whole and random.random() < 0.2:
         for _ in range(_OFTEN):
             made.text(whole)
     texts: list[str | None] = []

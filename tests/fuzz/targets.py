@@ -21,6 +21,7 @@ from connectors.errors import AqueductError
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.chunks import Cutter
+from connectors.mysql.compiled.counting import RowCounter
 from connectors.mysql.compiled.decoder import CompiledDecoder, RowText
 from connectors.mysql.events import EventType
 from connectors.mysql.mariadb import events as mariadb
@@ -198,7 +199,7 @@ def _parts(random: Random, wire: bytes) -> Iterator[bytes]:
 
 
 def rows(random: Random) -> bool:
-    """``CompiledDecoder``, ``RowDecoder`` and ``row_count`` of the same rows."""
+    """``CompiledDecoder``, ``RowDecoder``, ``RowCounter`` and ``row_count`` of the same rows."""
     corpus, pairs = _pairs(random)
     described, kind, body = random.choice(pairs)
     what = random.random()
@@ -220,6 +221,8 @@ def rows(random: Random) -> bool:
 
 def _compared(table_map: TableMap, charsets: Charsets, kind: int, body: bytes) -> bool:
     counted = _attempt(lambda: row_count(table_map, kind, body))
+    generated = _attempt(lambda: RowCounter(table_map).count(kind, body))
+    demand(generated == counted, f"{generated} rows by generated code, {counted} by the walk")
     compiled = plain = None
     # Labels that are no text are a ValueError, of which the reader makes one of our errors.
     with suppress(*KIN):
