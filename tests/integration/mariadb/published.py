@@ -1,0 +1,82 @@
+"""What a consumer finds of a destination's tables, and the rows that its records amount to."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A record with a value."""
+
+    topic: str
+    value: dict[str, Any]
+    change_id: str | None
+
+    @property
+    def destination(self) -> str:
+        """Whose it is, of a row or of DDL."""
+        return str(self.value["source"]["name"])
+
+    @property
+    def seq(self) -> int:
+        """Its number within its destination, of a row or of DDL."""
+        return int(self.value["source"]["seq"])
+
+
+async def changes(kafka: str, prefix: str) -> list[Published]:
+    """All rows and DDL, by destination and number."""
+    found = await _read(kafka, re.escape(prefix) + r"\.(__ddl\.|[^_])")
+    return sorted(found, key=lambda change: (change.destination, change.seq))
+
+
+async def borders(kafka: str, prefix: str, destination: str) -> list[dict[str, Any]]:
+    """Where the transactions of a destination begin and end."""
+    topic = re.escape(f"{prefix}.__transactions.{destination}") + "$"
+    return [border.value for border in await _read(kafka, topic)]
+
+
+async def _read(kafka: str, pattern: str) -> list[Published]:
+    """All records of these topics that have a value, committed ones only."""
+    found = []
+    async with AIOKafkaConsumer(bootstrap_servers=kafka) as consumer:
+        topics = [topic for topic in await consumer.topics() if re.match(pattern, topic)]
+    async with AIOKafkaConsumer(
+        *topics,
+        bootstrap_servers=kafka,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        ends = await consumer.end_offsets(list(consumer.assignment()))
+        while [at for at, end in ends.items() if await consumer.position(at) < end]:
+            fetched = await consumer.getmany(timeout_ms=500)
+            for message in itertools.chain.from_iterable(fetched.values()):
+                if message.value is not None:
+                    change_id = dict(message.headers).get("change_id")
+                    name = change_id.decode() if change_id else None
+                    found.append(Published(message.topic, orjson.loads(message.value), name))
+    return found
+
+
+def rows_of(changes: list[Published], table: str, key: str = "id") -> dict[Any, dict[str, Any]]:
+    """The rows that a table has after these changes, by key."""
+    rows: dict[Any, dict[str, Any]] = {}
+    for change in changes:
+        value = change.value
+        if value.get("op") is None or value["source"]["table"] != table:
+            continue
+        if value["op"] == "t":
+            rows.clear()
+        if value["before"] is not None:
+            # A column that was added since is in the images behind it, and nowhere else.
+            assert rows.pop(value["before"][key]).items() <= value["before"].items()
+        if value["after"] is not None:
+            assert value["after"][key] not in rows
+            rows[value["after"][key]] = value["after"]
+    return rows
