@@ -133,7 +133,7 @@ class TransactionReader:
                 if size < smallest or at > length:
                     raise CorruptEvent(f"its header says {size} bytes, more than came")
                 if is_odd or end_pos < first:
-                    pos, end_pos = place or _far(pos, end_pos, size)
+                    pos, end_pos = place or _far(pos, end_pos, size, self.open)
                 else:
                     pos = end_pos - size
                 end = at - tail
@@ -333,12 +333,13 @@ class TransactionReader:
             raise UnsupportedEvent(f"the statement {shortened(query.sql)}", database=query.database)
 
 
-def _far(last: int, end_pos: int, size: int) -> tuple[int, int]:
+def _far(last: int, end_pos: int, size: int, open_: Transaction | None) -> tuple[int, int]:
     """Where an event begins and ends in a file of more than 4 GiB: offsets only grow within a file.
 
-    One that does not tell its place has that of the event before.
+    One that does not tell its place has that of its transaction, wherever its chunk was cut.
     """
     if not end_pos:
+        last = open_.pos if open_ is not None else last
         return last, last
     pos = last + (end_pos - size - last & 0xFFFFFFFF)
     return pos, pos + size

@@ -12,6 +12,7 @@ from connectors.errors import CorruptEvent
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.mariadb.events import Alter
+from connectors.mysql.position import Coordinates
 from connectors.mysql.transactions import TransactionReader
 from tests.made import FILE, SERVER, START, chunk_of, int_rows, int_table, places, query, xid
 from tests.made import gtid as mysql_gtid
@@ -118,6 +119,12 @@ def test_events_without_offsets_stand_where_their_transaction_begins() -> None:
     found = list(steps_of([chunk], reader()))
     assert [step.start for step in found if isinstance(step, Rows)] == [at[0], at[0], at[7]]
     assert [step.end for step in found if isinstance(step, End)] == [at[5], at[9]]
+    # Who cuts does not know where such an event is, and says where the chunk before it began.
+    head, rest = events[:2], events[3:5]
+    later = chunk_of(*rest, start=Coordinates(FILE, 50), context=head, context_start=at[0])
+    one, _ = steps_of([without_offsets(later, first=0, last=0)], reader())
+    assert isinstance(one, Rows)
+    assert one.start == at[0]
 
 
 def test_a_chunk_that_begins_within_a_transaction_goes_on_with_it() -> None:
