@@ -37,7 +37,7 @@ from connectors.mysql.payload import Payload
 from connectors.mysql.position import Coordinates
 from connectors.mysql.statements import Kind, kind_of, words
 
-TARGET = 256 * 1024
+TARGET = 1024 * 1024
 """Bytes that a chunk aims at: enough that what is done once for each chunk costs nothing, and few enough that
 several decoders share a second's work evenly."""
 LARGE_PAYLOAD = 1024 * 1024
