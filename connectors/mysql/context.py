@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
+from connectors.errors import CorruptEvent
 from connectors.mysql.events import CHECKSUM_SIZE, HEADER_SIZE, EventType
 from connectors.mysql.position import Coordinates
 from connectors.mysql.statements import Kind, kind_of, words
@@ -115,6 +116,14 @@ class Context:
                 event = _bare(data[at:after], checksum)
                 if begins_transaction(statement_of(event, kind)):
                     self._head.append(event)
+
+
+def verified(event: bytes, *, checksum: bool) -> bytes:
+    """An event without its checksum; raise CorruptEvent where that does not hold."""
+    end = len(event) - CHECKSUM_SIZE
+    if checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
+        raise CorruptEvent("its CRC32 does not match")
+    return _bare(event, checksum)
 
 
 def _bare(event: bytes, checksum: bool) -> bytes:
