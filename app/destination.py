@@ -224,7 +224,7 @@ class Destination:
             fail=handoff.fail,
             name=self.plan.name,
         )
-        stream = BinlogStream(address, cursor.offset)
+        stream = BinlogStream(address, cursor.offset, prepared=cursor.prepared)
         try:
             await asyncio.to_thread(stream.open)
         except BaseException:

@@ -7,15 +7,17 @@ aiokafka's commit; and the cursor is the last record of its transaction.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from app.pipeline.piece import Piece
+from app.pipeline.piece import Decision, Piece
 from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.topics import TopicPlan, Topics
 from connectors.mysql.position import SourceOffset
+from connectors.mysql.prepared import PreparedAt
 from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
 from tables import journal
 from tables.cursor import Cursor
@@ -144,4 +146,20 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
             server_uuid=old.server_uuid, coordinates=piece.coordinates, gtid_set=gtids
         ),
         resume=piece.resume,
+        prepared=_decided(cursor.prepared, piece.decisions),
     )
+
+
+def _decided(
+    prepared: Mapping[str, PreparedAt], decisions: list[Decision]
+) -> Mapping[str, PreparedAt]:
+    """The XA transactions that are prepared, once these were prepared or decided."""
+    if not decisions:
+        return prepared
+    after = dict(prepared)
+    for xid, place in decisions:
+        if place is None:
+            after.pop(xid, None)
+        else:
+            after[xid] = place
+    return after

@@ -73,6 +73,15 @@ class SourceRefused(AqueductError):
     remedy = "Check the account, its password and its grants; Aqueduct tries again by itself."
 
 
+class PreparedRowsGone(AqueductError):
+    """The rows of a prepared XA transaction cannot be read any more."""
+
+    remedy = (
+        "It was committed, and its rows stand before the start, or in a binlog file that was purged. "
+        "Choose a new start behind its XA COMMIT, and reload the tables that it changed."
+    )
+
+
 class ServerIdConflict(AqueductError):
     """Another replica uses this destination's server_id."""
 

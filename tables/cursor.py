@@ -6,11 +6,13 @@ and never behind.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.errors import JournalDamaged
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
+from connectors.mysql.prepared import PreparedAt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class Cursor:
     """How many table versions the journal held when this was written."""
     offset: SourceOffset
     resume: Resume | None = None
+    prepared: Mapping[str, PreparedAt] = field(default_factory=dict)
+    """XA transactions that are prepared before this place and not yet decided."""
 
     def to_json(self) -> dict[str, Any]:
         """The cursor as the journal keeps it."""
@@ -61,6 +65,10 @@ class Cursor:
                 "published": self.resume.published,
                 "part": self.resume.part,
             },
+            "prepared": {
+                xid: {"gtid": at.gtid, "file": at.coordinates.file, "pos": at.coordinates.pos}
+                for xid, at in self.prepared.items()
+            },
         }
 
     @classmethod
@@ -81,6 +89,11 @@ class Cursor:
                     gtid_set=None if gtid_set is None else parse_gtids(gtid_set),
                 ),
                 resume=None if resume is None else Resume(**resume),
+                # Cursors that were written before XA transactions could be carried have none.
+                prepared={
+                    xid: PreparedAt(Coordinates(at["file"], at["pos"]), at["gtid"])
+                    for xid, at in value.get("prepared", {}).items()
+                },
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise JournalDamaged(f"a cursor cannot be read: {error!r}") from error

@@ -39,6 +39,15 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Xa:
+    """What became of an XA transaction: it was prepared, or decided."""
+
+    transaction: Transaction
+    xid: str
+    is_prepared: bool
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """The end of a transaction."""
 
@@ -46,7 +55,7 @@ class End:
     end: Coordinates
 
 
-Step = Rows | Statement | End
+Step = Rows | Statement | Xa | End
 
 
 class Recorded:
@@ -69,6 +78,9 @@ class Recorded:
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
         place = Coordinates(transaction.file, pos)
         self.steps.append(Statement(transaction, kind, query, place))
+
+    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
+        self.steps.append(Xa(transaction, xid, is_prepared))
 
     def end(self, transaction: Transaction, pos: int) -> None:
         self.steps.append(End(transaction, Coordinates(transaction.file, pos)))

@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 from app.pipeline.captured import CapturedTable, TableBook
 from app.pipeline.filter import TableFilter
-from app.pipeline.piece import Run, add_run
+from app.pipeline.piece import Decision, Run, add_run
 from connectors.errors import AqueductError, UnsupportedEvent
 from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.generate import Row
 from connectors.mysql.events import Query
 from connectors.mysql.mariadb.events import FIRST_COMPRESSED_ROWS, plain_rows
+from connectors.mysql.prepared import PreparedAt
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
 from connectors.mysql.statements import Kind, truncated_table
 from connectors.mysql.table_map import TableMap
@@ -103,6 +104,8 @@ class Gathering:
         """What the last GTID begins with, and the first number of those that end with it without a gap."""
         self._last = 0
         self._runs: list[Run] = []
+        self.decisions: list[Decision] = []
+        """Of XA transactions, in the order of the binlog."""
         self.end_pos: int | None = None
         """Where the last transaction ended, if one did."""
         self.whole_items = 0
@@ -171,6 +174,11 @@ class Gathering:
                 truncated = None
         self.items.append(Ddl(transaction, kind, query, pos, self.ordinal, truncated))
         self.values += 1 if truncated is None else 2
+
+    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
+        """Note what became of an XA transaction; its own transaction ends here too."""
+        place = PreparedAt(transaction.start, transaction.gtid) if is_prepared else None
+        self.decisions.append((xid, place))
 
     def end(self, transaction: Transaction, pos: int) -> None:
         """Note that a transaction is whole."""

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from connectors.errors import AqueductError
 from connectors.kafka.batches import FinishedBatch
 from connectors.mysql.position import Coordinates
+from connectors.mysql.prepared import PreparedAt
 from tables.cursor import Resume
 from tables.version import TableVersion
 
 Run = tuple[str, int, int]
 """GTIDs that follow one another: what they begin with, and the first and last number."""
+Decision = tuple[str, PreparedAt | None]
+"""An XA transaction that was prepared, and where; or that was committed or rolled back."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +33,8 @@ class Piece:
     versions: list[TableVersion] = field(default_factory=list)
     gtids: list[Run] = field(default_factory=list)
     """Of the transactions that end here, filtered ones too, in the order of the binlog."""
+    decisions: list[Decision] = field(default_factory=list)
+    """Of XA transactions, in the order of the binlog."""
     coordinates: Coordinates
     """Where reading goes on: after the last whole transaction."""
     resume: Resume | None = None
@@ -53,6 +58,7 @@ class Piece:
         self.versions += later.versions
         for run in later.gtids:
             add_run(self.gtids, run)
+        self.decisions += later.decisions
         self.coordinates, self.resume, self.whole = later.coordinates, later.resume, later.whole
         self.seq, self.version_count = later.seq, later.version_count
         self.rows.update(later.rows)

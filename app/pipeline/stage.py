@@ -164,6 +164,7 @@ class DecodedChunk:
             size=encoding.size,
             versions=self._announced,
             gtids=gathered.gtids,
+            decisions=gathered.decisions,
             coordinates=self._safe,
             resume=self._resume,
             whole=self._is_whole,

@@ -73,6 +73,9 @@ class Changes(Protocol):
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
         """A statement that is DDL or TRUNCATE."""
 
+    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
+        """An XA transaction is prepared by this transaction, else decided."""
+
     def end(self, transaction: Transaction, pos: int) -> None:
         """The end of a transaction, at ``pos``; everything before it holds."""
 
@@ -93,6 +96,9 @@ class Nobody:
         self.text = text
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
+        """Not noted."""
+
+    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Not noted."""
 
     def end(self, transaction: Transaction, pos: int) -> None:

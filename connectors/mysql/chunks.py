@@ -2,6 +2,7 @@
 
 The law: each event goes out in exactly one chunk, whole and in order, or is counted in ``passed``; a chunk
 ends where a transaction does, or within one too large behind rows, or at a statement that may change a table.
+What an XA transaction did goes out just before the event that commits it; what is rolled back never does.
 Nothing here reads a socket or a clock.
 
 The walk looks at each event's length and type only; what cutting within a transaction needs to know of the
@@ -10,21 +11,12 @@ events before is looked up in them when it comes to that.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from connectors.errors import AqueductError, CorruptEvent, MalformedEvent
+from connectors.errors import CorruptEvent
+from connectors.mysql import steps
 from connectors.mysql.chunk import PACKET_PREFIX, Chunk
-from connectors.mysql.context import (
-    GTIDS,
-    MARIADB_GTID,
-    QUERY_COMPRESSED,
-    ROWS,
-    Context,
-    begins_transaction,
-    rows_end,
-    statement_of,
-)
+from connectors.mysql.context import Context, begins_transaction, rows_end, statement_of
 from connectors.mysql.events import (
     CHECKSUM_SIZE,
     EventType,
@@ -32,48 +24,19 @@ from connectors.mysql.events import (
     parse_event,
     parse_rotate,
 )
-from connectors.mysql.packets import LOOK, RECEIVE, Packets, heartbeat_place, look
+from connectors.mysql.packets import LOOK, RECEIVE, Packets, heartbeat_place, look, named
 from connectors.mysql.payload import Payload
 from connectors.mysql.position import Coordinates
-from connectors.mysql.statements import Kind, kind_of, words
+from connectors.mysql.prepared import Prepared
+from connectors.mysql.statements import Kind, kind_of
+from connectors.mysql.withheld import Again, Withheld
+from connectors.mysql.xa import decides
 
 TARGET = 1024 * 1024
 """Bytes that a chunk aims at: enough that what is done once for each chunk costs nothing, and few enough that
 several decoders share a second's work evenly."""
 LARGE_PAYLOAD = 1024 * 1024
 """A compressed transaction that expands to more is decompressed here, piece by piece; others by decoders."""
-
-_query = struct.Struct(f"<{LOOK + 8}xB2xH").unpack_from
-"""Bytes of a QUERY event's database, and of its status variables."""
-_QUERY_TEXT = LOOK + 13 + 1
-_MARIADB_FLAGS = LOOK + 12
-_STANDALONE = 1
-
-_ON, _END, _QUERY, _GROUP, _PAYLOAD, _PASS, _STOP, _ALONE = range(8)
-"""What the walk does at an event: goes on within a transaction, ends it, looks at a statement, at MariaDB's
-GTID, at a payload, deals with it here, gives out all up to it at once, ends what is not even open."""
-_MORE, _CUT, _ODD = range(8, 11)
-"""Why else the walk rests: more bytes are needed, a chunk is full, a packet holds no whole event."""
-
-
-def _steps() -> bytes:
-    steps = bytearray([_ALONE] * 256)
-    kinds: dict[int, Iterable[int]] = {
-        _ON: {5, 13, 14, 19, 29, 36, 37, 160} | ROWS | GTIDS,
-        _END: {EventType.XID, EventType.XA_PREPARE},
-        _QUERY: {EventType.QUERY, QUERY_COMPRESSED},
-        _GROUP: {MARIADB_GTID},
-        _PAYLOAD: {EventType.TRANSACTION_PAYLOAD},
-        _PASS: {3, 4, 15, 27, 35, 41, 161, 163, 164},
-        _STOP: {EventType.INCIDENT},
-    }
-    for step, types in kinds.items():
-        for kind in types:
-            steps[kind] = step
-    return bytes(steps)
-
-
-_STEPS = _steps()
 
 
 class Cutter:
@@ -83,13 +46,22 @@ class Cutter:
     due; ``flush`` gives what is whole before it is due.
     """
 
-    def __init__(self, place: Coordinates, *, checksum: bool, target: int = TARGET) -> None:
+    def __init__(
+        self,
+        place: Coordinates,
+        *,
+        checksum: bool,
+        target: int = TARGET,
+        prepared: Prepared | None = None,
+        again: Again | None = None,
+    ) -> None:
         self.place = place
         """Where the walk stands, at least: the beginning of the last file, chunk or heartbeat."""
         self._target = target
         self._packets = Packets(target + 2 * RECEIVE, checksum=checksum)
         self._began = False  # the open transaction goes on until it is committed
         self._context = Context()
+        self._withheld = Withheld(self._packets, prepared, again, most=target)
         self._passed: dict[int, int] = {}
 
     @property
@@ -114,19 +86,16 @@ class Cutter:
 
     def take(self, received: int) -> Iterator[Chunk]:
         """Walk over bytes that were written into ``space()``, and give the chunks that are due."""
-        self._packets.filled += received
-        try:
-            while (step := self._walk()) != _MORE:
-                if step != _ODD:
-                    yield from self._placed(step)
-                elif not self._packets.join(self.place):
-                    break
+        packets = self._packets
+        packets.filled += received
+        with named(self.place):
+            while (step := self._walk()) != steps.MORE:
+                if step == steps.ODD:
+                    if not packets.join(self.place):
+                        break
+                    continue
+                yield from self._placed(step)
             yield from self._overfull()
-        except AqueductError as error:
-            error.where.setdefault("coordinates", self.place)
-            raise
-        except (IndexError, ValueError, KeyError, struct.error) as error:
-            raise MalformedEvent(str(error), coordinates=self.place) from error
 
     def flush(self) -> Chunk:
         """All whole transactions that wait."""
@@ -138,64 +107,70 @@ class Cutter:
         This is done for every event of the source, so it calls nothing of ours. That a packet is just as long
         as its event is asked where the walk rests, which it does in each event that is not here wholly.
         """
-        packets, steps, query, see = self._packets, _STEPS, _query, look
+        packets, step_of, query, see = self._packets, steps.STEPS, steps.query, look
         buffer, at, full = packets.buffer, packets.at, packets.filled
         goal, last, checksum = packets.begin + self._target, full - LOOK, packets.checksum
-        on, end, group = _ON, _END, _GROUP
+        on, end, group, text = steps.ON, steps.END, steps.GROUP, steps.QUERY_TEXT
         if packets.is_odd(at):
-            return _ODD
-        step = _MORE
+            return steps.ODD
+        step = steps.MORE
         while at <= last:
             status, kind, size = see(buffer, at)
             after = at + size + 5
             if status or after > full:
                 break
-            if (action := steps[kind]) != on:
+            if (action := step_of[kind]) != on:
                 if action == end:
+                    if self._withheld.open is not None:
+                        step = action
+                        break
                     packets.done = after
                     self._began = False
                     if after >= goal:
-                        at, step = after, _CUT
+                        at, step = after, steps.CUT
                         break
                 elif kind == 2:
                     database, status = query(buffer, at)
-                    if buffer[at + _QUERY_TEXT + database + status : after - checksum] != b"BEGIN":
+                    if buffer[at + text + database + status : after - checksum] != b"BEGIN":
                         step = action
                         break
                     self._began = True
                 elif action == group:
-                    self._began = not buffer[at + _MARIADB_FLAGS] & _STANDALONE
+                    flags = buffer[at + steps.MARIADB_FLAGS]
+                    self._began = not flags & steps.STANDALONE
+                    if flags & steps.PREPARED_XA:
+                        step = action
+                        break
                 else:
                     step = action
                     break
             at = after
         packets.at = at
-        return _ODD if step == _MORE and packets.is_odd(at) else step
+        return steps.ODD if step == steps.MORE and packets.is_odd(at) else step
 
     def _placed(self, step: int) -> Iterator[Chunk]:
         """Do what is to do at one event; its place is in each error."""
         place = self._packets.coordinates(self._packets.at, self.place)
-        kind = self._packets.kind()
-        try:
+        with named(place[0], f"an event of type {self._packets.kind()}: "):
             yield from self._stepped(step)
-        except AqueductError as error:
-            error.where.setdefault("coordinates", place[0])
-            raise
-        except (IndexError, ValueError, KeyError, struct.error) as error:
-            raise MalformedEvent(
-                f"an event of type {kind}: {error}", coordinates=place[0]
-            ) from error
 
     def _stepped(self, step: int) -> Iterator[Chunk]:
-        if step == _CUT:
+        if step == steps.CUT:
             yield self.flush()
-        elif step == _PASS:
+        elif step == steps.PASS:
             yield from self._pass()
-        elif step == _QUERY:
+        elif step == steps.QUERY:
             yield from self._statement()
-        elif step == _PAYLOAD:
+        elif step == steps.PAYLOAD:
             yield from self._payload()
-        elif step == _STOP:
+        elif step == steps.GROUP:
+            self._withheld.begin(self.place)
+            self._packets.at = self._packets.after()
+        elif step == steps.END:
+            raise CorruptEvent("an XA transaction ends as others do")
+        elif step == steps.PREPARE:
+            yield from self._ended(self._withheld.prepare())
+        elif step == steps.STOP:
             self._end()
             yield self.flush()
         elif self._open:
@@ -207,11 +182,16 @@ class Cutter:
         """A transaction ends with this event."""
         self._packets.at = self._packets.done = self._packets.after()
         self._began = False
+        self._withheld.end()
 
     def _overfull(self) -> Iterator[Chunk]:
         """Chunks of what is enough already and does not end by itself."""
         packets = self._packets
         while packets.filled - packets.begin >= self._target:
+            if self._withheld.open and not self.pending:
+                if not self._withheld.drop():
+                    return
+                continue
             end = packets.done if self.pending else self._rows_end(packets.begin + self._target)
             if end is None:
                 return
@@ -256,10 +236,15 @@ class Cutter:
         kind = kind_of(statement)
         if begins_transaction(text):
             self._began = True
+            if kind is Kind.XA:
+                self._withheld.begin(self.place)
             packets.at = packets.after()
-        elif kind in (Kind.COMMIT, Kind.ROLLBACK) or _ends_xa(kind, statement):
+        elif kind is Kind.XA and decides(statement):
+            yield from self._ended(self._withheld.decide(statement))
+        elif kind in (Kind.COMMIT, Kind.ROLLBACK):
+            self._withheld.refuse_other_end(kind.name)
             self._end()
-        elif kind not in (Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS):
+        elif self._withheld.open is None and kind not in (Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS):
             yield from self._barrier()
         elif self._began:
             packets.at = packets.after()
@@ -280,27 +265,38 @@ class Cutter:
         packets.at = packets.after()
         yield self._cut(packets.at)
 
+    def _ended(self, missing: Iterator[bytes] | None) -> Iterator[Chunk]:
+        """A transaction ends, with rows that the walk did not see; what is missing comes before its end."""
+        if missing is not None:
+            yield from self._in_pieces(missing)
+        self._end()
+        if self._packets.done - self._packets.begin >= self._target:
+            yield self.flush()
+
     # A compressed transaction.
 
     def _payload(self) -> Iterator[Chunk]:
         packets = self._packets
         payload = Payload.parse(packets.event()[LOOK - PACKET_PREFIX :])
-        if payload.size <= LARGE_PAYLOAD:
-            self._end()
-            if packets.done - packets.begin >= self._target:
-                yield self.flush()
+        if self._withheld.keep(payload, self.place) or payload.size <= LARGE_PAYLOAD:
+            yield from self._ended(None)
             return
         packets.verify()
+        yield from self._in_pieces(payload.pieces(self._target))
+        self._context.clear()
+        self._end()
+        packets.begin = packets.done
+
+    def _in_pieces(self, pieces: Iterator[bytes]) -> Iterator[Chunk]:
+        """Give out events without a place of their own, as if they stood before the next event."""
+        packets = self._packets
         if self.pending:
             yield self.flush()
         if packets.at > packets.begin:
             yield self._cut(packets.at)
         place = packets.coordinates(packets.at, self.place)
-        for piece in payload.pieces(self._target):
+        for piece in pieces:
             yield self._piece(piece, place)
-        self._context.clear()
-        self._end()
-        packets.begin = packets.done
 
     def _piece(self, piece: bytes, place: tuple[Coordinates, Coordinates]) -> Chunk:
         context = self._context
@@ -344,7 +340,3 @@ class Cutter:
             file, pos = heartbeat_place(event)
             if file == self.place.file:
                 self.place = Coordinates(file, max(pos, self.place.pos))
-
-
-def _ends_xa(kind: Kind, statement: str) -> bool:
-    return kind is Kind.XA and words(statement, 2)[1:] in (["COMMIT"], ["ROLLBACK"], ["PREPARE"])

@@ -121,6 +121,14 @@ class Context:
                     self._head.append(event)
 
 
+def verified(event: bytes, *, checksum: bool) -> bytes:
+    """An event without its checksum; raise CorruptEvent where that does not hold."""
+    end = len(event) - CHECKSUM_SIZE
+    if checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
+        raise CorruptEvent("its CRC32 does not match")
+    return _bare(event, checksum)
+
+
 def _bare(event: bytes, checksum: bool) -> bytes:
     """An event without its checksum, and with a header that says so."""
     if not checksum:

@@ -19,6 +19,10 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import REPORTED_HOST, SourceAddress
 
 FIRST_EVENT = 4
+NOBODY = 0
+"""The server_id of who is no replica: the server sends what it has and ends, and drops nobody for it. Nobody
+registers by it. mysqlbinlog reads so."""
+_UP_TO_THE_END = 1
 _HEARTBEAT_V2 = 2
 """Heartbeats may tell offsets beyond 4 GiB; older servers pass this flag by."""
 _ANNOTATIONS = 2
@@ -37,9 +41,9 @@ def settings(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> 
     found: dict[str, object] = {
         "master_heartbeat_period": heartbeat,
         "source_heartbeat_period": heartbeat,
-        "slave_uuid": address.replica_uuid,
-        "replica_uuid": address.replica_uuid,
     }
+    if address.server_id != NOBODY:
+        found["slave_uuid"] = found["replica_uuid"] = address.replica_uuid
     if mariadb:
         found["mariadb_slave_capability"] = _KNOWS_GTIDS
         if offset.gtid_set:
@@ -75,6 +79,7 @@ def _by_place(address: SourceAddress, place: Coordinates, *, flags: int) -> tupl
             "without GTIDs, a server sends nothing from an offset beyond 4 GiB in a file",
             coordinates=place,
         )
+    flags |= _flags(address)
     head = struct.pack("<IHI", place.pos, flags, address.server_id)
     return COM_BINLOG_DUMP, head + place.file.encode()
 
@@ -83,5 +88,9 @@ def _by_gtids(address: SourceAddress, gtids: GtidSet) -> tuple[int, bytes]:
     """All that is not in a set; the server finds the file by itself."""
     encoded = gtids.encode()
     no_file = 0
-    head = struct.pack("<HII", _HEARTBEAT_V2, address.server_id, no_file)
+    head = struct.pack("<HII", _HEARTBEAT_V2 | _flags(address), address.server_id, no_file)
     return COM_BINLOG_DUMP_GTID, head + struct.pack("<QI", FIRST_EVENT, len(encoded)) + encoded
+
+
+def _flags(address: SourceAddress) -> int:
+    return _UP_TO_THE_END if address.server_id == NOBODY else 0

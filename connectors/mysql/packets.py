@@ -6,12 +6,15 @@ where an event came in several packets.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
+from collections.abc import Iterator
 
-from connectors.errors import CorruptEvent, MalformedEvent
+from connectors.errors import AqueductError, CorruptEvent, MalformedEvent
 from connectors.mysql.buffer import packed, packed_bytes, uint
 from connectors.mysql.chunk import PACKET_PREFIX
+from connectors.mysql.context import verified, walk
 from connectors.mysql.events import CHECKSUM_SIZE, HEADER_SIZE, Event, EventType
 from connectors.mysql.position import Coordinates
 
@@ -25,6 +28,7 @@ LOOK = PACKET_PREFIX + HEADER_SIZE
 look = struct.Struct("<4xB4xB4xI").unpack_from
 """A packet's first byte, which is 0 before an event, and the event's type and size."""
 _size_and_end = struct.Struct(f"<{PACKET_PREFIX + 9}xII").unpack_from
+_SIZE_AND_END = struct.Struct("<II")
 _HEADER = 4
 _LOW = 0xFFFFFFFF
 
@@ -137,6 +141,7 @@ class Packets:
     def remove(self) -> None:
         """Take the event that is next out of what is given out."""
         after = self.after()
+        self._joined = -1
         if self.at == self.begin:
             self.begin = self.done = self.at = after
         else:
@@ -146,6 +151,24 @@ class Packets:
         left = self.filled - end
         self.buffer[begin : begin + left] = self.buffer[end : self.filled]
         self.filled = begin + left
+
+    def take_out(self, begin: int) -> bytes:
+        """Remove the events from a place up to the next one, and give them."""
+        taken = bytes(self.view[begin : self.at])
+        self._close_gap(begin, self.at)
+        self.at, self._joined = begin, -1
+        return taken
+
+    def put_in(self, data: bytes) -> None:
+        """Add events before the next one, as if they had come just before it."""
+        size = len(data)
+        if len(self.buffer) - self.filled < size:
+            self._move(2 * max(len(self.buffer), self.filled - self.begin + size))
+        at = self.at
+        self.buffer[at + size : self.filled + size] = self.buffer[at : self.filled]
+        self.buffer[at : at + size] = data
+        self.filled += size
+        self.at = at + size
 
     def after(self) -> int:
         """Where the next event ends."""
@@ -157,7 +180,16 @@ class Packets:
 
     def event(self) -> memoryview:
         """The next event, without its checksum."""
-        return self.view[self.at + PACKET_PREFIX : self.after() - self.checksum]
+        return self.event_at(self.at)
+
+    def event_at(self, at: int) -> memoryview:
+        """An event that is here, without its checksum."""
+        begin = at + PACKET_PREFIX
+        return self.view[begin : begin + uint(self.view, begin + 9, 4) - self.checksum]
+
+    def low_end(self) -> int:
+        """Where the next event ends in its file; the low 32 bits, as its header has them."""
+        return uint(self.view, self.at + PACKET_PREFIX + 13, 4)
 
     def verify(self) -> None:
         """Raise CorruptEvent where the next event's checksum does not hold."""
@@ -184,6 +216,27 @@ class Packets:
         return Coordinates(place.file, max(end - size, 0)), Coordinates(place.file, end)
 
 
+def unpacked(data: bytes, *, checksum: bool) -> bytes:
+    """Events as they came in packets; verified, and without checksums."""
+    return b"".join(
+        verified(data[at:after], checksum=checksum)
+        for _, at, after in walk(data, 0, len(data), PACKET_PREFIX)
+    )
+
+
+def packed_again(events: bytes, *, checksum: bool, end: int = 0) -> bytes:
+    """Events without checksums as if they came in packets; in their file, the last of them ends at ``end``."""
+    found = []
+    for _, at, after in walk(events, 0, len(events), 0):
+        size = after - at + (CHECKSUM_SIZE if checksum else 0)
+        place = end if after == len(events) else 0
+        event = events[at : at + 9] + _SIZE_AND_END.pack(size, place) + events[at + 17 : after]
+        found += [(1 + size).to_bytes(3, "little"), b"\0\0", event]
+        if checksum:
+            found.append(zlib.crc32(event).to_bytes(CHECKSUM_SIZE, "little"))
+    return b"".join(found)
+
+
 def heartbeat_place(event: Event) -> tuple[str, int]:
     """The file and the offset that a heartbeat tells; of version 1, the offset's low 32 bits.
 
@@ -200,3 +253,15 @@ def heartbeat_place(event: Event) -> tuple[str, int]:
         elif kind == 2:
             pos = packed(value, 0)[0]
     return file, pos
+
+
+@contextlib.contextmanager
+def named(place: Coordinates, what: str = "") -> Iterator[None]:
+    """Give errors their place, and bytes that do not fit a name."""
+    try:
+        yield
+    except AqueductError as error:
+        error.where.setdefault("coordinates", place)
+        raise
+    except (IndexError, ValueError, KeyError, struct.error) as error:
+        raise MalformedEvent(f"{what}{error}", coordinates=place) from error

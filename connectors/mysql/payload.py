@@ -20,6 +20,7 @@ _FIELDS = 1024
 _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = 1, 2, 3
 _ZSTD, _NONE = 0, 255
 _READ = 128 * 1024
+_SHORT = 1024
 _EVENT_SIZE = struct.Struct("<9xI").unpack_from
 
 
@@ -49,6 +50,12 @@ class Payload:
             content, fields.get(_COMPRESSION, _NONE), fields.get(_UNCOMPRESSED_SIZE, len(content))
         )
 
+    def first(self) -> bytes:
+        """Its first event, if that is a short one; else nothing."""
+        data = bytes(next(self._parts(_SHORT), b""))
+        size = _EVENT_SIZE(data)[0] if len(data) >= HEADER_SIZE else 0
+        return data[:size] if HEADER_SIZE <= size <= len(data) else b""
+
     def pieces(self, enough: int) -> Iterator[bytes]:
         """Whole events, in pieces of about ``enough`` bytes, each but the last cut behind rows."""
         data = bytearray()
@@ -71,23 +78,23 @@ class Payload:
         if data:
             yield bytes(data)
 
-    def _parts(self) -> Iterator[bytes | memoryview]:
+    def _parts(self, read: int = _READ) -> Iterator[bytes | memoryview]:
         if self.algorithm == _NONE:
-            for at in range(0, len(self.content), _READ):
-                yield self.content[at : at + _READ]
+            for at in range(0, len(self.content), read):
+                yield self.content[at : at + read]
             return
         if self.algorithm != _ZSTD:
             raise CorruptEvent(f"a payload is compressed by an unknown algorithm, {self.algorithm}")
-        yield from self._decompressed()
+        yield from self._decompressed(read)
 
-    def _decompressed(self) -> Iterator[bytes]:
+    def _decompressed(self, read: int) -> Iterator[bytes]:
         # Importing it takes a while, and most servers never compress.
         import zstandard
 
         total = 0
         try:
             with zstandard.ZstdDecompressor().stream_reader(self.content) as reader:
-                while part := reader.read(_READ):
+                while part := reader.read(read):
                     total += len(part)
                     if total > self.size:
                         break

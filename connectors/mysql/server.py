@@ -186,6 +186,13 @@ def read_facts(address: SourceAddress) -> ServerFacts:
         )
 
 
+def gtids_but(gtid: str, address: SourceAddress) -> GtidSet:
+    """All transactions that the server has, except one."""
+    with connected(address) as cursor:
+        cursor.execute("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", (gtid,))
+        return GtidSet.parse(cursor.fetchall()[0][0])
+
+
 @contextmanager
 def connected(address: SourceAddress) -> Iterator[Cursor]:
     """A cursor of a connection that ends with the block; MySQL's errors become ours."""

@@ -12,15 +12,22 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import pymysql
 
-from connectors.errors import AqueductError, CorruptEvent, SourceLost
+from connectors.errors import (
+    AqueductError,
+    CorruptEvent,
+    PositionGone,
+    PreparedRowsGone,
+    SourceLost,
+)
 from connectors.mysql import dump
 from connectors.mysql.chunk import Chunk
-from connectors.mysql.chunks import Cutter
+from connectors.mysql.chunks import TARGET, Cutter
+from connectors.mysql.context import verified
 from connectors.mysql.events import (
     Event,
     EventType,
@@ -28,9 +35,10 @@ from connectors.mysql.events import (
     parse_event,
     parse_rotate,
 )
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.server import SourceAddress, translated
+from connectors.mysql.prepared import Prepared, PreparedAt, rows_again
+from connectors.mysql.server import SourceAddress, gtids_but, translated
 
 _TYPE_OFFSET = 4
 _ERROR = 0xFF
@@ -50,12 +58,20 @@ class PlacedEvent:
 class BinlogStream:
     """Raw events from a source, beginning at an offset."""
 
-    def __init__(self, address: SourceAddress, offset: SourceOffset) -> None:
+    def __init__(
+        self,
+        address: SourceAddress,
+        offset: SourceOffset,
+        *,
+        prepared: Mapping[str, PreparedAt] | None = None,
+    ) -> None:
         self._address = address
         self._place = offset.coordinates
         self._checksum = False
         self._offset = offset
+        self._prepared = Prepared(prepared or {})
         self._connection: pymysql.Connection | None = None
+        self._other: BinlogStream | None = None
         self._lock = threading.Lock()
         self._reads = False
         self._closed = threading.Event()
@@ -93,15 +109,20 @@ class BinlogStream:
                 "SET @master_binlog_checksum = %s, @source_binlog_checksum = %s, " + texts,
                 (checksum, checksum, *wanted.values()),
             )
-        connection._write_bytes(dump.registration(self._address))
-        connection._next_seq_id = 1
-        connection._read_packet()
+        if self._address.server_id != dump.NOBODY:
+            connection._write_bytes(dump.registration(self._address))
+            connection._next_seq_id = 1
+            connection._read_packet()
         connection._execute_command(command, body)
 
     def events(self) -> Iterator[PlacedEvent]:
         """Each event in order, for ever; ends only by an error, which is SourceLost after ``close``."""
         while True:
             data = self._packet()
+            if data is None:
+                raise SourceLost(
+                    "it ended the stream", source=self._address, coordinates=self._place
+                )
             try:
                 event = parse_event(data, checksum=self._has_checksum(data))
             except CorruptEvent as error:
@@ -116,7 +137,12 @@ class BinlogStream:
 
         ``room`` tells whether a chunk would be taken up at once; where it would not, more is gathered.
         """
-        cutter = Cutter(self._place, checksum=self._checksum)
+        cutter = Cutter(
+            self._place,
+            checksum=self._checksum,
+            prepared=self._prepared,
+            again=self._again,
+        )
         try:
             with self._reading() as receive:
                 yield from gathered(cutter, receive, room)
@@ -181,6 +207,8 @@ class BinlogStream:
     def close(self) -> None:
         """End the connection, also from another thread, also while it is being read."""
         self._closed.set()
+        if (other := self._other) is not None:
+            other.close()
         if self._connection is None:
             return
         sock = self._connection._sock
@@ -194,7 +222,37 @@ class BinlogStream:
             if not self._reads:
                 self._connection._force_close()
 
-    def _packet(self) -> bytes:
+    def _again(self, xid: str, place: PreparedAt) -> Iterator[bytes]:
+        """An XA transaction's events, read over a connection of their own."""
+        address = replace(self._address, server_id=dump.NOBODY)
+        try:
+            self._other = BinlogStream(address, self._offset_of(place))
+            yield from rows_again(self._other._to_the_end(), xid, place, enough=TARGET)
+        except (PositionGone, PreparedRowsGone) as error:
+            raise PreparedRowsGone(error.detail, xid=xid, prepared_at=place) from error
+        finally:
+            if self._other is not None:
+                self._other.close()
+
+    def _offset_of(self, place: PreparedAt) -> SourceOffset:
+        """From where to read a transaction again: by its GTID, which another server knows too."""
+        known: Gtids | None = None
+        if place.gtid and isinstance(self._offset.gtid_set, GtidSet):
+            known = gtids_but(place.gtid, self._address)
+        return replace(self._offset, coordinates=place.coordinates, gtid_set=known)
+
+    def _to_the_end(self) -> Iterator[bytes]:
+        """Each event, whole, verified, without its checksum, up to the end that the server has now."""
+        self.open()
+        while (data := self._packet()) is not None:
+            if self._closed.is_set():
+                raise SourceLost("the connection was closed", source=self._address)
+            has_checksum = self._has_checksum(data)
+            if data[_TYPE_OFFSET] != EventType.FORMAT_DESCRIPTION:
+                yield verified(data, checksum=has_checksum)
+
+    def _packet(self) -> bytes | None:
+        """What came; None at the end of what the server sends."""
         assert self._connection is not None, "open() comes first"
         try:
             packet = self._connection._read_packet()
@@ -204,7 +262,7 @@ class BinlogStream:
             # A socket closed by another thread in the midst of a read shows in any of these.
             raise SourceLost(str(error), source=self._address, coordinates=self._place) from error
         if packet.is_eof_packet():
-            raise SourceLost("it ended the stream", source=self._address, coordinates=self._place)
+            return None
         data: bytes = packet.get_all_data()
         return data[1:]
 
@@ -248,8 +306,3 @@ def gathered(
 def _at(error: AqueductError, place: Coordinates) -> AqueductError:
     error.where.setdefault("coordinates", place)
     return error
-
-
-def _auto_position(gtids: Gtids | None) -> str | None:
-    """The GTIDs to go on from; to MariaDB, none at all mean the first transaction it ever wrote."""
-    return str(gtids) if gtids or isinstance(gtids, MariadbGtidList) else None

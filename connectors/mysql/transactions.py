@@ -20,7 +20,7 @@ from connectors.errors import (
     StatementBasedChange,
     UnsupportedEvent,
 )
-from connectors.mysql.announced import Announced, Place, by_mariadb, tagged, without_gtid
+from connectors.mysql.announced import Announced, Place, by_mariadb, placed, tagged, without_gtid
 from connectors.mysql.changes import Changes, Nobody, Transaction
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
@@ -49,6 +49,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.rows import ROWS_EVENTS
 from connectors.mysql.statements import Kind, kind_of, shortened, words
 from connectors.mysql.table_map import TableMap, parse_table_map
+from connectors.mysql.xa import decides, parse_xa_prepare, xid_of
 
 # Plain numbers: a member of an enumeration costs more to look up than the rest of the comparison.
 _TABLE_MAP, _XID, _GTID, _QUERY = (
@@ -133,7 +134,7 @@ class TransactionReader:
                 if size < smallest or at > length:
                     raise CorruptEvent(f"its header says {size} bytes, more than came")
                 if is_odd or end_pos < first:
-                    pos, end_pos = place or _far(pos, end_pos, size, self.open)
+                    pos, end_pos = place or placed(pos, end_pos, size, self.open)
                 else:
                     pos = end_pos - size
                 end = at - tail
@@ -246,7 +247,11 @@ class TransactionReader:
         kind = kind_of(query.sql)
         if kind is Kind.BEGIN:
             return
-        if kind is not Kind.COMMIT:
+        if kind is Kind.XA:
+            if not decides(query.sql):
+                return
+            changes.xa(opened, xid_of(query.sql), is_prepared=False)
+        elif kind is not Kind.COMMIT:
             self._refuse_unseen(kind, query)
             if kind in (Kind.DDL, Kind.TRUNCATE) and not self._is_muted:
                 changes.statement(opened, kind, query, pos[0])
@@ -265,6 +270,8 @@ class TransactionReader:
             self._announced, self._is_muted = tagged(body, place), False
         elif kind == EventType.TRANSACTION_PAYLOAD:
             self._payload(body, changes, place=place)
+        elif kind == EventType.XA_PREPARE:
+            self._prepare(body, changes, place=place)
         elif kind == EventType.ROWS_QUERY:
             changes.query(parse_rows_query(body))
         elif kind == EventType.INCIDENT:
@@ -291,8 +298,6 @@ class TransactionReader:
         self._refuse_within()
         told = parse_mariadb_gtid(body, place.server_id)
         self._announced = by_mariadb(told.gtid, place)
-        if told.is_xa:
-            self._refuse_xa(f"of {told.xid}")
         # What an ALTER in two phases says before it is committed did not happen yet.
         self._is_muted = told.alter in (Alter.START, Alter.ROLLBACK)
         if not told.standalone:
@@ -311,17 +316,20 @@ class TransactionReader:
         data = payload_events(body)
         self._read(Chunk(start=start, data=data, checksum=False, place=(start, end)), changes)
 
-    def _refuse_xa(self, what: str) -> None:
-        raise UnsupportedEvent(
-            f"an XA transaction ({what})",
-            remedy="This version cannot carry XA transactions; commit without XA.",
-        )
+    def _prepare(self, body: bytes, changes: Changes, *, place: Place) -> None:
+        """The end of an XA transaction: its XA PREPARE, or its XA COMMIT ... ONE PHASE."""
+        transaction = self._current(place)
+        xid, is_one_phase = parse_xa_prepare(body)
+        if not is_one_phase:
+            if self._has_rows:
+                raise MalformedEvent("rows that are only prepared were given out")
+            changes.xa(transaction, xid, is_prepared=True)
+        self.open = None
+        changes.end(transaction, place.end_pos)
 
     def _refuse_unseen(self, kind: Kind, query: Query) -> None:
         if kind is Kind.CHANGE:
             raise StatementBasedChange(shortened(query.sql), database=query.database)
-        if kind is Kind.XA:
-            self._refuse_xa(shortened(query.sql))
         if kind is Kind.ROLLBACK and self._has_rows:
             raise UnsupportedEvent(
                 "a transaction with rows that ends in ROLLBACK: some of its tables may not be "
@@ -331,15 +339,3 @@ class TransactionReader:
             raise UnsupportedEvent("a ROLLBACK TO SAVEPOINT after rows were written")
         if kind is Kind.UNKNOWN:
             raise UnsupportedEvent(f"the statement {shortened(query.sql)}", database=query.database)
-
-
-def _far(last: int, end_pos: int, size: int, open_: Transaction | None) -> tuple[int, int]:
-    """Where an event begins and ends in a file of more than 4 GiB: offsets only grow within a file.
-
-    One that does not tell its place has that of its transaction, wherever its chunk was cut.
-    """
-    if not end_pos:
-        last = open_.pos if open_ is not None else last
-        return last, last
-    pos = last + (end_pos - size - last & 0xFFFFFFFF)
-    return pos, pos + size

@@ -9,7 +9,7 @@ from connectors.mysql.definitions import ColumnDefinition
 from connectors.mysql.described import described, tells_all
 from connectors.mysql.rows import ABSENT, Image, RowDecoder
 from connectors.mysql.table_map import TableMap
-from tests.steps import Rows, Statement, Step
+from tests.steps import End, Rows, Statement, Step
 
 Definition = dict[str, Any]
 """``{at, table, columns}``: a table's columns from an offset of the file on."""
@@ -37,7 +37,7 @@ def _told(step: Step, definitions: list[Definition], charsets: Charsets) -> Iter
             }
     elif isinstance(step, Statement):
         yield {"statement": step.query.sql, "kind": step.kind.name}
-    else:
+    elif isinstance(step, End):
         who = step.transaction
         yield {"end": str(step.end), "gtid": who.gtid, "committed_ms": who.committed_ms}
 

@@ -1,6 +1,6 @@
 """MariaDB of each series as a source, started once; fetched when it is not there."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -8,6 +8,9 @@ from devstack import mariadb as software
 from devstack.errors import MissingSoftwareError
 from devstack.mysql import Mysql
 from devstack.processes import Children
+
+SERIES = sorted(software.RELEASES)
+"""Those that are tested, the newest last."""
 
 
 @pytest.fixture(scope="session")
@@ -18,15 +21,29 @@ def children() -> Iterator[Children]:
     owner.close()
 
 
-@pytest.fixture(scope="session", params=sorted(software.RELEASES))
-def mariadb(
-    request: pytest.FixtureRequest, children: Children, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Mysql]:
-    """One server, shared by all tests of its series: use names of your own in it."""
-    series: str = request.param
-    server = started(series, children, tmp_path_factory)
-    yield server
-    server.stop()
+@pytest.fixture(scope="session")
+def servers(children: Children, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Mysql]:
+    """One server of each series, started when it is first asked for."""
+    kept: dict[str, Mysql] = {}
+
+    def server(series: str) -> Mysql:
+        if series not in kept:
+            kept[series] = started(series, children, tmp_path_factory)
+        return kept[series]
+
+    return server
+
+
+@pytest.fixture(scope="session", params=SERIES)
+def mariadb(request: pytest.FixtureRequest, servers: Callable[[str], Mysql]) -> Mysql:
+    """A server of each series, shared by all its tests: use names of your own in it."""
+    return servers(request.param)
+
+
+@pytest.fixture(scope="session")
+def newest(servers: Callable[[str], Mysql]) -> Mysql:
+    """The same of the newest series alone, for what others do alike or not at all."""
+    return servers(SERIES[-1])
 
 
 def started(

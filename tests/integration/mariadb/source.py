@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.start import as_of_now
 from connectors.mysql.stream import BinlogStream, PlacedEvent
 from connectors.mysql.transactions import TransactionReader
 from devstack.mysql import Mysql
-from tests.integration.worker.source import address_of, connected, facts_of, now, run
+from tests.integration.worker.source import address_of, connected, facts_of, run
 from tests.steps import End, Step, steps_of
 
 
@@ -20,9 +21,17 @@ def end_of(mariadb: Mysql) -> Coordinates:
     return Coordinates(file, int(pos))
 
 
+def place_of(mariadb: Mysql) -> SourceOffset:
+    """The same with its GTIDs."""
+    with connected(mariadb) as cursor:
+        cursor.execute("SELECT @@gtid_binlog_pos")
+        gtids = MariadbGtidList.parse(cursor.fetchone()[0])
+    return SourceOffset(server_uuid="", coordinates=end_of(mariadb), gtid_set=gtids)
+
+
 def written(mariadb: Mysql, *statements: str) -> list[Step]:
     """Run statements in one session and give the steps that the binlog holds of them."""
-    begin = now(mariadb)
+    begin = place_of(mariadb)
     run(mariadb, *statements)
     return steps_from(mariadb, begin)
 

@@ -13,10 +13,9 @@ import pytest
 
 from connectors.mysql.position import SourceOffset
 from devstack import Stack
-from devstack import mariadb as software
 from devstack.mysql import Mysql
 from devstack.processes import Children
-from tests.integration.mariadb.conftest import started
+from tests.integration.mariadb.conftest import SERIES, started
 from tests.integration.mariadb.published import Published, borders, changes, rows_of
 from tests.integration.process.worker import Worker, running, settings
 from tests.integration.worker import oracle
@@ -26,7 +25,7 @@ LARGE = 4000
 """Rows of one transaction that is published in parts."""
 
 
-@pytest.fixture(params=sorted(software.RELEASES))
+@pytest.fixture(params=SERIES)
 def mariadb(
     request: pytest.FixtureRequest, children: Children, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mysql]:

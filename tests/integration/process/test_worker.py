@@ -111,11 +111,6 @@ def test_a_large_transaction_is_published_in_parts(
             "StatementBasedChange",
             "binlog_format=ROW",
         ),
-        (
-            ["XA START 'a'", "INSERT INTO shop.t VALUES (9, 9)", "XA END 'a'", "XA PREPARE 'a'"],
-            "",
-            "XA",
-        ),
     ],
 )
 def test_what_cannot_be_carried_stops_the_destination_by_name(

@@ -17,7 +17,7 @@ _ADDRESSES = {"inet4": 4, "inet6": 16, "uuid": 16}
 
 def rows_of(cursor: Any, database: str, table: str, order_by: str = "id") -> list[dict[str, Any]]:
     """The table's rows as the wire should have them; FLOAT as the exact value it stands for."""
-    # Not column_type: it is a LONGTEXT, and on the temporary table that it needs MariaDB 11.8 dies now and then.
+    # Not column_type: it is a LONGTEXT, and of the temporary table that it needs MariaDB 11.8 dies at times.
     cursor.execute(
         "SELECT column_name, data_type, numeric_precision FROM information_schema.columns"
         " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",

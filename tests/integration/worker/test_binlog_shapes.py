@@ -10,7 +10,6 @@ from connectors.errors import (
     PositionGone,
     SourceLost,
     StatementBasedChange,
-    UnsupportedEvent,
 )
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -224,14 +223,6 @@ def test_a_change_written_as_a_statement_is_refused_with_its_place(stack: Stack)
     assert "gtid=" in str(error)
     assert "top secret" not in str(error)
     assert "SET PERSIST binlog_format = 'ROW'" in str(error)
-
-
-def test_an_xa_transaction_stops_the_stream_and_is_named(stack: Stack) -> None:
-    name = table(stack, "by_xa", "id int primary key")
-    statements = ["XA START 'x'", f"INSERT INTO {name} VALUES (1)", "XA END 'x'", "XA PREPARE 'x'"]
-    error = refused(stack, *statements, mend="XA ROLLBACK 'x'")
-    assert isinstance(error, UnsupportedEvent)
-    assert "XA" in str(error)
 
 
 def test_a_start_at_the_head_of_a_file_knows_all_earlier_transactions(stack: Stack) -> None:

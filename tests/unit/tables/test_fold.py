@@ -12,6 +12,7 @@ from connectors.errors import JournalDamaged
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.prepared import PreparedAt
 from tables import journal
 from tables.checkpoint import MemoryCheckpoint, newer, resume_from, row_of
 from tables.cursor import Cursor, Resume
@@ -213,7 +214,25 @@ def test_a_table_version_that_lacks_a_field_is_damage(missing: str) -> None:
         TableVersion.from_json(value)
 
 
-@pytest.mark.parametrize("missing", cursor(seq=1).to_json().keys())
+def test_a_cursor_keeps_the_xa_transactions_that_are_prepared_and_an_old_one_has_none() -> None:
+    places = {
+        "X'61',X'',1": PreparedAt(Coordinates("binlog.000002", 5_000_000_000), "u:7"),
+        "X'62',X'',1": PreparedAt(Coordinates("binlog.000003", 4), None),
+    }
+    written = replace(cursor(seq=5), prepared=places)
+    assert Cursor.from_json(journal.decoded(stored(written, 1))).prepared == places
+    old = written.to_json()
+    del old["prepared"]
+    assert Cursor.from_json(old) == replace(written, prepared={})
+
+
+@pytest.mark.parametrize("prepared", [7, [], {"x": None}, {"x": {"gtid": None, "file": "b"}}])
+def test_prepared_transactions_that_cannot_be_read_are_damage(prepared: object) -> None:
+    with pytest.raises(JournalDamaged, match="a cursor cannot be read"):
+        Cursor.from_json(cursor(seq=1).to_json() | {"prepared": prepared})
+
+
+@pytest.mark.parametrize("missing", cursor(seq=1).to_json().keys() - {"prepared"})
 def test_a_cursor_that_lacks_a_field_is_damage(missing: str) -> None:
     value = cursor(seq=1).to_json()
     del value[missing]

@@ -155,17 +155,6 @@ def payload(wire: Wire, random: Random) -> None:
     wire.payload(inner, large=size > SMALL)
 
 
-def xa(wire: Wire, _: Random) -> None:
-    wire.opens(33, gtid_body(6))
-    wire.opens(2, query_body("XA START X'78',X'',1"))
-    wire.maps_table(2)
-    wire.rows(2, 40)
-    wire.send(2, query_body("XA END X'78',X'',1"))
-    wire.send(38, bytes(14), ends=True)
-    wire.opens(33, gtid_body(7))
-    wire.send(2, query_body("XA COMMIT X'78',X'',1"), ends=True)
-
-
 def beat(wire: Wire, _: Random) -> None:
     wire.heartbeat()
 
@@ -180,7 +169,7 @@ def unknown(wire: Wire, _: Random) -> None:
 
 PARTS: list[Callable[[Wire, Random], None]] = [
     simple, simple, ddl, ddl_without_gtids, harmless, create_select, without_gtids, mariadb, mariadb_ddl,
-    payload, xa, beat, rotate, unknown,
+    payload, beat, rotate, unknown,
 ]  # fmt: skip
 
 

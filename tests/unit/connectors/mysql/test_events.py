@@ -73,7 +73,7 @@ def test_an_unknown_event_stops_the_stream_unless_the_server_calls_it_ignorable(
 def test_a_known_event_that_is_not_carried_stops_the_stream_even_if_it_is_called_ignorable() -> (
     None
 ):
-    for kind in (EventType.XA_PREPARE, EventType.ROTATE):
+    for kind in (EventType.FORMAT_DESCRIPTION, EventType.ROTATE):
         assert isinstance(stopped_by(event(kind, flags=IGNORABLE)), UnsupportedEvent)
 
 

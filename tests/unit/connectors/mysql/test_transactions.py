@@ -146,7 +146,7 @@ def test_rows_of_an_earlier_transaction_do_not_count_against_a_rollback() -> Non
     ("sql", "error"),
     [
         ("INSERT INTO t VALUES ('very secret')", StatementBasedChange),
-        ("XA START X'01',X'',1", UnsupportedEvent),
+        ("XA PONDER X'01',X'',1", UnsupportedEvent),
         ("FROBNICATE t", UnsupportedEvent),
     ],
 )

@@ -1,0 +1,135 @@
+"""A real worker and XA transactions: published once, at their commit, whatever happens to the worker before."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from demo import checks, topics
+from demo.topics import Layout
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.integration.process.worker import Worker, running, settings
+from tests.integration.worker.source import run
+
+LARGE = 4000
+"""Rows that are more than is kept of a prepared transaction."""
+
+
+@pytest.fixture(params=["gtids", "no gtids"])
+def mysql(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+    """A server of the test's own, once with GTIDs and once without."""
+    options: dict[str, str | int] = {"server_id": 19}
+    if request.param != "gtids":
+        options |= {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
+    server = stack.second_mysql(f"xa-{tmp_path.name}", options)
+    server.start()
+    run(server, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY, pad text)")
+    yield server
+    server.kill()  # an orderly end takes seconds, for data that nobody wants
+
+
+def insert(first: int, count: int) -> str:
+    rows = ", ".join(f"({n}, REPEAT('{n:06}', 50))" for n in range(first, first + count))
+    return f"INSERT INTO shop.t VALUES {rows}"
+
+
+def prepared(mysql: Mysql, name: str, *statements: str) -> None:
+    run(mysql, f"XA START '{name}'", *statements, f"XA END '{name}'", f"XA PREPARE '{name}'")
+
+
+def killed(worker: Worker) -> None:
+    os.killpg(worker.process.pid, signal.SIGKILL)
+    worker.process.wait()
+
+
+def published(stack: Stack, prefix: str) -> list[checks.Record]:
+    layout = Layout(prefix, "shop")
+    names = [layout.row_topic("t"), layout.ddl_topic]
+    contents = asyncio.run(topics.read(stack.kafka, names, mark=b"\0never\0"))
+    return [record for held in contents.records.values() for record in held]
+
+
+async def read_ids(stack: Stack, prefix: str) -> list[int]:
+    """The keys of all rows, as a consumer that waits for commits gets them."""
+    consumer = AIOKafkaConsumer(
+        Layout(prefix, "shop").row_topic("t"),
+        bootstrap_servers=stack.kafka,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    found: list[int] = []
+    async with consumer:
+        while batches := await consumer.getmany(timeout_ms=3000):
+            for records in batches.values():
+                found += [orjson.loads(record.value)["after"]["id"] for record in records]
+    return sorted(found)
+
+
+def assert_once(stack: Stack, wanted: dict[str, Any], ids: list[int]) -> None:
+    assert asyncio.run(read_ids(stack, wanted["prefix"])) == ids
+    records = published(stack, wanted["prefix"])
+    assert checks.seq_faults(records) == []
+    assert checks.duplicated(records) == {}
+
+
+def test_a_worker_killed_between_prepare_and_commit_publishes_the_rows_once(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    prepared(mysql, "small", insert(1, 2))
+    prepared(mysql, "large", insert(10_000, LARGE))
+    prepared(mysql, "never", insert(50_000, 3))
+    run(mysql, insert(100, 1))
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 1)
+        killed(worker)
+    run(mysql, insert(101, 1), "XA COMMIT 'small'", insert(102, 1), "FLUSH BINARY LOGS")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 4)
+        killed(worker)
+    run(mysql, "XA COMMIT 'large'", "XA ROLLBACK 'never'", insert(103, 1))
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == LARGE + 1)
+        assert "Traceback" not in worker.log
+    ids = [1, 2, 100, 101, 102, 103, *range(10_000, 10_000 + LARGE)]
+    assert_once(stack, wanted, ids)
+
+
+def test_a_large_one_is_published_in_parts_and_goes_on_after_a_kill(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path) | {"publish": {"max_bytes": 65536, "interval_ms": 1}}
+    prepared(mysql, "large", insert(0, 10 * LARGE))
+    run(mysql, "XA COMMIT 'large'", insert(10 * LARGE, 1))
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] > 0)
+        killed(worker)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: (status["cursor"] or {}).get("seq") == 10 * LARGE + 3)
+        assert "Traceback" not in worker.log
+    assert_once(stack, wanted, list(range(10 * LARGE + 1)))
+
+
+def test_rows_that_cannot_be_read_stop_the_destination_by_name(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    prepared(mysql, "stranger", insert(1, 1))
+    run(mysql, insert(2, 1))
+    wanted = settings(stack, mysql, tmp_path, start="latest")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        run(mysql, insert(3, 1), "XA COMMIT 'stranger'", insert(4, 1))
+        status = worker.wait(lambda status: status["state"] == "FAILED")
+        assert "PreparedRowsGone" in status["error"]
+        assert "xid=" in status["error"]
+        assert "start behind its XA COMMIT" in status["error"]
+        assert status["rows"] == 1
