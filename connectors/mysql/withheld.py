@@ -92,9 +92,9 @@ class Withheld:
                 return None
             self.drop()
             return self._again(xid, xa.place)
-        rows = packets.take_out(packets.done + xa.head)
-        kept = None if xa.is_large else unpacked(rows, checksum=bool(packets.checksum))
-        self._prepared.add(xid, xa.place, kept)
+        rows = unpacked(packets.take_out(packets.done + xa.head), checksum=bool(packets.checksum))
+        is_large = xa.is_large or len(rows) > self._most
+        self._prepared.add(xid, xa.place, None if is_large else rows)
         return None
 
     def decide(self, statement: str) -> Iterator[bytes] | None:
