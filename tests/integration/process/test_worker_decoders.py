@@ -1,0 +1,89 @@
+"""The worker's decoders: one that dies is told and replaced, none outlives the worker, none is needed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo import checks
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.integration.process.test_worker import insert, mysql, published
+from tests.integration.process.worker import PATIENCE, Worker, running, settings
+
+__all__ = ["mysql"]
+
+
+def decoders_of(worker: Worker) -> list[int]:
+    """The worker's decoder processes that are there now."""
+    return [pid for pid in children_of(worker.process.pid) if b"app.decoding.child" in command(pid)]
+
+
+def children_of(pid: int) -> Iterator[int]:
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        yield from map(int, (task / "children").read_text().split())
+
+
+def command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_decoder_that_is_killed_is_told_by_name_and_its_work_done_again(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, decoders=2)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        first, second = decoders_of(worker)
+        for n in range(20):
+            insert(mysql, n * 500, 500)
+            if n == 10:
+                os.kill(second, signal.SIGKILL)
+        worker.wait(lambda status: status["rows"] == 10_000 and status["state"] == "RUNNING")
+        assert "DecoderLost" in worker.log
+        assert str(second) in worker.log
+        assert "Traceback" not in worker.log
+        told = 'aqueduct_errors_total{destination="shop",error="DecoderLost"} 1.0'
+        assert told in worker.get("/metrics")
+        assert {first, second}.isdisjoint(decoders_of(worker))
+    records = published(stack, wanted["prefix"])
+    assert checks.seq_faults(records) == []
+    assert checks.duplicated(records) == {}
+    assert len(records) == 10_000 + 2
+
+
+def test_no_decoder_outlives_a_worker_that_is_killed(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    with running(settings(stack, mysql, tmp_path, decoders=3), tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        decoders = decoders_of(worker)
+        assert len(decoders) == 3
+    deadline = time.monotonic() + PATIENCE
+    while any(b"app.decoding.child" in command(pid) for pid in decoders):
+        assert time.monotonic() < deadline, "a decoder is still there"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("decoders", [0, 1, 3])
+def test_any_number_of_decoders_publishes_the_same(
+    stack: Stack, mysql: Mysql, tmp_path: Path, decoders: int
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, decoders=decoders)
+    for n in range(6):
+        insert(mysql, n * 5000, 5000)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 30_000)
+        assert len(decoders_of(worker)) == decoders
+    records = published(stack, wanted["prefix"])
+    assert checks.seq_faults(records) == []
+    assert checks.duplicated(records) == {}
+    assert len(records) == 30_000 + 2
