@@ -40,12 +40,11 @@ def again(chunks: list[Chunk]) -> list[list[Event]]:
     for chunk in chunks:
         cutter = Cutter(Coordinates("b.000001", 4), checksum=chunk.checksum, target=1)
         cutter._context.start = chunk.context_start
-        space = cutter.space()
-        for at in range(0, len(chunk.data), len(space)):
-            space = cutter.space()
-            part = chunk.data[at : at + len(space)]
+        at = 0
+        while part := chunk.data[at : at + len(space := cutter.space())]:
             space[: len(part)] = part
             found += [events_of([one]) for one in cutter.take(len(part))]
+            at += len(part)
     return found
 
 
