@@ -14,6 +14,7 @@ from demo import checks, topics
 from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.integration.mariadb.published import borders
 from tests.integration.process.worker import running, settings
 
 
@@ -95,12 +96,21 @@ def test_a_large_transaction_is_published_in_parts(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     wanted = settings(stack, mysql, tmp_path) | {"publish": {"max_bytes": 65536, "interval_ms": 1}}
-    insert(mysql, 0, 20_000)
+    insert(mysql, 0, 1000)
+    run(mysql, "ALTER TABLE shop.t ADD note char(250)")
+    # Five megabytes of one transaction, which are some chunks.
+    copies = (
+        f"INSERT INTO shop.t SELECT id + {n}, x, REPEAT('y', 250) FROM shop.t WHERE id < 1000"
+        for n in range(1000, 20_000, 1000)
+    )
+    run(mysql, "BEGIN", *copies, "COMMIT")
     with running(wanted, tmp_path) as worker:
         worker.wait(lambda status: status["rows"] == 20_000)
     records = published(stack, wanted["prefix"])
     assert checks.seq_faults(records) == []
-    assert len(records) == 20_000 + 2
+    assert len(records) == 20_000 + 3
+    ends = asyncio.run(borders(stack.kafka, wanted["prefix"], "shop"))
+    assert max(border["part"] for border in ends if border["status"] == "END") > 2
 
 
 @pytest.mark.parametrize(
