@@ -62,7 +62,7 @@ def test_chunks_hold_what_the_server_sends_event_by_event(mysql: Mysql) -> None:
 def test_a_large_transaction_comes_in_parts_that_explain_themselves(mysql: Mysql) -> None:
     run(mysql, "CREATE TABLE chunks.large (id int primary key auto_increment, v text)")
     begin = end_of(mysql)
-    run(mysql, "INSERT INTO chunks.large (v) SELECT repeat('x', 2000) FROM chunks.n")
+    run(mysql, "INSERT INTO chunks.large (v) SELECT repeat('x', 8000) FROM chunks.n")
     end = end_of(mysql)
     found = chunks_to(mysql, at(begin), end)
     assert len(found) > 3
@@ -95,7 +95,7 @@ def test_a_compressed_transaction_comes_whole_or_if_large_as_its_events(
     run(mysql, f"CREATE TABLE {name} (id int primary key auto_increment, v text)")
     begin = end_of(mysql)
     compressed = "SET binlog_transaction_compression = ON"
-    insert = f"INSERT INTO {name} (v) SELECT repeat(id, 900) FROM chunks.n LIMIT {rows}"
+    insert = f"INSERT INTO {name} (v) SELECT repeat(id, 3600) FROM chunks.n LIMIT {rows}"
     run(mysql, compressed, insert, f"DELETE FROM {name} LIMIT 1")
     end = end_of(mysql)
     found = chunks_to(mysql, at(begin), end)
