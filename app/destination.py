@@ -206,7 +206,11 @@ class Destination:
         self, cursor: Cursor, state: DestinationState, facts: ServerFacts, address: SourceAddress
     ) -> _Reading:
         rules = self.plan.rules
-        handoff = Handoff(asyncio.get_running_loop(), max_bytes=max(MAX_BYTES, 2 * rules.max_bytes))
+        handoff = Handoff(
+            asyncio.get_running_loop(),
+            max_bytes=max(MAX_BYTES, 2 * rules.max_bytes),
+            enough=rules.max_bytes,
+        )
         spec = StageSpec(
             rules=rules,
             server_uuid=facts.server_uuid,
