@@ -167,7 +167,7 @@ def test_ctrl_c_while_starting_leaves_no_process(tmp_path: Path, seconds: float)
     ("mysql_options", "kafka_options", "reason"),
     [
         ({"bind_address": "203.0.113.1"}, {}, "mysql ended with status 1 .*\n.*assign requested"),
-        ({"no_such_option": 1}, {}, "mysqld --initialize failed .*\n.*no_such_option"),
+        ({"no_such_option": 1}, {}, "mysqld --initialize-insecure failed .*\n.*no_such_option"),
         ({}, {"num.io.threads": 0}, r"kafka format failed .*\n.*num\.io\.threads"),
     ],
 )
