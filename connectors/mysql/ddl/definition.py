@@ -1,0 +1,126 @@
+"""What is known of a table: its columns, its key, and what later statements take from it.
+
+The law: these are values; equal tables are equal, and what does not change between two versions of a table is the
+same object in both, so that a long history is small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+TableName = tuple[str, str]
+"""Database and table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column, in the words of ``information_schema.columns``."""
+
+    name: str
+    type: str
+    """``column_type`` as the server prints it, for example ``decimal(12,2) unsigned``; keywords in lower case."""
+    nullable: bool
+    charset: str | None = None
+    """Of text, else None; ``binary`` is none."""
+    collation: str | None = None
+    generated: Literal["virtual", "stored"] | None = None
+    invisible: bool = False
+    definition: str = ""
+    """What else rebuilds it, as it would stand in CREATE TABLE behind type, character set and collation and
+    nullability: ``DEFAULT …``, ``GENERATED ALWAYS AS (…) STORED``, ``AUTO_INCREMENT``, ``COMMENT …``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """A key of a table, as far as it decides about columns."""
+
+    name: str
+    """``PRIMARY`` for the primary key."""
+    columns: tuple[str, ...]
+    """In the key's order; the empty name stands for an expression."""
+    unique: bool = False
+    prefixed: bool = False
+    """Whether it holds only the beginning of a column, so that it can be no row's identity."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table at one place of the binlog."""
+
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...] = ()
+    charset: str
+    """Of columns that are added without one."""
+    collation: str
+    options: str = ""
+    """What else rebuilds it, such as ``ENGINE=InnoDB``."""
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Its columns in the key's order; empty without one."""
+        return next((index.columns for index in self.indexes if index.name == "PRIMARY"), ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """What tables of a database take from it."""
+
+    charset: str
+    collation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What a statement's meaning depends on beside itself, and stays while a server runs."""
+
+    version: tuple[int, int, int]
+    """As executable comments compare it, for example ``(9, 7, 4)``."""
+    mariadb: bool = False
+    lower_case_table_names: int = 0
+    """0: names as they are; 1 and 2: names of databases and tables are compared without case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What a statement's meaning depends on, as its QUERY event tells it."""
+
+    database: str | None = None
+    """Where names without a database belong."""
+    sql_mode: frozenset[str] = frozenset()
+    """Names such as ``ANSI_QUOTES`` and ``NO_BACKSLASH_ESCAPES``, in upper case."""
+    server_collation: str | None = None
+    """What a database takes that is created without one; None: the server version's own default."""
+    utf8mb4_collation: str | None = None
+    """``default_collation_for_utf8mb4``; None: the server version's own default."""
+    explicit_timestamps: bool | None = None
+    """``explicit_defaults_for_timestamp``; None: the server version's own default."""
+    thread: int = 0
+    """The connection; temporary tables belong to one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """What one statement did to one table."""
+
+    name: TableName
+    """Before a rename: the old name."""
+    old: Table | None
+    """None where it was created."""
+    new: Table | None
+    """None where it was dropped, and under the old name of a rename."""
+    renamed_to: TableName | None = None
+    """Where it went; the change under that name follows in the same list, with ``renamed_from``."""
+    renamed_from: TableName | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseChange:
+    """What one statement did to a database; tables that went with it are changes of their own, before it."""
+
+    name: str
+    old: Database | None
+    new: Database | None
+
+
+Change = TableChange | DatabaseChange
