@@ -1,7 +1,7 @@
 """What is known of a table: its columns, its key, and what later statements take from it.
 
-The law: these are values; equal tables are equal, and what does not change between two versions of a table is the
-same object in both, so that a long history is small.
+The law: these are values; equal tables are equal, and what does not change between two versions of a table
+is the same object in both, so that a long history is small.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Column:
 
     name: str
     type: str
-    """``column_type`` as the server prints it, for example ``decimal(12,2) unsigned``; keywords in lower case."""
+    """``column_type`` as the server prints it, for example ``decimal(12,2) unsigned``."""
     nullable: bool
     charset: str | None = None
     """Of text, else None; ``binary`` is none."""
