@@ -1,0 +1,42 @@
+"""A data type as a statement writes it, before anybody asks what a server makes of it.
+
+The law: these are the statement's own words; what they become depends on the server, its mode and the table's
+character set, and ``types`` alone knows that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Label = str | bytes
+"""Of ENUM and SET: text; or bytes where it is written as a hexadecimal or bit literal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeSpec:
+    """A data type with the attributes that belong to it, in any order that a statement has them."""
+
+    name: str
+    """Its words in lower case with single blanks, one of ``types.NAMES``: ``int``, ``int4``, ``double precision``,
+    ``national char varying``, ``long varchar``; synonyms stay as they are."""
+    arguments: tuple[int, ...] = ()
+    """Length, precision and scale, fractional digits, dimensions."""
+    labels: tuple[Label, ...] = ()
+    """Of ENUM and SET, unquoted and unescaped, introducers applied."""
+    unsigned: bool = False
+    zerofill: bool = False
+    charset: str | None = None
+    """Behind CHARACTER SET, CHAR SET or CHARSET; also ``ascii``, ``unicode`` and ``byte`` for the attributes
+    ASCII, UNICODE and BYTE."""
+    collation: str | None = None
+    """Behind COLLATE."""
+    binary: bool = False
+    """The attribute BINARY: the character set's collation that ends in ``_bin``."""
+    srid: int | None = None
+    """Behind SRID, or MariaDB's REF_SYSTEM_ID."""
+    compressed: bool = False
+    """MariaDB's attribute COMPRESSED, with or without a method."""
+
+
+class TypeRefused(ValueError):
+    """The server would refuse this type."""
