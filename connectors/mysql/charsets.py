@@ -198,9 +198,16 @@ def _multi_byte_encoder(charset: MultiByte) -> TextEncoder:
 class Charsets:
     """The character sets of one server, by the number of a collation, as the binlog names them."""
 
-    def __init__(self, collations: dict[int, str], widths: dict[str, int]) -> None:
+    def __init__(
+        self,
+        collations: dict[int, str],
+        widths: dict[str, int],
+        names: dict[int, str] | None = None,
+    ) -> None:
         self._collations = collations
         self._widths = widths
+        self._names = names or {}
+        self._numbers = {name: number for number, name in self._names.items()}
 
     def name(self, collation: int) -> str:
         """The character set of a collation; raise KeyError where the server has no such collation."""
@@ -209,3 +216,11 @@ class Charsets:
     def width(self, charset: str) -> int:
         """The most bytes that one character takes."""
         return self._widths[charset]
+
+    def collation(self, number: int) -> str | None:
+        """The name of a collation; None where the server has none of this number."""
+        return self._names.get(number)
+
+    def number(self, collation: str) -> int | None:
+        """The number of a collation, by the name that ``information_schema.columns`` has."""
+        return self._numbers.get(collation)

@@ -295,21 +295,23 @@ def _is_replica(cursor: Cursor) -> bool:
     return bool(_first_that_parses(cursor, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"))
 
 
-_COLLATIONS = "SELECT id, character_set_name FROM information_schema.collations WHERE id > 0"
+_COLLATIONS = """SELECT id, character_set_name, collation_name
+    FROM information_schema.collations WHERE id > 0"""
 # Since 10.10 a collation such as uca1400_ai_ci belongs to several character sets, by a number in each.
-_MARIADB_COLLATIONS = """SELECT id, character_set_name
+_MARIADB_COLLATIONS = """SELECT id, character_set_name, full_collation_name AS collation_name
     FROM information_schema.collation_character_set_applicability WHERE id > 0"""
 
 
 def _charsets(cursor: Cursor) -> Charsets:
     collations = [
-        (row["id"], row["character_set_name"])
+        (int(row["id"]), row["character_set_name"], row["collation_name"])
         for row in _first_that_parses(cursor, _MARIADB_COLLATIONS, _COLLATIONS)
     ]
     widths = _rows(
         cursor, "SELECT character_set_name, maxlen FROM information_schema.character_sets"
     )
     return Charsets(
-        {int(number): name for number, name in collations},
+        {number: charset for number, charset, _ in collations},
         {name: int(width) for name, width in widths},
+        {number: name for number, _, name in collations},
     )
