@@ -131,6 +131,25 @@ class DefinitionMismatch(AqueductError):
     )
 
 
+class WitnessesDiffer(AqueductError):
+    """A table's rows are not of the definition that its history has."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "The table is set aside by itself: its events wait in the quarantine topic while all others go on. "
+        "Say what its columns were with `python -m app schema resolve`."
+    )
+
+    name_of_table: tuple[str, str] = ("", "")
+
+    @classmethod
+    def of(cls, table: tuple[str, str], detail: str) -> WitnessesDiffer:
+        """The error of one table, by its database and name."""
+        error = cls(detail, table=".".join(table))
+        error.name_of_table = table
+        return error
+
+
 class StatementBasedChange(AqueductError):
     """A change was written as a statement, not as rows."""
 

@@ -14,6 +14,7 @@ from connectors.kafka.batches import FinishedBatch
 from connectors.mysql.position import Coordinates
 from connectors.mysql.prepared import PreparedAt
 from tables.cursor import Resume
+from tables.schema_record import SchemaRecord
 from tables.version import TableVersion
 
 Run = tuple[str, int, int]
@@ -31,6 +32,12 @@ class Piece:
     size: int = 0
     """Bytes of keys and values, before compression."""
     versions: list[TableVersion] = field(default_factory=list)
+    history: list[SchemaRecord] = field(default_factory=list)
+    """What statements did to tables, in the order of the binlog."""
+    notes: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Records of the journal beside those: keys and values."""
+    parked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Events of tables that are set aside, by table."""
     gtids: list[Run] = field(default_factory=list)
     """Of the transactions that end here, filtered ones too, in the order of the binlog."""
     decisions: list[Decision] = field(default_factory=list)
@@ -56,6 +63,9 @@ class Piece:
         self.records += later.records
         self.size += later.size
         self.versions += later.versions
+        self.history += later.history
+        self.notes += later.notes
+        self.parked.update(later.parked)
         for run in later.gtids:
             add_run(self.gtids, run)
         self.decisions += later.decisions

@@ -29,3 +29,11 @@ class Rules:
     """Bytes of row images above which a transaction is published in parts."""
     max_batch_bytes: int
     """Bytes of one record batch, before compression."""
+    ddl: DdlFilter = DdlFilter()
+    """Which statements are published."""
+    shadows: tuple[str, ...] | None = None
+    """Expressions for the names of tables that tools for online schema changes make; None: those we know."""
+
+    def tells(self, record: SchemaRecord | None, sql: str) -> bool:
+        """Whether a statement is published."""
+        return self.ddl.wants(type_of(sql) if record is None else record.type)

@@ -20,6 +20,8 @@ from connectors.kafka.producer import TRANSACTION_TIMEOUT, translated
 
 _DEADLINE = 4 * TRANSACTION_TIMEOUT
 _POLL_MS = 200
+_PIECE = 500
+"""Records at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class StoredRecord:
     key: bytes
     value: bytes
     offset: int
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 async def read_to_end(
@@ -47,6 +50,40 @@ async def read_to_end(
         raise KafkaLost(
             "the end of the journal was not reached", topic=topic, partition=partition
         ) from error
+    except KafkaError as error:
+        raise translated(error) from error
+
+
+async def read_in_pieces(
+    options: Mapping[str, Any], topic: str, partition: int, *, start: int
+) -> AsyncIterator[list[StoredRecord]]:
+    """The same, with headers, some records at a time: for what may be more than memory holds.
+
+    Raises KafkaLost where nothing comes for a while.
+    """
+    tp = TopicPartition(topic, partition)
+    try:
+        async with asyncio.timeout(_DEADLINE):
+            end = await _high_watermark(options, tp)
+        async with _consumer(options, "read_committed") as consumer:
+            consumer.assign([tp])
+            beginning = (await consumer.beginning_offsets([tp]))[tp]
+            consumer.seek(tp, max(start, beginning))
+            while await consumer.position(tp) < end:
+                async with asyncio.timeout(_DEADLINE):
+                    batches: dict[Any, Any] = {}
+                    while not batches and await consumer.position(tp) < end:
+                        batches = await consumer.getmany(
+                            tp, timeout_ms=_POLL_MS, max_records=_PIECE
+                        )
+                yield [
+                    StoredRecord(
+                        record.key or b"", record.value or b"", record.offset, tuple(record.headers)
+                    )
+                    for record in batches.get(tp, [])
+                ]
+    except TimeoutError as error:
+        raise KafkaLost("its end was not reached", topic=topic, partition=partition) from error
     except KafkaError as error:
         raise translated(error) from error
 
