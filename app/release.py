@@ -24,7 +24,7 @@ from connectors.mysql.session import session_of
 from connectors.mysql.statements import Kind
 from connectors.mysql.table_map import TableMap, parse_table_map
 from tables.cursor import Cursor
-from tables.quarantine import Outcome, Progress, Resolution
+from tables.quarantine import Entry, Outcome, Resolution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,29 +32,26 @@ class Released:
     """Some of what waited, decoded, and how far that is."""
 
     piece: Piece
-    progress: Progress
+    entry: Entry
 
 
 class Release:
     """Decodes what waited for one table, by one resolution."""
 
     def __init__(
-        self, spec: StageSpec, resolution: Resolution, *, begun: Progress | None
+        self, spec: StageSpec, resolution: Resolution, entry: Entry
     ) -> None:
         self._charsets, self._mariadb = spec.charsets, spec.mariadb
         self._resolution, self._server = resolution, spec.server
-        goes_on = (
-            begun is not None
-            and begun.resolution == resolution.id
-            and begun.outcome is Outcome.RELEASING
-        )
-        self.table = begun.table if begun is not None and goes_on else resolution.table
+        self._entry = entry
+        goes_on = entry.resolution == resolution.id and entry.outcome is Outcome.RELEASING
+        self.table = entry.table if goes_on else resolution.table
         """What the next event is decoded by; None where the binlog itself is to tell."""
         self._by_binlog = resolution.table is None
         self._is_met = goes_on
         """Whether rows were decoded: from there on statements take effect. The definition that was given is that
         of the first rows, so it has the effect of what stands before them."""
-        self.offset = begun.offset if begun is not None else 0
+        self.offset = entry.offset
         """Where the next event may stand in the quarantine topic."""
         # That their transactions ended was told long ago.
         rules = replace(spec.rules, borders=False)
@@ -74,22 +71,17 @@ class Release:
                 outcome, reason = Outcome.REFUSED, f"{error.name} at {place}: {error.detail}"
                 break
             self.offset = event.offset + 1
-        return Released(
-            piece=self._piece(gathering, cursor),
-            progress=self.progress(outcome, reason),
-        )
+        return Released(piece=self._piece(gathering, cursor), entry=self.entry(outcome, reason))
 
-    def progress(self, outcome: Outcome, reason: str = "") -> Progress:
-        """How far it is."""
-        resolution = self._resolution
-        return Progress(
-            destination=resolution.destination,
-            name=resolution.name,
+    def entry(self, outcome: Outcome, reason: str = "") -> Entry:
+        """How far it is, as the journal is to say."""
+        return replace(
+            self._entry,
             offset=self.offset,
-            resolution=resolution.id,
+            resolution=self._resolution.id,
             outcome=outcome,
             reason=reason,
-            table=self.table,
+            table=self.table if outcome is Outcome.RELEASING else None,
         )
 
     def _gather(self, event: Parked, gathering: Gathering) -> None:

@@ -20,8 +20,9 @@ from connectors.kafka.reading import read_in_pieces
 from connectors.wire import quarantine_topic
 from tables import journal
 from tables.history import SchemaHistory
-from tables.quarantine import Outcome, Progress, Quarantine, Resolution
-from tables.schema_record import SchemaRecord, Unresolved
+from tables.place import HistoryPlace
+from tables.quarantine import Entry, Outcome, Quarantine, Resolution
+from tables.schema_record import SchemaRecord
 
 log = logging.getLogger(__name__)
 
@@ -47,33 +48,24 @@ class Releasing:
     async def release(self, quarantine: Quarantine) -> None:
         """Try each resolution that was not tried yet."""
         for resolution in quarantine.pending():
-            begun = quarantine.progress.get(resolution.name)
-            progress = await self._one(resolution, begun)
-            quarantine.progress[resolution.name] = progress
-            table = ".".join(resolution.name)
-            if progress.outcome is Outcome.RELEASED:
-                log.info("%s: table %s is back", resolution.destination, table)
+            entry = await self._one(resolution, quarantine.entries[resolution.name])
+            quarantine.entries[resolution.name] = entry
+            who, table = resolution.destination, ".".join(resolution.name)
+            if entry.is_set_aside:
+                log.error("%s: table %s stays set aside: %s", who, table, entry.reason)
             else:
-                log.error(
-                    "%s: table %s stays set aside: %s",
-                    resolution.destination,
-                    table,
-                    progress.reason,
-                )
+                log.info("%s: table %s is back", who, table)
 
-    async def _one(self, resolution: Resolution, begun: Progress | None) -> Progress:
-        release = Release(self._spec, resolution, begun=begun)
-        if not isinstance(self._history.state(*resolution.name), Unresolved):
-            refused = release.progress(Outcome.REFUSED, "it is not set aside")
-            return await self._publish(self._nothing(), refused)
+    async def _one(self, resolution: Resolution, entry: Entry) -> Entry:
+        release = Release(self._spec, resolution, entry)
         async for events in self._waiting(resolution, release.offset):
             released = await asyncio.to_thread(release.decode, events, self._publisher.cursor)
-            await self._publish(released.piece, released.progress)
-            if released.progress.outcome is Outcome.REFUSED:
-                return released.progress
+            entry = await self._publish(released.piece, released.entry)
+            if entry.outcome is Outcome.REFUSED:
+                return entry
         piece = self._nothing()
-        piece.history.append(self._resolved(resolution, release))
-        return await self._publish(piece, release.progress(Outcome.RELEASED))
+        piece.history += self._resolved(resolution, release, entry.since)
+        return await self._publish(piece, release.entry(Outcome.RELEASED))
 
     async def _waiting(self, resolution: Resolution, start: int) -> AsyncIterator[list[Parked]]:
         """The events that wait for a table, in their order."""
@@ -88,9 +80,19 @@ class Releasing:
             if events:
                 yield events
 
-    def _resolved(self, resolution: Resolution, release: Release) -> SchemaRecord:
-        """The history's record: what the table is once nothing waits for it."""
-        return self._history.resolve(resolution.name, release.definition)
+    def _resolved(
+        self, resolution: Resolution, release: Release, since: HistoryPlace
+    ) -> list[SchemaRecord]:
+        """The history's records: what was given holds from where the table was set aside, and what came of it
+        holds now."""
+        history, name = self._history, resolution.name
+        records: list[SchemaRecord] = []
+        if resolution.table is not None:
+            records += history.resolve(name, resolution.table, since)
+        if release.table is not None and history.find(*name) != release.table:
+            now = HistoryPlace.between(self._publisher.cursor.offset, ts_ms=since.ts_ms)
+            records += history.resolve(name, release.table, now)
+        return records
 
     def _nothing(self) -> Piece:
         cursor = self._publisher.cursor
@@ -101,8 +103,8 @@ class Releasing:
             version_count=cursor.versions,
         )
 
-    async def _publish(self, piece: Piece, progress: Progress) -> Progress:
-        piece.notes.append(journal.quarantine_record(progress))
+    async def _publish(self, piece: Piece, entry: Entry) -> Entry:
+        piece.notes.append(journal.quarantine_record(entry))
         await self._publisher.publish(piece)
         self.rows += piece.rows.total()
-        return progress
+        return entry

@@ -1,7 +1,8 @@
-"""Tables that are set aside: what a person has said about one, and how far what waited is published since.
+"""Tables that are set aside: since when and why, what a person has said, and how far what waited is published.
 
-The law: that a table is set aside stands in its history alone; here is only how it comes back. A resolution has a
-name of its own, so that each is tried once; the progress is written in the transaction of the rows it counts.
+The law: once aside, all that comes of a table waits in order, whatever later statements make of it, until what
+waited before is published. A resolution has an id, so that each is tried once; how far a release is stands in the
+Kafka transaction of the rows that it counts.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ from typing import Any
 
 from connectors.errors import JournalDamaged
 from connectors.mysql.ddl.definition import Table, TableName
-from tables.definitions import table_from_json, table_to_json
+from tables.place import HistoryPlace
+from tables.schema_codec import place_from_json, place_to_json, table_from_json, table_to_json
 
 
 class Outcome(Enum):
-    """What became of a resolution."""
+    """What became of a table that was set aside."""
 
+    WAITING = "waiting"
+    """Its events wait, and nobody has said anything yet."""
     RELEASING = "releasing"
     """Some of what waited is published."""
-    RELEASED = "released"
     REFUSED = "refused"
-    """What waits does not fit; the table stays set aside."""
+    """What waits does not fit what was said; the table stays set aside."""
+    RELEASED = "released"
+    """Nothing waits any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +72,27 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a table's waiting events are published."""
+class Entry:
+    """A table that is or was set aside, and how far what waits is published."""
 
     destination: str
     name: TableName
-    offset: int
-    """In the quarantine topic: where the next one may stand."""
+    since: HistoryPlace
+    why: str
+    outcome: Outcome = Outcome.WAITING
+    offset: int = 0
+    """In the quarantine topic: where the next of its events may stand."""
     resolution: str = ""
     """The last one that was tried."""
-    outcome: Outcome = Outcome.RELEASED
     reason: str = ""
+    """Why that one was refused."""
     table: Table | None = None
     """The definition at ``offset``, where a release was cut off."""
+
+    @property
+    def is_set_aside(self) -> bool:
+        """Whether its events wait."""
+        return self.outcome is not Outcome.RELEASED
 
     def to_json(self) -> dict[str, Any]:
         """As the journal keeps it."""
@@ -87,37 +100,61 @@ class Progress:
             "destination": self.destination,
             "database": self.name[0],
             "table": self.name[1],
+            "since": place_to_json(self.since),
+            "why": self.why,
+            "outcome": self.outcome.value,
             "offset": self.offset,
             "resolution": self.resolution,
-            "outcome": self.outcome.value,
             "reason": self.reason,
             "definition": None if self.table is None else table_to_json(self.table),
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Progress:
+    def from_json(cls, value: dict[str, Any]) -> Entry:
         """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
         try:
             definition = value["definition"]
             return cls(
                 destination=value["destination"],
                 name=(value["database"], value["table"]),
+                since=place_from_json(value["since"]),
+                why=value["why"],
+                outcome=Outcome(value["outcome"]),
                 offset=value["offset"],
                 resolution=value["resolution"],
-                outcome=Outcome(value["outcome"]),
                 reason=value["reason"],
                 table=None if definition is None else table_from_json(definition),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise JournalDamaged(f"a quarantine's progress cannot be read: {error!r}") from error
+            raise JournalDamaged(f"a table set aside cannot be read: {error!r}") from error
 
 
 @dataclass(slots=True)
 class Quarantine:
     """What the journal says of the tables of one destination that were set aside."""
 
+    destination: str
+    entries: dict[TableName, Entry] = field(default_factory=dict)
     resolutions: dict[TableName, Resolution] = field(default_factory=dict)
-    progress: dict[TableName, Progress] = field(default_factory=dict)
+
+    @property
+    def set_aside(self) -> dict[TableName, Entry]:
+        """Tables whose events wait."""
+        return {name: entry for name, entry in self.entries.items() if entry.is_set_aside}
+
+    def add(self, name: TableName, why: str, since: HistoryPlace) -> Entry:
+        """Set a table aside; one that is already stays as it is."""
+        before = self.entries.get(name)
+        if before is not None and before.is_set_aside:
+            return before
+        entry = self.entries[name] = Entry(
+            destination=self.destination,
+            name=name,
+            since=since,
+            why=why,
+            offset=before.offset if before is not None else 0,
+        )
+        return entry
 
     def pending(self) -> list[Resolution]:
         """Resolutions that were not tried to their end, the oldest first."""
@@ -127,9 +164,7 @@ class Quarantine:
         )
 
     def _is_pending(self, resolution: Resolution) -> bool:
-        progress = self.progress.get(resolution.name)
-        return (
-            progress is None
-            or progress.resolution != resolution.id
-            or progress.outcome is Outcome.RELEASING
-        )
+        entry = self.entries.get(resolution.name)
+        if entry is None or not entry.is_set_aside:
+            return False
+        return entry.resolution != resolution.id or entry.outcome is Outcome.RELEASING

@@ -41,9 +41,7 @@ class CapturedTable:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """What is known of a table that waits for a person."""
-
-    reason: str
+    """Stands for the definition of a table that waits for a person."""
 
 
 Schema = Table | SetAside
@@ -68,22 +66,40 @@ class TableBook:
         charsets: Charsets,
         *,
         server: Server,
+        told: bool = True,
         known: Mapping[Name, Schema] | None = None,
     ) -> None:
         self._filter = filter_
         self._charsets = charsets
         self._server = server
+        self._told = told
         self._known: dict[Name, Schema] = dict(known or {})
         self._tables: dict[int, tuple[TableMap, CapturedTable | ParkedTable | None]] = {}
         self._counters: dict[int, tuple[TableMap, RowCounter]] = {}
 
     def learn(self, record: SchemaRecord) -> None:
-        """Take note of what a statement did to tables; their descriptions are judged anew."""
+        """Take note of what a statement did to tables; their descriptions are judged anew.
+
+        A table that is set aside stays so: what comes of it belongs behind what waits.
+        """
         for change in record.changes:
-            if isinstance(change, TableChange):
+            if isinstance(change, TableChange) and not self._is_aside(change.name):
                 self.put(change.name, change.new)
-        for name in record.unresolved:
-            self.put(name, SetAside(record.reason or ""))
+        for name in self.lost(record):
+            self.put(name, SetAside())
+
+    def lost(self, record: SchemaRecord) -> list[Name]:
+        """Captured tables whose rows cannot be read behind a statement that could not be resolved.
+
+        One that its history never met needs none, where the binlog itself tells all.
+        """
+        return [
+            name
+            for name in record.unresolved
+            if self.captures(name)
+            and not self._is_aside(name)
+            and (name in self._known or not self._told)
+        ]
 
     def put(self, name: Name, schema: Schema | None) -> None:
         """Know a table as it is from here on; None where its history has nothing of it."""
@@ -106,9 +122,12 @@ class TableBook:
             sorted(
                 name
                 for name in names
-                if isinstance(self._known.get(name), SetAside) and self.captures(name)
+                if self._is_aside(name) and self.captures(name)
             )
         )
+
+    def _is_aside(self, name: Name) -> bool:
+        return isinstance(self._known.get(name), SetAside)
 
     def of(self, table_map: TableMap) -> CapturedTable | ParkedTable | None:
         """The table, or None where nobody subscribes to it.

@@ -14,6 +14,7 @@ from connectors.kafka.batches import FinishedBatch
 from connectors.mysql.position import Coordinates
 from connectors.mysql.prepared import PreparedAt
 from tables.cursor import Resume
+from tables.place import HistoryPlace
 from tables.schema_record import SchemaRecord
 from tables.version import TableVersion
 
@@ -21,6 +22,15 @@ Run = tuple[str, int, int]
 """GTIDs that follow one another: what they begin with, and the first and last number."""
 Decision = tuple[str, PreparedAt | None]
 """An XA transaction that was prepared, and where; or that was committed or rolled back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """A table that is set aside from here on, and why."""
+
+    name: tuple[str, str]
+    why: str
+    since: HistoryPlace
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +44,8 @@ class Piece:
     versions: list[TableVersion] = field(default_factory=list)
     history: list[SchemaRecord] = field(default_factory=list)
     """What statements did to tables, in the order of the binlog."""
+    set_aside: list[Aside] = field(default_factory=list)
+    """Tables that can be read no longer."""
     notes: list[tuple[bytes, bytes]] = field(default_factory=list)
     """Records of the journal beside those: keys and values."""
     parked: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -64,6 +76,7 @@ class Piece:
         self.size += later.size
         self.versions += later.versions
         self.history += later.history
+        self.set_aside += later.set_aside
         self.notes += later.notes
         self.parked.update(later.parked)
         for run in later.gtids:

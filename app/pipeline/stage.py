@@ -15,7 +15,7 @@ from app.pipeline.encode import Begun, Encoder
 from app.pipeline.filter import TableFilter
 from app.pipeline.gather import UPDATES, Ddl, End, Gathering, Item, ParkedRows, Rows, key_changes
 from app.pipeline.numbers import Numbers, Progress
-from app.pipeline.piece import Piece
+from app.pipeline.piece import Aside, Piece
 from app.pipeline.rules import Rules
 from app.pipeline.versions import Name, VersionBook
 from connectors.errors import AqueductError
@@ -42,6 +42,8 @@ class StageSpec:
     epoch: int
     versions: Mapping[Name, TableVersion]
     server: Server
+    told: bool = True
+    """Whether the binlog tells the columns' names, so that a table without history can be read."""
     known: Mapping[Name, Schema] = field(default_factory=dict)
     """Captured tables as their history has them where this run begins; empty where none is kept."""
 
@@ -59,6 +61,7 @@ class ChunkStage:
             TableFilter(rules.include, rules.black),
             spec.charsets,
             server=spec.server,
+            told=spec.told,
             known=spec.known,
         )
         self.book = VersionBook(rules.destination, prefix=rules.prefix, known=spec.versions)
@@ -115,8 +118,9 @@ class DecodedChunk:
         self._file = chunk.start.file
         self._gathered = gathered
         self._history: list[SchemaRecord] = []
+        self._lost: list[Aside] = []
         if chunk.schema is not None and gathered.error is None:
-            self._history.append(chunk.schema)
+            self._note(chunk.schema)
         self._open = None if gathered.error else open_
         self._events = events
         self._seq = self._seq_after = self._version_count = 0
@@ -126,6 +130,13 @@ class DecodedChunk:
         self._is_whole = True
         self._announced: list[TableVersion] = []
         self._truncated: dict[Name, int] = {}
+
+    def _note(self, record: SchemaRecord) -> None:
+        """Keep what the statement did, and the tables that can be read no longer for it."""
+        self._history.append(record)
+        why = record.reason or ""
+        lost = self._stage.tables.lost(record)
+        self._lost += [Aside(name=name, why=why, since=record.place) for name in lost]
 
     def number(
         self, numbers: Numbers, news: list[TableVersion]
@@ -173,6 +184,7 @@ class DecodedChunk:
             size=encoding.size,
             versions=self._announced,
             history=self._history,
+            set_aside=self._lost,
             parked=encoding.parked,
             gtids=gathered.gtids,
             decisions=gathered.decisions,
