@@ -6,6 +6,7 @@ operator what to do. What and where are given when it is raised, and all of it p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import ClassVar
 
@@ -148,6 +149,26 @@ class WitnessesDiffer(AqueductError):
         error = cls(detail, table=".".join(table))
         error.name_of_table = table
         return error
+class DdlUnresolved(AqueductError):
+    """What a statement does to a table cannot be told."""
+
+    remedy = (
+        "The tables named above are set aside, all others go on. "
+        "Give their definition with `python -m app schema resolve`."
+    )
+
+    def __init__(
+        self,
+        detail: str = "",
+        /,
+        *,
+        tables: Iterable[tuple[str, str]] = (),
+        remedy: str = "",
+        **where: object,
+    ) -> None:
+        super().__init__(detail, remedy=remedy, **where)
+        self.tables = tuple(tables)
+        """Database and name of each."""
 
 
 class StatementBasedChange(AqueductError):
@@ -245,6 +266,21 @@ class ForeignInstallation(AqueductError):
     """The journal's cursor belongs to another installation."""
 
     remedy = "Give each installation a prefix of its own."
+
+
+class HistoryTooShort(AqueductError):
+    """The schema history begins after this place."""
+
+    remedy = (
+        "Choose a place that it still has, or a new start with a new baseline; "
+        "raise history.expire_hours to keep more of it from now on."
+    )
+
+
+class PlaceUnknown(AqueductError):
+    """The schema history cannot tell where this place is."""
+
+    remedy = "Name it by a GTID set, by file:pos of a server that was read then, or by a time."
 
 
 # --- the worker ---------------------------------------------------------------------------------

@@ -146,7 +146,9 @@ class Mysql:
 
     def _command(self, data: Path, *arguments: str) -> list[str]:
         software = self._software
-        own = [f"--datadir={data}", *(["--user=root"] if os.geteuid() == 0 else [])]
+        # A server that starts removes what it takes for another's leftovers in the folder for temporary tables.
+        own = [f"--datadir={data}", f"--tmpdir={self._temporary()}"]
+        own += ["--user=root"] if os.geteuid() == 0 else []
         options = [f"--{name}={value}" for name, value in self._options.items()]
         return [
             *(*software.server, "--no-defaults"),
@@ -155,6 +157,11 @@ class Mysql:
             *options,
             *arguments,
         ]
+
+    def _temporary(self) -> Path:
+        folder = self._folder / "tmp"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def _socket(self) -> Path:
         path = self._folder / "mysqld.sock"

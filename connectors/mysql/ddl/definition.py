@@ -42,6 +42,13 @@ class Index:
     unique: bool = False
     prefixed: bool = False
     """Whether it holds only the beginning of a column, so that it can be no row's identity."""
+    parts: tuple[str, ...] = ()
+    """What rebuilds each part beside its column, such as ``(10)`` or ``DESC``, or the expression; empty where
+    no part needs anything."""
+    kind: str = ""
+    """``FULLTEXT``, ``SPATIAL`` or ``VECTOR``."""
+    options: str = ""
+    """What else rebuilds it, such as ``USING HASH``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +100,8 @@ class Session:
     """What a database takes that is created without one; None: the server version's own default."""
     utf8mb4_collation: str | None = None
     """``default_collation_for_utf8mb4``; None: the server version's own default."""
+    charset_collations: tuple[tuple[str, str], ...] | None = None
+    """MariaDB's ``character_set_collations``, as pairs; None: the server version's own default."""
     explicit_timestamps: bool | None = None
     """``explicit_defaults_for_timestamp``; None: the server version's own default."""
     thread: int = 0

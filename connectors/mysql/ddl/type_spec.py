@@ -17,26 +17,41 @@ class TypeSpec:
     """A data type with the attributes that belong to it, in any order that a statement has them."""
 
     name: str
-    """Its words in lower case with single blanks, one of ``types.NAMES``: ``int``, ``int4``, ``double precision``,
-    ``national char varying``, ``long varchar``; synonyms stay as they are."""
+    """Its words in lower case with single blanks, one of ``types.NAMES``: ``int``, ``int4``,
+    ``double precision``, ``national char varying``, ``long varchar``; synonyms stay as they are."""
     arguments: tuple[int, ...] = ()
     """Length, precision and scale, fractional digits, dimensions."""
     labels: tuple[Label, ...] = ()
-    """Of ENUM and SET, unquoted and unescaped, introducers applied."""
+    """Of ENUM and SET, unquoted and unescaped."""
     unsigned: bool = False
     zerofill: bool = False
     charset: str | None = None
-    """Behind CHARACTER SET, CHAR SET or CHARSET; also ``ascii``, ``unicode`` and ``byte`` for the attributes
-    ASCII, UNICODE and BYTE."""
+    """Behind CHARACTER SET, CHAR SET or CHARSET; for the attribute ASCII it is ``latin1``, and for UNICODE and
+    BYTE ``unicode`` and ``byte``."""
     collation: str | None = None
-    """Behind COLLATE."""
+    """Behind COLLATE; MariaDB's may be ``default``."""
     binary: bool = False
     """The attribute BINARY: the character set's collation that ends in ``_bin``."""
     srid: int | None = None
     """Behind SRID, or MariaDB's REF_SYSTEM_ID."""
     compressed: bool = False
     """MariaDB's attribute COMPRESSED, with or without a method."""
+    qualifier: str | None = None
+    """MariaDB's ``mariadb_schema``, ``oracle_schema`` or ``maxdb_schema`` before the name and a dot."""
 
 
 class TypeRefused(ValueError):
     """The server would refuse this type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedType:
+    """A type as the server keeps it."""
+
+    type: str
+    """``column_type`` of ``information_schema``."""
+    charset: str | None = None
+    """Of text, else None; ``binary`` is none."""
+    collation: str | None = None
+    serial: bool = False
+    """SERIAL: the column is NOT NULL, AUTO_INCREMENT and UNIQUE too."""

@@ -1,0 +1,78 @@
+"""`python -m app GROUP COMMAND …`: what an operator asks of Aqueduct beside running it.
+
+The law: exit 0 for done, 1 for a named error told in one message or an answer that asks for action, 2 for bad
+usage, 78 for settings that are not usable; never a traceback for what an operator can mend.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from app.commands.groups import GROUPS, Command, command
+from connectors.errors import AqueductError, SettingsError
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as a shell tells it."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    parser, commands = _parser()
+    chosen = _chosen(words)
+    if chosen is not None:
+        chosen.configure(commands[words[0], words[1]])
+    options = parser.parse_args(words)
+    if chosen is None:  # argparse has refused the words that name no command
+        raise AssertionError(words)
+    return _outcome(chosen, options)
+
+
+def _chosen(words: list[str]) -> Command | None:
+    if len(words) < 2 or words[0] not in GROUPS or words[1] not in GROUPS[words[0]].commands:
+        return None
+    return command(words[0], words[1])
+
+
+def _outcome(chosen: Command, options: argparse.Namespace) -> int:
+    try:
+        code = chosen.run(options)
+        sys.stdout.flush()
+    except SettingsError as error:
+        return _failed(error, os.EX_CONFIG)
+    except AqueductError as error:
+        return _failed(error, 1)
+    except BrokenPipeError:
+        # Whoever read it has seen enough; the interpreter would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _failed(error: AqueductError, code: int) -> int:
+    sys.stdout.flush()
+    sys.stderr.write(f"aqueduct: {error.name}: {error}\n")
+    return code
+
+
+def _parser() -> tuple[argparse.ArgumentParser, dict[tuple[str, str], argparse.ArgumentParser]]:
+    """The parser of all groups, and that of each command, which its module completes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m app", description="Ask Aqueduct. The worker itself is run by Faust."
+    )
+    groups = parser.add_subparsers(dest="group", metavar="GROUP", required=True)
+    found = {}
+    for name, group in GROUPS.items():
+        inner = groups.add_parser(name, help=group.help, description=group.help)
+        commands = inner.add_subparsers(dest="command", metavar="COMMAND", required=True)
+        for each, line in group.commands.items():
+            found[name, each] = commands.add_parser(each, help=line, description=line)
+    return parser, found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""The groups of commands and where each command is, so that none is imported before it is called.
+
+The law: a module named here has ``configure`` and ``run``; its name is that of the group and the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol, cast
+
+
+class Command(Protocol):
+    """What the module of a command offers."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Say which arguments it takes."""
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Do it; return the exit code. An AqueductError is told to the operator in one message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Commands about one matter."""
+
+    help: str
+    commands: Mapping[str, str]
+    """From the name of each to what its line of help says."""
+
+
+GROUPS: Mapping[str, Group] = {
+    "schema": Group(
+        help="every table's columns as of any place of the binlog",
+        commands={
+            "replay": "read statements, and print the tables that they make; needs no server",
+        },
+    ),
+}
+
+
+def command(group: str, name: str) -> Command:
+    """Import the module of a command: ``app.commands.<group>_<name>``."""
+    return cast(Command, import_module(f"app.commands.{group}_{name}"))

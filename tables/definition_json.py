@@ -1,0 +1,233 @@
+"""Tables, databases and servers as JSON and back; equal ones come back as one object.
+
+The law: what is written can be read by every later version. A column is an array in the order of its fields,
+with what is usual left out at the end, and a new field comes behind the others. Within a change, the later
+definition names what it shares with the earlier one by its place there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+import orjson
+
+from connectors.mysql.ddl.definition import (
+    Change,
+    Column,
+    Database,
+    DatabaseChange,
+    Index,
+    Server,
+    Session,
+    Table,
+    TableChange,
+    TableName,
+)
+
+PACK_BYTES = 256 * 1024
+"""The size that a record with many tables is held below, unless one table alone is larger."""
+
+_COLUMN = tuple(field.name for field in fields(Column))
+_INDEX = tuple(field.name for field in fields(Index))
+_USUAL_COLUMN = {field.name: field.default for field in fields(Column)}
+_USUAL_INDEX = {field.name: field.default for field in fields(Index)}
+
+
+def _array(value: Column | Index, names: tuple[str, ...], usual: dict[str, Any]) -> list[Any]:
+    found = [getattr(value, name) for name in names]
+    while found[-1] == usual[names[len(found) - 1]]:
+        found.pop()
+    return found
+
+
+def table_json(table: Table, old: Table | None = None) -> dict[str, Any]:
+    """A table; what it shares with an older definition of it is only counted there."""
+    columns: list[Any] = [_array(column, _COLUMN, _USUAL_COLUMN) for column in table.columns]
+    indexes: list[Any] = [_array(index, _INDEX, _USUAL_INDEX) for index in table.indexes]
+    if old is not None:
+        columns = _counted(table.columns, columns, old.columns)
+        indexes = _counted(table.indexes, indexes, old.indexes)
+    return {
+        "columns": columns,
+        "indexes": indexes,
+        "charset": table.charset,
+        "collation": table.collation,
+        "options": table.options,
+    }
+
+
+def _counted(values: Iterable[Any], arrays: list[Any], old: tuple[Any, ...]) -> list[Any]:
+    places = {value: place for place, value in enumerate(old)}
+    return [places.get(value, array) for value, array in zip(values, arrays, strict=True)]
+
+
+def change_json(change: Change) -> dict[str, Any]:
+    """A change of a table or of a database."""
+    if isinstance(change, DatabaseChange):
+        old, new = (value and _database_json(value) for value in (change.old, change.new))
+        return {"database": change.name, "old": old, "new": new}
+    found: dict[str, Any] = {
+        "table": change.name,
+        "old": None if change.old is None else table_json(change.old),
+        "new": None if change.new is None else table_json(change.new, change.old),
+    }
+    if change.renamed_to is not None:
+        found["renamed_to"] = change.renamed_to
+    if change.renamed_from is not None:
+        found["renamed_from"] = change.renamed_from
+    return found
+
+
+def _database_json(database: Database) -> list[str]:
+    return [database.charset, database.collation]
+
+
+def server_json(server: Server) -> dict[str, Any]:
+    """What a statement's meaning depends on."""
+    return {
+        "version": server.version,
+        "mariadb": server.mariadb,
+        "lower_case_table_names": server.lower_case_table_names,
+    }
+
+
+def server_from(value: dict[str, Any]) -> Server:
+    """What ``server_json`` made."""
+    major, minor, patch = value["version"]
+    return Server(
+        version=(major, minor, patch),
+        mariadb=value["mariadb"],
+        lower_case_table_names=value["lower_case_table_names"],
+    )
+
+
+_USUAL_SESSION = Session()
+
+
+def session_json(session: Session) -> dict[str, Any]:
+    """A session, without what is usual."""
+    found = {
+        field.name: getattr(session, field.name)
+        for field in fields(Session)
+        if getattr(session, field.name) != getattr(_USUAL_SESSION, field.name)
+    }
+    if session.sql_mode:
+        found["sql_mode"] = sorted(session.sql_mode)
+    return found
+
+
+def packs(changes: Iterable[Change], *, limit: int = PACK_BYTES) -> list[list[Change]]:
+    """Changes in groups of which each fits into one record."""
+    found: list[list[Change]] = []
+    room = 0
+    for change in changes:
+        size = len(orjson.dumps(change_json(change)))
+        if size > room or not found:
+            found.append([])
+            room = limit
+        found[-1].append(change)
+        room -= size
+    return found
+
+
+class Definitions:
+    """Reads definitions; those that are equal are one object, so that a long history is small."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[Any, ...], Column] = {}
+        self._indexes: dict[tuple[Any, ...], Index] = {}
+        self._tables: dict[tuple[Any, ...], Table] = {}
+        self._sessions: dict[bytes, Session] = {}
+        self._names: dict[tuple[str, str], TableName] = {}
+
+    def table(self, value: dict[str, Any], old: Table | None = None) -> Table:
+        """What ``table_json`` made."""
+        columns = tuple(
+            [
+                self._column(one) if type(one) is list else _old(old).columns[one]
+                for one in value["columns"]
+            ]
+        )
+        indexes = tuple(
+            [
+                self._index(one) if type(one) is list else _old(old).indexes[one]
+                for one in value["indexes"]
+            ]
+        )
+        # Columns and keys are one object where they are equal, so who they are says what they are.
+        key = (
+            tuple(map(id, columns)),
+            tuple(map(id, indexes)),
+            value["charset"],
+            value["collation"],
+            value["options"],
+        )
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = Table(
+                columns=columns,
+                indexes=indexes,
+                charset=value["charset"],
+                collation=value["collation"],
+                options=value["options"],
+            )
+        return table
+
+    def _column(self, array: list[Any]) -> Column:
+        key = tuple(array)
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = Column(**_named(_COLUMN, key))
+        return column
+
+    def _index(self, array: list[Any]) -> Index:
+        key: tuple[Any, ...] = tuple([tuple(one) if type(one) is list else one for one in array])
+        index = self._indexes.get(key)
+        if index is None:
+            index = self._indexes[key] = Index(**_named(_INDEX, key))
+        return index
+
+    def change(self, value: dict[str, Any]) -> Change:
+        """What ``change_json`` made."""
+        if "database" in value:
+            old, new = (one and Database(charset=one[0], collation=one[1]) for one in _pair(value))
+            return DatabaseChange(name=value["database"], old=old, new=new)
+        before, after = _pair(value)
+        table = None if before is None else self.table(before)
+        return TableChange(
+            name=self.name(value["table"]),
+            old=table,
+            new=None if after is None else self.table(after, table),
+            renamed_to=self.name(value["renamed_to"]) if "renamed_to" in value else None,
+            renamed_from=self.name(value["renamed_from"]) if "renamed_from" in value else None,
+        )
+
+    def name(self, value: list[str]) -> TableName:
+        """A table's name."""
+        name = (value[0], value[1])
+        return self._names.setdefault(name, name)
+
+    def session(self, value: dict[str, Any]) -> Session:
+        """What ``session_json`` made."""
+        key = orjson.dumps(value)
+        session = self._sessions.get(key)
+        if session is None:
+            mode = frozenset(value.get("sql_mode", ()))
+            session = self._sessions[key] = Session(**{**value, "sql_mode": mode})
+        return session
+
+
+def _named(names: tuple[str, ...], values: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(names, values, strict=False))
+
+
+def _pair(value: dict[str, Any]) -> tuple[Any, Any]:
+    return value["old"], value["new"]
+
+
+def _old(table: Table | None) -> Table:
+    if table is None:
+        raise ValueError("a definition that counts on an older one, which is not there")
+    return table

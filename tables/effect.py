@@ -1,0 +1,139 @@
+"""What a statement does at the end of a history, where some tables may not be known.
+
+The law: what a statement makes of a table that is not known is not known either. Only dropping it, or making it
+anew, puts an end to that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from connectors.errors import DdlUnresolved
+from connectors.mysql.ddl.definition import (
+    Change,
+    Database,
+    DatabaseChange,
+    Session,
+    Table,
+    TableChange,
+    TableName,
+)
+from tables.schema_view import SchemaView
+
+UNKNOWN = Table(columns=(), charset="utf8mb4", collation="utf8mb4_general_ci")
+"""Stands in a catalog for a table whose definition is not known: none without columns can be."""
+
+_UNLESS_THERE = re.compile(r"\bIF\s+NOT\s+EXISTS\b", re.IGNORECASE)
+
+
+class CatalogLike(Protocol):
+    """All tables at one place, which statements change."""
+
+    def apply(self, sql: str, session: Session, /) -> tuple[Change, ...]:
+        """What a statement does, in order; it raises DdlUnresolved, and then nothing has changed."""
+        ...
+
+    def put(self, name: TableName, table: Table, /) -> None:
+        """A table as it is from now on."""
+        ...
+
+    def put_database(self, name: str, database: Database, /) -> None:
+        """A database as it is from now on."""
+        ...
+
+    def remove(self, name: TableName, /) -> None:
+        """A table that is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a statement did."""
+
+    changes: tuple[Change, ...] = ()
+    reason: str | None = None
+    unresolved: tuple[TableName, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes) or self.reason is not None
+
+
+def fill(catalog: CatalogLike, view: SchemaView) -> None:
+    """Put all that is there into an empty catalog."""
+    for name, database in view.databases().items():
+        catalog.put_database(name, database)
+    for table_name, table in view.tables().items():
+        catalog.put(table_name, table)
+    for table_name in view.unresolved():
+        catalog.put(table_name, UNKNOWN)
+
+
+def effect_of(sql: str, session: Session, catalog: CatalogLike, before: SchemaView) -> Effect:
+    """What a statement does to a catalog, which it changes."""
+    try:
+        effect = _trusted(_applied(sql, session, catalog, before))
+    except DdlUnresolved as error:
+        effect = Effect(reason=error.detail or str(error), unresolved=error.tables)
+    for name in effect.unresolved:
+        catalog.put(name, UNKNOWN)
+    return effect
+
+
+def _applied(
+    sql: str, session: Session, catalog: CatalogLike, before: SchemaView
+) -> tuple[Change, ...]:
+    try:
+        return catalog.apply(sql, session)
+    except DdlUnresolved as error:
+        # That it could be made says that nothing was there any more, whatever became of it.
+        stale = [name for name in error.tables if name in before.unresolved()]
+        if not stale or not _makes_anew(sql):
+            raise
+        for name in stale:
+            catalog.remove(name)
+        return catalog.apply(sql, session)
+
+
+def _makes_anew(sql: str) -> bool:
+    return sql.lstrip()[:6].upper() == "CREATE" and not _UNLESS_THERE.search(sql)
+
+
+def _trusted(changes: tuple[Change, ...]) -> Effect:
+    """The changes of tables that are known; the others only by name."""
+    known: list[Change] = []
+    unresolved: list[TableName] = []
+    moved: set[TableName] = set()
+    for change in changes:
+        if isinstance(change, DatabaseChange):
+            known.append(change)
+            continue
+        is_doubtful = _is_doubtful(change, moved)
+        if is_doubtful and change.renamed_to is not None:
+            moved.add(change.renamed_to)
+        if is_doubtful and change.new is not None:
+            unresolved.append(change.name)
+        else:
+            known.append(_without_stand_in(change))
+    reason = "it goes on from a definition that is not known" if unresolved else None
+    return Effect(changes=tuple(known), reason=reason, unresolved=tuple(unresolved))
+
+
+def _is_doubtful(change: TableChange, moved: set[TableName]) -> bool:
+    """Whether it begins or ends with the stand-in, or comes from such a table by another name."""
+    if any(table is not None and not table.columns for table in (change.old, change.new)):
+        return True
+    return change.renamed_from is not None and change.name in moved
+
+
+def _without_stand_in(change: TableChange) -> TableChange:
+    if change.old is None or change.old.columns:
+        return change
+    return TableChange(
+        name=change.name,
+        old=None,
+        new=change.new,
+        renamed_to=change.renamed_to,
+        renamed_from=change.renamed_from,
+    )

@@ -1,0 +1,179 @@
+"""Definitions that a person gave where a statement did not tell them, and what later statements made of them.
+
+The law: a given definition holds from its place on until the next statement that changes the table. Statements
+behind it that could not be resolved for want of it are tried again; one that still cannot be ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from connectors.errors import DdlUnresolved
+from connectors.mysql.ddl.definition import Server, Session, Table, TableChange, TableName
+from tables.effect import CatalogLike
+from tables.place import HistoryPlace
+from tables.schema_record import SchemaRecord
+from tables.schema_view import SchemaView
+from tables.steps import Steps
+
+Identity = tuple[str, str, int]
+
+
+MakeCatalog = Callable[[Server], CatalogLike]
+
+
+class Corrections:
+    """All definitions that were ever given, also those behind a place that was gone back to."""
+
+    def __init__(self) -> None:
+        self._given: dict[TableName, dict[Identity, SchemaRecord]] = {}
+
+    def note(self, record: SchemaRecord) -> None:
+        """Keep a resolution, which is of one table; the last one of a place counts."""
+        for name in record.tables:
+            self._given.setdefault(name, {})[record.place.identity] = record
+
+    def changes_of(
+        self, place: HistoryPlace, names: Iterable[TableName], before: SchemaView
+    ) -> tuple[TableChange, ...]:
+        """What was given for a statement that could not be resolved; nothing where it is not all there."""
+        found = []
+        for name in names:
+            record = self._given.get(name, {}).get(place.identity)
+            if record is None:
+                return ()
+            found.append(TableChange(name=name, old=before.find(*name), new=given_by(record)))
+        return tuple(found)
+
+    def before(self, name: TableName, place: HistoryPlace) -> SchemaRecord | None:
+        """The last one of a table on the same server that is not behind a place."""
+        here = [
+            record
+            for record in self._given.get(name, {}).values()
+            if record.place.server_uuid == place.server_uuid
+            and record.place.start.order <= place.start.order
+        ]
+        return max(here, key=lambda record: record.place.start.order, default=None)
+
+
+def given_by(record: SchemaRecord) -> Table | None:
+    """The definition that a resolution gives; None: the table is gone."""
+    (change,) = record.changes
+    assert isinstance(change, TableChange)
+    return change.new
+
+
+def resolutions(
+    steps: Steps,
+    name: TableName,
+    table: Table,
+    place: HistoryPlace,
+    *,
+    make_catalog: MakeCatalog,
+) -> list[SchemaRecord]:
+    """The records that a given definition makes: its own, and one for each later statement that it resolves."""
+    amends = steps.number_of(place)
+    if amends is None:
+        amends = steps.number_at(place)
+    given = _Given(steps, amends, make_catalog=make_catalog)
+    given.take(name, table, place=place, amends=amends, session=Session(), statement="")
+    for record in steps.records[amends - steps.base.count :]:
+        if not given.names:
+            break
+        given.meet(record)
+    return given.numbered(steps.count)
+
+
+class _Given:
+    """Tables of which a definition is in force, while the statements behind it are gone through."""
+
+    def __init__(self, steps: Steps, number: int, *, make_catalog: MakeCatalog) -> None:
+        self._steps = steps
+        view = steps.view(number)
+        self._catalog = make_catalog(steps.base.server)
+        for database, value in view.databases().items():
+            self._catalog.put_database(database, value)
+        self.names: set[TableName] = set()
+        self._made: list[tuple[TableName, SchemaRecord]] = []
+
+    def take(
+        self,
+        name: TableName,
+        table: Table | None,
+        *,
+        place: HistoryPlace,
+        amends: int,
+        session: Session,
+        statement: str,
+    ) -> None:
+        """A table has this definition from a place on; None: it is gone."""
+        self._end(name)
+        old = self._steps.view(amends).find(*name)
+        record = SchemaRecord(
+            destination=self._steps.base.destination,
+            number=0,
+            kind="resolution",
+            place=place,
+            statement=statement,
+            type="RESOLVE",
+            session=session,
+            changes=(TableChange(name=name, old=old, new=table),),
+            amends=amends,
+        )
+        self._made.append((name, record))
+        if table is not None:
+            self.names.add(name)
+            self._catalog.put(name, table)
+
+    def meet(self, record: SchemaRecord) -> None:
+        """Go on to the next record of the history."""
+        touched = self.names.intersection(record.tables)
+        if not touched:
+            return
+        if record.kind != "statement" or not touched.intersection(record.unresolved):
+            for name in touched:
+                self._end(name)
+            return
+        for other in set(record.tables) - touched:
+            self._put_as_it_was(other, self._steps.view(record.number - 1))
+        try:
+            changes = self._catalog.apply(record.statement, record.session)
+        except DdlUnresolved:
+            for name in touched:
+                self._end(name)
+            return
+        changed = [change for change in changes if isinstance(change, TableChange)]
+        for name in touched:
+            self._end(name)
+        for change in changed:
+            self.take(
+                change.name,
+                change.new,
+                place=record.place,
+                amends=record.number,
+                session=record.session,
+                statement=record.statement,
+            )
+
+    def numbered(self, count: int) -> list[SchemaRecord]:
+        """What was made, as the next records of the history."""
+        return [
+            replace(record, number=number, current=record.current)
+            for number, (_, record) in enumerate(self._made, start=count + 1)
+        ]
+
+    def _put_as_it_was(self, name: TableName, view: SchemaView) -> None:
+        table = view.find(*name)
+        if table is None:
+            self._catalog.remove(name)
+        else:
+            self._catalog.put(name, table)
+
+    def _end(self, name: TableName) -> None:
+        """What was given for a table is in force no longer."""
+        self.names.discard(name)
+        self._made = [
+            (made, replace(record, current=False) if made == name else record)
+            for made, record in self._made
+        ]

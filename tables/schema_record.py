@@ -1,0 +1,127 @@
+"""What the schema history keeps of one step: which statement, where, and what it did to which tables.
+
+The law: a record is resolved: it has each table before and behind it as a value, so that nothing needs to parse
+its statement again. A statement that could not be resolved is a record too, and says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from connectors.mysql.ddl.definition import (
+    Change,
+    DatabaseChange,
+    Session,
+    Table,
+    TableChange,
+    TableName,
+)
+from connectors.mysql.statements import words
+from tables.place import HistoryPlace
+
+_MODIFIERS = frozenset(
+    [
+        "OR",
+        "REPLACE",
+        "ONLINE",
+        "OFFLINE",
+        "IGNORE",
+        "TEMPORARY",
+        "UNIQUE",
+        "FULLTEXT",
+        "SPATIAL",
+        "VECTOR",
+    ]
+)
+_OBJECTS = {"SCHEMA": "DATABASE", "KEY": "INDEX", "TABLES": "TABLE"}
+
+Kind = Literal["statement", "baseline", "resolution"]
+"""A statement of the binlog; tables that the server told later; a definition that a person gave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A table whose definition the history has."""
+
+    table: Table
+    since: HistoryPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """A table that was there."""
+
+    since: HistoryPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unresolved:
+    """A table of which only this is certain, that its definition is not known."""
+
+    reason: str
+    since: HistoryPlace
+    last: HistoryPlace
+    """The last statement that could not be resolved because of it."""
+
+
+TableState = Known | Dropped | Unresolved
+"""What the history says of a table; of one that it never met it says nothing (None)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRecord:
+    """One step of a destination's schema history."""
+
+    destination: str
+    number: int
+    """Counted from 1 without gaps; the order of the steps."""
+    kind: Kind = "statement"
+    place: HistoryPlace
+    statement: str = ""
+    """As the binlog has it."""
+    type: str = ""
+    """Its first words, such as ``ALTER TABLE``."""
+    session: Session = field(default_factory=Session)
+    """With sql_mode and the default database."""
+    changes: tuple[Change, ...] = ()
+    """In the order in which they happened."""
+    reason: str | None = None
+    """Why it could not be resolved; None where it could."""
+    unresolved: tuple[TableName, ...] = ()
+    """The tables whose definition nobody knows behind it."""
+    amends: int | None = None
+    """Of a resolution: the number of the last statement at or before its place, from where on it holds."""
+    current: bool = True
+    """Of a resolution: whether it was still so at the end of the history when it was made."""
+
+    @property
+    def outcome(self) -> Literal["resolved", "unresolved"]:
+        """Whether the changes are all that it did."""
+        return "resolved" if self.reason is None else "unresolved"
+
+    @property
+    def use_schema(self) -> str | None:
+        """The default database of the connection."""
+        return self.session.database
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        """The tables that it touched, each once, those of a rename under both names."""
+        named = [change.name for change in self.changes if isinstance(change, TableChange)]
+        return tuple(dict.fromkeys([*named, *self.unresolved]))
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """The databases that it touched, each once."""
+        named = [change.name for change in self.changes if isinstance(change, DatabaseChange)]
+        return tuple(dict.fromkeys([*named, *(database for database, _ in self.tables)]))
+
+
+def statement_type(sql: str) -> str:
+    """What a statement does to what, in two words, such as ``ALTER TABLE``."""
+    verb, *rest = words(sql, 6) or [""]
+    if verb == "TRUNCATE":
+        return "TRUNCATE TABLE"
+    objects = [word for word in rest if word not in _MODIFIERS]
+    return f"{verb} {_OBJECTS.get(objects[0], objects[0])}" if objects else verb

@@ -1,0 +1,1 @@
+"""Statements that change tables, on real servers and on the model of them."""

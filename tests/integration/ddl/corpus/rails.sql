@@ -1,0 +1,35 @@
+#: What Rails' migrations send: Active Record's own bookkeeping, a shop, and the changes of some years.
+#: on 9.7 8.0 5.7 5.6 mariadb-10.11 mariadb-11.8
+CREATE DATABASE `shop_development` DEFAULT CHARACTER SET `utf8mb4`;
+USE shop_development;
+CREATE TABLE `schema_migrations` (`version` varchar(191) NOT NULL PRIMARY KEY);
+CREATE TABLE `ar_internal_metadata` (`key` varchar(191) NOT NULL PRIMARY KEY, `value` varchar(255), `created_at` datetime(6) NOT NULL, `updated_at` datetime(6) NOT NULL);
+CREATE TABLE `users` (`id` bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, `email` varchar(180) DEFAULT '' NOT NULL, `encrypted_password` varchar(255) DEFAULT '' NOT NULL, `sign_in_count` int DEFAULT 0 NOT NULL, `last_sign_in_at` datetime, `admin` tinyint(1) DEFAULT FALSE, `created_at` datetime(6) NOT NULL, `updated_at` datetime(6) NOT NULL, UNIQUE INDEX `index_users_on_email` (`email`)) ENGINE=InnoDB;
+CREATE TABLE `products` (`id` bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, `name` varchar(255), `description` text(16777215), `price` decimal(8,2), `weight` float(24), `published` tinyint(1), `available_on` date, `sku` varchar(40), `user_id` bigint, `created_at` datetime(6) NOT NULL, `updated_at` datetime(6) NOT NULL,  INDEX `index_products_on_user_id`  (`user_id`), CONSTRAINT `fk_rails_dee2631783` FOREIGN KEY (`user_id`) REFERENCES `users` (`id`));
+CREATE TABLE `categories_products` (`category_id` bigint NOT NULL, `product_id` bigint NOT NULL,  INDEX `index_categories_products_on_category_id_and_product_id`  (`category_id`, `product_id`));
+ALTER TABLE `products` ADD `slug` varchar(120);
+ALTER TABLE `products` ADD UNIQUE INDEX `index_products_on_slug` (`slug`);
+CREATE INDEX `index_products_on_name` ON `products` (`name`(20));
+ALTER TABLE `users` ADD `locale` varchar(8) DEFAULT 'en' NOT NULL AFTER `email`;
+ALTER TABLE `users` ADD `time_zone` varchar(255) COMMENT 'IANA; name, e.g. ''Europe/Vienna''';
+ALTER TABLE `products` CHANGE `published` `listed` tinyint(1) DEFAULT NULL;
+ALTER TABLE `products` CHANGE `price` `price` decimal(12,4) DEFAULT '0.0' NOT NULL;
+ALTER TABLE `products` MODIFY `weight` double;
+ALTER TABLE `products` ADD `lock_version` int DEFAULT 0 NOT NULL, ADD `deleted_at` datetime(6), ADD INDEX `index_products_on_deleted_at` (`deleted_at`);
+ALTER TABLE `users` ADD `settings` longtext, DROP COLUMN `last_sign_in_at`;
+ALTER TABLE `products` DROP FOREIGN KEY `fk_rails_dee2631783`;
+DROP INDEX `index_products_on_user_id` ON `products`;
+ALTER TABLE `products` DROP COLUMN `user_id`;
+CREATE TABLE `active_storage_blobs` (`id` bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, `key` varchar(191) NOT NULL, `filename` varchar(255) NOT NULL, `content_type` varchar(255), `metadata` text, `service_name` varchar(255) NOT NULL, `byte_size` bigint NOT NULL, `checksum` varchar(255), `created_at` datetime(6) NOT NULL, UNIQUE INDEX `index_active_storage_blobs_on_key` (`key`));
+CREATE TABLE `active_storage_attachments` (`id` bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, `name` varchar(255) NOT NULL, `record_type` varchar(120) NOT NULL, `record_id` bigint NOT NULL, `blob_id` bigint NOT NULL, `created_at` datetime(6) NOT NULL,  INDEX `index_active_storage_attachments_on_blob_id`  (`blob_id`), CONSTRAINT `fk_rails_c3b3935057` FOREIGN KEY (`blob_id`) REFERENCES `active_storage_blobs` (`id`));
+CREATE TABLE `orders` (`id` int(11) auto_increment PRIMARY KEY, `number` varchar(255) CHARACTER SET `utf8mb4` COLLATE `utf8mb4_bin`, `state` varchar(20) DEFAULT 'cart', `total` decimal(10,0) DEFAULT 0, `note` tinytext, `ip` varbinary(16), `digest` binary(20), `flags` bit(8), `at` time(3), `year` year) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+RENAME TABLE `orders` TO `purchases`;
+ALTER TABLE `purchases` CHANGE `id` `id` bigint NOT NULL AUTO_INCREMENT;
+ALTER TABLE `purchases` ADD COLUMN `total_cents` bigint unsigned DEFAULT 0 NOT NULL FIRST;
+ALTER TABLE `purchases` CHANGE `number` `number` varchar(64) CHARACTER SET `utf8mb4` COLLATE `utf8mb4_bin` DEFAULT NULL;
+ALTER TABLE `purchases` ALTER COLUMN `state` DROP DEFAULT;
+ALTER TABLE `purchases` ALTER COLUMN `state` SET DEFAULT 'open';
+DROP TABLE `categories_products`;
+DROP TABLE IF EXISTS `categories_products`;
+TRUNCATE TABLE `purchases`;
+DROP DATABASE IF EXISTS `shop_development`;

@@ -1,0 +1,154 @@
+"""Statements run on a real server one by one: what each ran under, wrote into the binlog, left behind."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import pymysql
+
+from connectors.mysql.ddl.definition import Server, Session
+from connectors.mysql.position import Coordinates
+from devstack.mysql import Mysql
+from tests.golden.load import steps_of
+from tests.integration.ddl.truth import Seen, truth
+from tests.integration.old_mysql.source import charsets_of, end_of
+from tests.integration.worker.source import connected
+from tests.steps import Statement
+
+_UNKNOWN_VARIABLE = 1193
+_VARIABLES = {
+    "database": "DATABASE()",
+    "sql_mode": "@@sql_mode",
+    "server_collation": "@@collation_server",
+    "utf8mb4_collation": "@@default_collation_for_utf8mb4",
+    "explicit_timestamps": "@@explicit_defaults_for_timestamp",
+    "thread": "CONNECTION_ID()",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A statement as the binlog has it."""
+
+    sql: str
+    session: Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What became of one statement."""
+
+    session: Session
+    """What it was run under."""
+    error: str | None
+    """Why the server refused it."""
+    written: tuple[Written, ...]
+    after: Seen
+
+
+class Player:
+    """One server, with as many connections as are asked for; its databases are dropped at the beginning."""
+
+    def __init__(self, mysql: Mysql) -> None:
+        self._mysql = mysql
+        self._open = contextlib.ExitStack()
+        self._cursors: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._looking = self._cursor("looks")
+        self._variables = dict(self._known_variables())
+        for name in truth(self._looking).databases:
+            self._looking.execute(f"DROP DATABASE `{name.replace('`', '``')}`")
+        self._end = end_of(self._mysql)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def server(self) -> Server:
+        """What the model has to know of the server."""
+        self._looking.execute("SELECT @@version, @@lower_case_table_names")
+        version, lower = self._looking.fetchone()
+        first, second, third = version.split("-")[0].split(".")
+        return Server(
+            version=(int(first), int(second), int(third)),
+            mariadb="mariadb" in version.lower(),
+            lower_case_table_names=int(lower),
+        )
+
+    def databases(self) -> dict[str, str]:
+        """The databases that are there, with their collations."""
+        return truth(self._looking).databases
+
+    def play(self, sql: str, session: str = "a") -> Played:
+        """Run one statement through a connection of that name."""
+        cursor = self._cursor(session)
+        under = self._session(cursor)
+        error = None
+        try:
+            cursor.execute(sql)
+            while cursor.nextset():
+                pass
+        except pymysql.MySQLError as refused:
+            error = f"{refused.args[0]}: {refused.args[1]}"
+        return Played(
+            session=under,
+            error=error,
+            written=tuple(self._written(under)),
+            after=truth(self._looking),
+        )
+
+    def _cursor(self, name: str) -> Any:
+        if name not in self._cursors:
+            self._cursors[name] = self._open.enter_context(connected(self._mysql))
+        return self._cursors[name]
+
+    def _known_variables(self) -> Iterator[tuple[str, str]]:
+        for name, expression in _VARIABLES.items():
+            try:
+                self._looking.execute(f"SELECT {expression}")
+            except pymysql.MySQLError as error:
+                if error.args[0] != _UNKNOWN_VARIABLE:
+                    raise
+            else:
+                yield name, expression
+
+    def _session(self, cursor: Any) -> Session:
+        cursor.execute(f"SELECT {', '.join(self._variables.values())}")
+        told = dict(zip(self._variables, cursor.fetchone(), strict=True))
+        timestamps = told.get("explicit_timestamps")
+        return Session(
+            database=told["database"],
+            sql_mode=frozenset(mode for mode in told["sql_mode"].split(",") if mode),
+            server_collation=told["server_collation"],
+            utf8mb4_collation=told.get("utf8mb4_collation"),
+            explicit_timestamps=None if timestamps is None else bool(timestamps),
+            thread=told["thread"],
+        )
+
+    def _written(self, under: Session) -> Iterator[Written]:
+        """The statements between the last end of the binlog and this one."""
+        begin, self._end = self._end, end_of(self._mysql)
+        charsets = charsets_of(self._mysql)
+        for place, end in _stretches(begin, self._end):
+            path = self._mysql.data / place.file
+            mariadb = "mariadb" in self._mysql.data.parent.name
+            for step in steps_of(path, charsets, begin=place.pos, end=end, mariadb=mariadb):
+                if isinstance(step, Statement):
+                    # What the event tells beside its text and database, the session told before.
+                    query = step.query
+                    yield Written(sql=query.sql, session=replace(under, database=query.database))
+
+
+def _stretches(begin: Coordinates, end: Coordinates) -> Iterator[tuple[Coordinates, int | None]]:
+    """The parts of files between two places, in order."""
+    stem, first = begin.file.rsplit(".", 1)
+    for number in range(int(first), int(end.file.rsplit(".", 1)[1]) + 1):
+        file = f"{stem}.{number:0{len(first)}d}"
+        yield (
+            Coordinates(file, begin.pos if file == begin.file else 4),
+            end.pos if file == end.file else None,
+        )
