@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from app.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.changes import Transaction
 from connectors.mysql.charsets import Charsets
@@ -34,6 +35,16 @@ class Historian:
         self._server_uuid = server_uuid
         self._charsets = charsets
         self._reader = TransactionReader(server_uuid, charsets, mariadb=mariadb)
+
+    @classmethod
+    def of(cls, history: SchemaHistory, spec: StageSpec) -> Historian:
+        """The one of a run whose decoders are made of ``spec``."""
+        return cls(
+            history,
+            server_uuid=spec.server_uuid,
+            charsets=spec.charsets,
+            mariadb=spec.mariadb,
+        )
 
     def note(self, chunk: Chunk) -> None:
         """Apply the statement that a chunk ends with, if it does, and tell the chunk what that did."""

@@ -174,6 +174,7 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
         ),
         resume=piece.resume,
         prepared=_decided(cursor.prepared, piece.decisions),
+        history=max((record.number for record in piece.history), default=cursor.history),
     )
 
 

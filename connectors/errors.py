@@ -149,6 +149,15 @@ class WitnessesDiffer(AqueductError):
         error = cls(detail, table=".".join(table))
         error.name_of_table = table
         return error
+
+
+class TableResolved(AqueductError):
+    """A table that was set aside is to come back."""
+
+    retry = Retry.TIMED
+    remedy = "Nothing is to be done: its events are published before anything newer."
+
+
 class DdlUnresolved(AqueductError):
     """What a statement does to a table cannot be told."""
 

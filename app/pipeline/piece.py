@@ -69,6 +69,11 @@ class Piece:
     error: AqueductError | None = None
     """What stopped the decoder right behind this piece."""
 
+    @property
+    def only_moves(self) -> bool:
+        """Whether it has nothing that anybody waits for: a thousand filtered transactions are one step."""
+        return not (self.batches or self.versions or self.history or self.notes)
+
     def absorb(self, later: Piece) -> None:
         """Add the piece that comes right after this one."""
         self.batches += later.batches
