@@ -1,0 +1,1 @@
+"""Statements applied: what each makes of the tables that are known."""

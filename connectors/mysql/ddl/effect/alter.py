@@ -1,0 +1,217 @@
+"""What ALTER TABLE makes of a table.
+
+The law: the server's order, not the statement's. First each column that was there is dropped, changed, renamed
+or kept, where it stands; then, in the statement's order, new ones come in and moved ones move, by the names
+that hold then; keys follow their columns. A column that is not touched stays the same object.
+Source: ``mysql_prepare_alter_table`` in MySQL's ``sql_table.cc``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from connectors.mysql.ddl import types
+from connectors.mysql.ddl.definition import Column, Database, Index, Table
+from connectors.mysql.ddl.effect import keys
+from connectors.mysql.ddl.effect.columns import Refused, Terms, altered, made, numbered, same
+from connectors.mysql.ddl.effect.create import chosen, keyed, unique, with_period
+from connectors.mysql.ddl.effect.options import merged
+from connectors.mysql.ddl.grammar.keys import of_column
+from connectors.mysql.ddl.statement import (
+    FIRST,
+    Action,
+    AddColumn,
+    AddIndex,
+    AddPeriod,
+    AlterColumn,
+    ChangeColumn,
+    Charset,
+    ConvertTo,
+    DropColumn,
+    DropIndex,
+    IndexSpec,
+    RenameColumn,
+    RenameIndex,
+    SetOptions,
+)
+
+
+def altered_table(
+    table: Table, actions: tuple[Action, ...], database: Database, terms: Terms
+) -> Table:
+    """The table after an ALTER; ``database`` is what its character set's DEFAULT means."""
+    return _Alteration(table, actions, database, terms).result()
+
+
+class _Alteration:
+    """One ALTER TABLE, while its effect is found."""
+
+    def __init__(
+        self, table: Table, actions: tuple[Action, ...], database: Database, terms: Terms
+    ) -> None:
+        self._table = table
+        self._actions = actions
+        self._terms = terms
+        self._defaults = self._new_defaults(database)
+        self._columns: list[Column] = []
+        self._names: dict[str, str | None] = {}
+        """New names of columns by the old ones; None: dropped."""
+        self._changed: dict[str, Column] = {}
+        self._indexes: list[IndexSpec] = []
+
+    def result(self) -> Table:
+        """The table."""
+        self._keep_columns()
+        self._place_columns()
+        self._convert()
+        for action in self._actions:
+            if isinstance(action, AddPeriod):
+                self._columns = with_period(self._columns, action.columns)
+        unique(self._columns)
+        indexes = self._new_indexes()
+        options = [action.options for action in self._actions if isinstance(action, SetOptions)]
+        return Table(
+            columns=tuple(keyed(self._columns, indexes)),
+            indexes=indexes,
+            charset=self._defaults.charset,
+            collation=self._defaults.collation,
+            options=merged(self._table.options, options),
+        )
+
+    def _new_defaults(self, database: Database) -> Database:
+        """The table's character set: what several actions say of it is one."""
+        charset, collation = None, None
+        first = False
+        for action in self._actions:
+            if isinstance(action, ConvertTo):
+                said = action.charset
+            elif isinstance(action, SetOptions):
+                said = action.options.charset
+            else:
+                continue
+            charset, collation = said.charset or charset, said.collation or collation
+            first = first or said.collation_first
+        current = Database(charset=self._table.charset, collation=self._table.collation)
+        whole = Charset(charset=charset, collation=collation, collation_first=first)
+        return chosen(whole, database, self._terms, current) if whole else current
+
+    # --- columns ------------------------------------------------------------------------------------
+
+    def _keep_columns(self) -> None:
+        """Each column that was there: dropped, changed, renamed, or as it was."""
+        by_name: dict[str, list[Action]] = {}
+        for action in self._actions:
+            if isinstance(action, ChangeColumn | DropColumn | RenameColumn | AlterColumn):
+                self._note(action, by_name)
+        for column in self._table.columns:
+            kept: Column | None = column
+            for action in by_name.get(column.name.lower(), ()):
+                kept = self._after(action, kept)
+            if kept is None:
+                self._names[column.name.lower()] = None
+                continue
+            if kept.name != column.name:
+                self._names[column.name.lower()] = kept.name
+            self._columns.append(kept)
+
+    def _note(
+        self,
+        action: ChangeColumn | DropColumn | RenameColumn | AlterColumn,
+        by_name: dict[str, list[Action]],
+    ) -> None:
+        if numbered(self._table.columns, action.name) is not None:
+            by_name.setdefault(action.name.lower(), []).append(action)
+        elif not action.if_exists:
+            raise Refused(f"there is no column {action.name}")
+
+    def _after(self, action: Action, column: Column | None) -> Column | None:
+        if column is None or isinstance(action, DropColumn):
+            return None
+        if isinstance(action, ChangeColumn):
+            new = made(action.spec, self._defaults, self._terms)
+            self._changed[new.name.lower()] = new
+            self._indexes += of_column(action.spec, self._terms.server)
+            return new
+        if isinstance(action, RenameColumn):
+            return replace(column, name=action.to)
+        assert isinstance(action, AlterColumn)
+        return altered(column, action)
+
+    def _place_columns(self) -> None:
+        """New columns and moved ones, in the statement's order."""
+        for action in self._actions:
+            if isinstance(action, AddColumn):
+                self._add(action)
+            elif isinstance(action, ChangeColumn) and action.behind is not None:
+                self._move(action, action.behind)
+            elif isinstance(action, AddIndex):
+                self._indexes.append(action.spec)
+
+    def _add(self, action: AddColumn) -> None:
+        name = action.spec.name.lower()
+        if action.if_not_exists and numbered(self._columns, name) is not None:
+            return
+        column = made(action.spec, self._defaults, self._terms)
+        self._indexes += of_column(action.spec, self._terms.server)
+        if self._names.get(name, "") is None:
+            # Keys go by the name: they do not see that this is another column.
+            del self._names[name]
+            self._changed[name] = column
+        place = len(self._columns) if action.behind is None else self._behind(action.behind)
+        self._columns.insert(place, column)
+
+    def _move(self, action: ChangeColumn, behind: str) -> None:
+        place = numbered(self._columns, action.spec.name)
+        if place is not None:
+            column = self._columns.pop(place)
+            self._columns.insert(self._behind(behind), column)
+
+    def _behind(self, name: str) -> int:
+        if name == FIRST:
+            return 0
+        place = numbered(self._columns, name)
+        if place is None:
+            raise Refused(f"there is no column {name} to stand behind")
+        return place + 1
+
+    def _convert(self) -> None:
+        """CONVERT TO: columns that this statement makes are converted, too."""
+        if not any(isinstance(action, ConvertTo) for action in self._actions):
+            return
+        server, session = self._terms.server, self._terms.session
+        self._columns = [
+            types.converted(column, self._defaults, server=server, session=session)
+            for column in self._columns
+        ]
+
+    # --- keys ---------------------------------------------------------------------------------------
+
+    def _new_indexes(self) -> tuple[Index, ...]:
+        kept = list(self._table.indexes)
+        for action in self._actions:
+            if isinstance(action, DropIndex):
+                kept = _without(kept, action)
+        renamed = [action for action in self._actions if isinstance(action, RenameIndex)]
+        kept = [_renamed(index, renamed) for index in kept]
+        if self._names or self._changed:
+            kept = keys.with_columns(kept, self._names, self._changed)
+        if not self._indexes:
+            return self._table.indexes if kept == list(self._table.indexes) else tuple(kept)
+        return keys.added(kept, self._indexes, self._columns)
+
+
+def _without(indexes: list[Index], action: DropIndex) -> list[Index]:
+    """The keys without one; that one is not known matters for the primary key only."""
+    found = next((index for index in indexes if same(index.name, action.name)), None)
+    if found is None:
+        if action.kind == "DROP PRIMARY KEY" and not action.if_exists:
+            raise Refused("there is no primary key")
+        return indexes
+    if action.constraint and not found.unique:
+        return indexes
+    return [index for index in indexes if index is not found]
+
+
+def _renamed(index: Index, actions: list[RenameIndex]) -> Index:
+    to = next((action.to for action in actions if same(action.name, index.name)), None)
+    return index if to is None else replace(index, name=to)

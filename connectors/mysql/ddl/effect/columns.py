@@ -1,0 +1,117 @@
+"""A column as a server keeps it, from the words that define it.
+
+The law: what a definition does not say is what the server would take, by its version and the session's
+settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from connectors.mysql.ddl import types
+from connectors.mysql.ddl.definition import Column, Database, Server, Session
+from connectors.mysql.ddl.grammar import columns as grammar
+from connectors.mysql.ddl.grammar.lexer import lexed
+from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader, quoted_string
+from connectors.mysql.ddl.since import since
+from connectors.mysql.ddl.statement import AlterColumn, Attributes, ColumnSpec
+
+
+class Refused(ValueError):
+    """The server would refuse the statement, or something was not as the history has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a statement is taken by: the server and the session."""
+
+    server: Server
+    session: Session
+
+
+def same(name: str, other: str) -> bool:
+    """Whether two names of columns or keys are one: case says nothing."""
+    return name.lower() == other.lower()
+
+
+def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
+    """The column that a definition makes in a table with this character set and collation."""
+    own = types.resolved(spec.type, defaults, server=terms.server, session=terms.session)
+    attributes = spec.attributes
+    nullable = attributes.nullable
+    if nullable is None:
+        nullable = not (own.type.startswith("timestamp") and _implicit_timestamps(terms))
+    if attributes.row_period is not None:
+        nullable = False
+    return Column(
+        name=spec.name,
+        type=own.type,
+        nullable=nullable,
+        charset=own.charset,
+        collation=own.collation,
+        generated=attributes.generated,
+        invisible=attributes.invisible,
+        definition=definition_of(attributes),
+    )
+
+
+def _implicit_timestamps(terms: Terms) -> bool:
+    """Whether TIMESTAMP alone means NOT NULL."""
+    explicit = terms.session.explicit_timestamps
+    if explicit is None:
+        explicit = since(terms.server, mysql=(8, 0, 2), mariadb=(10, 10, 0))
+    return not explicit
+
+
+def definition_of(attributes: Attributes) -> str:
+    """What else rebuilds a column, as text."""
+    found: list[str] = []
+    if attributes.generated is not None:
+        kept = attributes.generated.upper()
+        found.append(f"GENERATED ALWAYS AS {attributes.expression} {kept}")
+    if attributes.row_period is not None:
+        found.append(f"GENERATED ALWAYS AS ROW {attributes.row_period.upper()}")
+    if attributes.default is not None:
+        found.append(f"DEFAULT {attributes.default}")
+    if attributes.on_update is not None:
+        found.append(f"ON UPDATE {attributes.on_update}")
+    if attributes.auto_increment:
+        found.append("AUTO_INCREMENT")
+    if attributes.others:
+        found.append(attributes.others)
+    if attributes.comment is not None:
+        found.append(f"COMMENT {quoted_string(attributes.comment)}")
+    return " ".join(found)
+
+
+def altered(column: Column, action: AlterColumn) -> Column:
+    """A column after ALTER COLUMN."""
+    if action.invisible is not None:
+        return replace(column, invisible=action.invisible)
+    attributes = attributes_in(column.definition)
+    if attributes is None:
+        return column
+    return replace(column, definition=definition_of(replace(attributes, default=action.default)))
+
+
+def attributes_in(definition: str) -> Attributes | None:
+    """A column's definition read again; None where it is not in our own words."""
+    plain = Server(version=(99, 0, 0))
+    try:
+        reader = Reader(lexed(definition, plain, Session()), plain, Session())
+        found = grammar.attributes(reader)
+    except (GrammarFault, ValueError):
+        return None
+    return found if reader.at_end() else None
+
+
+def required(column: Column) -> Column:
+    """The column, NOT NULL."""
+    return replace(column, nullable=False) if column.nullable else column
+
+
+def numbered(columns: Sequence[Column], name: str) -> int | None:
+    """A column's place, or None."""
+    wanted = name.lower()
+    return next((n for n, column in enumerate(columns) if column.name.lower() == wanted), None)

@@ -1,0 +1,94 @@
+"""The table that CREATE TABLE makes.
+
+The law: it is what the server would make, down to the names of keys that nobody named; a definition that the
+server would refuse is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from connectors.mysql.ddl import collations
+from connectors.mysql.ddl.definition import Column, Database, Index, Table
+from connectors.mysql.ddl.effect import keys
+from connectors.mysql.ddl.effect.columns import Refused, Terms, made, required
+from connectors.mysql.ddl.statement import Charset, CreateTable, TableOptions
+
+
+def chosen(
+    charset: Charset, inherited: Database, terms: Terms, current: Database | None = None
+) -> Database:
+    """The character set and collation of a table or database."""
+    return collations.chosen(
+        charset.charset,
+        charset.collation,
+        inherited,
+        server=terms.server,
+        session=terms.session,
+        current=current,
+        collation_first=charset.collation_first,
+    )
+
+
+def created(
+    statement: CreateTable,
+    database: Database,
+    terms: Terms,
+    selected: Sequence[Column] = (),
+) -> Table:
+    """The table; ``selected`` are the columns of its query."""
+    defaults = chosen(statement.options.charset, database, terms)
+    columns = [made(spec, defaults, terms) for spec in statement.columns]
+    columns = _joined(columns, selected)
+    for period in statement.periods:
+        columns = with_period(columns, period)
+    return finished(
+        columns, keys.added((), statement.indexes, columns), defaults, statement.options
+    )
+
+
+def _joined(own: list[Column], selected: Sequence[Column]) -> list[Column]:
+    """The table's own columns and those of the query: one that both have stands where the query has it."""
+    by_name = {column.name.lower(): column for column in own}
+    names = {column.name.lower() for column in selected}
+    first = [column for column in own if column.name.lower() not in names]
+    return [*first, *(by_name.get(column.name.lower(), column) for column in selected)]
+
+
+def with_period(columns: list[Column], period: tuple[str, str]) -> list[Column]:
+    """The columns, with those of a period NOT NULL."""
+    names = {name.lower() for name in period}
+    return [required(column) if column.name.lower() in names else column for column in columns]
+
+
+def finished(
+    columns: list[Column], indexes: tuple[Index, ...], defaults: Database, options: TableOptions
+) -> Table:
+    """The table of these parts; its primary key's columns are NOT NULL."""
+    unique(columns)
+    return Table(
+        columns=tuple(keyed(columns, indexes)),
+        indexes=indexes,
+        charset=defaults.charset,
+        collation=defaults.collation,
+        options=" ".join(f"{name}={value}" for name, value in options.texts),
+    )
+
+
+def keyed(columns: list[Column], indexes: Sequence[Index]) -> list[Column]:
+    """The columns, with those of the primary key NOT NULL."""
+    primary = next((index.columns for index in indexes if index.name == keys.PRIMARY), ())
+    names = {name.lower() for name in primary}
+    if not names:
+        return columns
+    return [required(column) if column.name.lower() in names else column for column in columns]
+
+
+def unique(columns: Sequence[Column]) -> None:
+    """Raise Refused if two columns have one name, or there is none at all."""
+    names = [column.name.lower() for column in columns]
+    if not names:
+        raise Refused("a table has at least one column")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Refused(f"there is a column {twice} already")

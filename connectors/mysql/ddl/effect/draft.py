@@ -1,0 +1,172 @@
+"""A statement's effect while it is found: the state as it was, with this statement's changes before it.
+
+The law: nothing of the state changes before ``commit``; what a statement does shows to its own later parts.
+"""
+
+from __future__ import annotations
+
+from connectors.mysql.ddl.collations import server_default
+from connectors.mysql.ddl.definition import (
+    Change,
+    Database,
+    DatabaseChange,
+    Session,
+    Table,
+    TableChange,
+    TableName,
+)
+from connectors.mysql.ddl.effect.columns import Refused, Terms
+from connectors.mysql.ddl.grammar.reader import TableRef
+from connectors.mysql.ddl.state import State, TemporaryName
+
+
+class Draft:
+    """One statement's changes."""
+
+    def __init__(self, state: State, session: Session, *, logged: bool) -> None:
+        self.terms = Terms(server=state.server, session=session)
+        self.logged = logged
+        self.changes: list[Change] = []
+        self._state = state
+        self._tables: dict[TableName, tuple[TableName, Table] | None] = {}
+        self._databases: dict[str, tuple[str, Database] | None] = {}
+        self._temporary: dict[TemporaryName, Table | None] = {}
+        self._gone: set[TemporaryName] = set()
+        self._others = state.others
+
+    # --- names --------------------------------------------------------------------------------------
+
+    def name(self, ref: TableRef) -> TableName:
+        """A table's full name; raise Refused where no database is selected."""
+        database = ref[0] or self.terms.session.database
+        if not database:
+            raise Refused(f"no database is selected for {ref[1]}")
+        return self._state.stored(database), self._state.stored(ref[1])
+
+    def written(self, name: TableName) -> TableName:
+        """The name as the table has it."""
+        found = self._found(name)
+        return found[0] if found else name
+
+    # --- tables -------------------------------------------------------------------------------------
+
+    def _found(self, name: TableName) -> tuple[TableName, Table] | None:
+        key = self._state.key(name)
+        if key in self._tables:
+            return self._tables[key]
+        return self._state.tables.get(key)
+
+    def table(self, name: TableName) -> Table | None:
+        """A table that is not temporary."""
+        found = self._found(name)
+        return found[1] if found else None
+
+    def change(self, name: TableName, new: Table | None) -> None:
+        """A table is made, altered or dropped."""
+        old = self.table(name)
+        if old != new:
+            self.changes.append(TableChange(name=self.written(name), old=old, new=new))
+            self._set(name, new)
+
+    def make(self, name: TableName, new: Table) -> None:
+        """A table is made where none can have been."""
+        self.changes.append(TableChange(name=name, old=None, new=new))
+        self._set(name, None)
+        self._set(name, new)
+
+    def rename(self, name: TableName, to: TableName, new: Table) -> None:
+        """A table goes to another name; it may be altered on the way."""
+        old, written = self.table(name), self.written(name)
+        self._set(name, None)
+        self._set(to, new)
+        self.changes.append(TableChange(name=written, old=old, new=None, renamed_to=to))
+        self.changes.append(TableChange(name=to, old=None, new=new, renamed_from=written))
+
+    def _set(self, name: TableName, new: Table | None) -> None:
+        written = self.written(name)
+        self._tables[self._state.key(name)] = None if new is None else (written, new)
+
+    def tables_in(self, database: str) -> list[TableName]:
+        """All tables of a database, in the order of their names."""
+        wanted = self._state.folded(database)
+        keys = {key for key in self._state.tables if key[0] == wanted}
+        keys |= {key for key in self._tables if key[0] == wanted}
+        found = (self._found(key) for key in keys)
+        return sorted(entry[0] for entry in found if entry)
+
+    # --- temporary tables ---------------------------------------------------------------------------
+
+    def is_temporary(self, name: TableName) -> bool:
+        """Whether this connection has a temporary table of that name."""
+        key = (self.terms.session.thread, self._state.key(name))
+        return key not in self._gone and (key in self._temporary or key in self._state.temporary)
+
+    def temporary(self, name: TableName) -> Table | None:
+        """This connection's temporary table; None where its columns are not known."""
+        key = (self.terms.session.thread, self._state.key(name))
+        return self._temporary[key] if key in self._temporary else self._state.temporary[key]
+
+    def set_temporary(self, name: TableName, table: Table | None) -> None:
+        """A temporary table is made or altered."""
+        key = (self.terms.session.thread, self._state.key(name))
+        self._temporary[key] = table
+        self._gone.discard(key)
+
+    def drop_temporary(self, name: TableName) -> None:
+        """A temporary table is dropped."""
+        self._gone.add((self.terms.session.thread, self._state.key(name)))
+
+    # --- databases, and what is no table ------------------------------------------------------------
+
+    def database(self, name: str) -> Database | None:
+        """A database."""
+        key = self._state.folded(name)
+        found = self._databases[key] if key in self._databases else self._state.databases.get(key)
+        return found[1] if found else None
+
+    def defaults(self, name: str) -> Database:
+        """What tables of a database take; of one that is not known, what the server gives a new one."""
+        return self.database(name) or self.server_defaults()
+
+    def server_defaults(self) -> Database:
+        """What a database takes that is created without a word about it."""
+        return server_default(self.terms.server, self.terms.session)
+
+    def change_database(self, name: str, new: Database | None) -> None:
+        """A database is made, altered or dropped."""
+        old = self.database(name)
+        if old != new:
+            self.changes.append(DatabaseChange(name=name, old=old, new=new))
+            self._databases[self._state.folded(name)] = None if new is None else (name, new)
+
+    def is_other(self, name: TableName) -> bool:
+        """Whether it is known to be a view or a sequence."""
+        return self._state.key(name) in self._others
+
+    def add_other(self, name: TableName) -> None:
+        """A view or sequence."""
+        self._others |= {self._state.key(name)}
+
+    def remove_other(self, name: TableName) -> None:
+        """A view or sequence that is gone, or has another name."""
+        self._others -= {self._state.key(name)}
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """The state becomes what was found."""
+        state = self._state
+        for key, entry in self._tables.items():
+            if entry is None:
+                state.tables.pop(key, None)
+            else:
+                state.tables[key] = entry
+        for name, database in self._databases.items():
+            if database is None:
+                state.databases.pop(name, None)
+            else:
+                state.databases[name] = database
+        state.temporary.update(self._temporary)
+        for gone in self._gone:
+            state.temporary.pop(gone, None)
+        state.others = self._others

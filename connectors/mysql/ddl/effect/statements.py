@@ -1,0 +1,235 @@
+"""Each statement's effect on the tables that are known.
+
+The law: a connection's temporary table stands before the real one of that name, and what becomes of it changes
+nothing that others see.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from connectors.mysql.ddl.definition import Table, TableName
+from connectors.mysql.ddl.effect.alter import altered_table
+from connectors.mysql.ddl.effect.columns import Refused
+from connectors.mysql.ddl.effect.create import chosen, created
+from connectors.mysql.ddl.effect.draft import Draft
+from connectors.mysql.ddl.effect.query import selected
+from connectors.mysql.ddl.statement import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateTable,
+    DropDatabase,
+    DropTables,
+    NoTable,
+    PartitionToTable,
+    RenameTables,
+    RenameTo,
+    Statement,
+    TableToPartition,
+    TruncateTable,
+)
+
+
+@singledispatch
+def apply(statement: Statement, _draft: Draft) -> None:
+    """Find what a statement does; raise Refused, TypeRefused or CharsetRefused."""
+    raise AssertionError(f"no rule for {type(statement).__name__}")
+
+
+@apply.register
+def _no_table(statement: NoTable, draft: Draft) -> None:
+    for ref in statement.made:
+        if ref[0] or draft.terms.session.database:
+            draft.add_other(draft.name(ref))
+
+
+@apply.register
+def _truncate(statement: TruncateTable, draft: Draft) -> None:
+    pass
+
+
+# --- CREATE TABLE -----------------------------------------------------------------------------------
+
+
+@apply.register
+def _create(statement: CreateTable, draft: Draft) -> None:
+    name = draft.name(statement.name)
+    if statement.temporary:
+        _create_temporary(statement, name, draft)
+        return
+    there = draft.table(name)
+    if there is not None and statement.if_not_exists and not statement.or_replace:
+        return
+    if there is not None and not statement.or_replace and not draft.logged:
+        raise Refused(f"there is a table {name[1]} already")
+    new = _new_table(statement, name, draft)
+    if statement.or_replace:
+        draft.change(name, None)
+    draft.make(name, new)
+
+
+def _create_temporary(statement: CreateTable, name: TableName, draft: Draft) -> None:
+    if draft.is_temporary(name) and statement.if_not_exists:
+        return
+    try:
+        table = _new_table(statement, name, draft)
+    except ValueError:
+        table = None  # nobody else sees it
+    draft.set_temporary(name, table)
+
+
+def _new_table(statement: CreateTable, name: TableName, draft: Draft) -> Table:
+    if statement.like is not None:
+        return _pattern(draft.name(statement.like), draft)
+    columns = () if statement.select is None else selected(statement.select, draft)
+    return created(statement, draft.defaults(name[0]), draft.terms, columns)
+
+
+def _pattern(name: TableName, draft: Draft) -> Table:
+    """The table that another is made like."""
+    table = draft.temporary(name) if draft.is_temporary(name) else draft.table(name)
+    if table is None:
+        raise Refused(f"the table {name[0]}.{name[1]} that it is made like is not known")
+    return table
+
+
+# --- ALTER and RENAME TABLE -------------------------------------------------------------------------
+
+
+@apply.register
+def _alter(statement: AlterTable, draft: Draft) -> None:
+    name = draft.name(statement.name)
+    to = next((action.to for action in statement.actions if isinstance(action, RenameTo)), None)
+    if draft.is_temporary(name):
+        _alter_temporary(statement, name, draft)
+        return
+    table = draft.table(name)
+    if table is None:
+        if draft.is_other(name) or (statement.if_exists and not draft.logged):
+            return
+        raise Refused(f"the table {name[0]}.{name[1]} is not known")
+    new = altered_table(table, statement.actions, draft.defaults(name[0]), draft.terms)
+    if to is not None and draft.name(to) != draft.written(name):
+        _rename_one(draft, name, draft.name(to), new)
+    else:
+        draft.change(name, table if new == table else new)
+    for action in statement.actions:
+        if isinstance(action, PartitionToTable):
+            draft.make(draft.name(action.table), new)
+        elif isinstance(action, TableToPartition):
+            draft.change(draft.name(action.table), None)
+
+
+def _alter_temporary(statement: AlterTable, name: TableName, draft: Draft) -> None:
+    table = draft.temporary(name)
+    if table is not None:
+        try:
+            defaults = draft.defaults(name[0])
+            table = altered_table(table, statement.actions, defaults, draft.terms)
+        except ValueError:
+            table = None
+    for action in statement.actions:
+        if isinstance(action, RenameTo):
+            draft.drop_temporary(name)
+            name = draft.name(action.to)
+    draft.set_temporary(name, table)
+
+
+@apply.register
+def _rename(statement: RenameTables, draft: Draft) -> None:
+    for old, new in statement.pairs:
+        name, to = draft.name(old), draft.name(new)
+        table = draft.table(name)
+        if table is not None:
+            _rename_one(draft, name, to, table)
+        elif draft.is_other(name):
+            draft.remove_other(name)
+            draft.add_other(to)
+        elif not statement.if_exists:
+            raise Refused(f"the table {name[0]}.{name[1]} is not known")
+
+
+def _rename_one(draft: Draft, name: TableName, to: TableName, table: Table) -> None:
+    if draft.table(to) is not None:
+        if not draft.logged:
+            raise Refused(f"there is a table {to[1]} already")
+        draft.change(to, None)
+    draft.rename(name, to, table)
+
+
+# --- DROP TABLE -------------------------------------------------------------------------------------
+
+
+@apply.register
+def _drop(statement: DropTables, draft: Draft) -> None:
+    for ref in statement.names:
+        name = draft.name(ref)
+        if draft.is_temporary(name):
+            draft.drop_temporary(name)
+        elif statement.temporary:
+            continue
+        elif draft.table(name) is not None:
+            draft.change(name, None)
+        elif draft.is_other(name):
+            draft.remove_other(name)
+        elif not statement.if_exists and not draft.logged:
+            raise Refused(f"the table {name[0]}.{name[1]} is not known")
+
+
+# --- databases --------------------------------------------------------------------------------------
+
+
+@apply.register
+def _create_database(statement: CreateDatabase, draft: Draft) -> None:
+    there = draft.database(statement.name)
+    if there is not None and statement.if_not_exists and not statement.or_replace:
+        return
+    if there is not None and not statement.or_replace and not draft.logged:
+        raise Refused(f"there is a database {statement.name} already")
+    if statement.or_replace:
+        _drop_all(statement.name, draft)
+    new = chosen(statement.charset, draft.server_defaults(), draft.terms)
+    draft.change_database(statement.name, new)
+
+
+@apply.register
+def _alter_database(statement: AlterDatabase, draft: Draft) -> None:
+    name = statement.name or draft.terms.session.database
+    if not name:
+        raise Refused("no database is selected")
+    if statement.to is not None:
+        _move_all(name, statement.to, draft)
+        return
+    current = draft.database(name)
+    if statement.charset:
+        current = current or draft.server_defaults()
+        new = chosen(statement.charset, draft.server_defaults(), draft.terms, current)
+        draft.change_database(name, new)
+
+
+@apply.register
+def _drop_database(statement: DropDatabase, draft: Draft) -> None:
+    if (
+        draft.database(statement.name) is None
+        and not draft.tables_in(statement.name)
+        and not statement.if_exists
+        and not draft.logged
+    ):
+        raise Refused(f"the database {statement.name} is not known")
+    _drop_all(statement.name, draft)
+
+
+def _drop_all(name: str, draft: Draft) -> None:
+    for table in draft.tables_in(name):
+        draft.change(table, None)
+    draft.change_database(name, None)
+
+
+def _move_all(name: str, to: str, draft: Draft) -> None:
+    for table in draft.tables_in(name):
+        definition = draft.table(table)
+        assert definition is not None
+        draft.rename(table, (to, table[1]), definition)
+    draft.change_database(to, draft.defaults(name))
+    draft.change_database(name, None)

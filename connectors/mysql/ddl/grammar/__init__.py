@@ -1,0 +1,1 @@
+"""Statements read: from text to the values of ``statement``."""

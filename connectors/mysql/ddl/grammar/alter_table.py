@@ -1,0 +1,293 @@
+"""ALTER TABLE: its actions, one by one.
+
+The law: an action that is not known is a fault of the whole statement, for it might have been about columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from connectors.mysql.ddl.grammar import keys, lexer
+from connectors.mysql.ddl.grammar.columns import column
+from connectors.mysql.ddl.grammar.create_table import Elements, element, period
+from connectors.mysql.ddl.grammar.options import (
+    charset_clause,
+    is_table_option,
+    skip_partitions,
+    table_options,
+)
+from connectors.mysql.ddl.grammar.partitions import partition_work
+from connectors.mysql.ddl.grammar.reader import Reader
+from connectors.mysql.ddl.grammar.values import default_value, skip_value
+from connectors.mysql.ddl.statement import (
+    FIRST,
+    Action,
+    AddColumn,
+    AddIndex,
+    AddPeriod,
+    AlterColumn,
+    AlterTable,
+    ChangeColumn,
+    ConvertTo,
+    DropColumn,
+    DropIndex,
+    IndexSpec,
+    NoColumnWork,
+    RenameColumn,
+    RenameIndex,
+    RenameTo,
+    SetOptions,
+    SystemVersioning,
+)
+
+_VISIBILITY = frozenset({"VISIBLE", "INVISIBLE", "IGNORED"})
+_KEY = frozenset({"INDEX", "KEY"})
+_ADDED = {
+    "PRIMARY": "ADD PRIMARY KEY",
+    "UNIQUE": "ADD UNIQUE INDEX",
+    "FOREIGN": "ADD FOREIGN KEY",
+}
+_AFTER_ORDER = frozenset(
+    {
+        "ADD",
+        "ALTER",
+        "CHANGE",
+        "CONVERT",
+        "DROP",
+        "FORCE",
+        "LOCK",
+        "ORDER",
+        "RENAME",
+        "ALGORITHM",
+        "MODIFY",
+    }
+)
+
+
+def alter_table(reader: Reader) -> AlterTable:
+    """What stands behind ALTER TABLE."""
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.table()
+    keys.skip_wait(reader)
+    actions: list[Action] = []
+    while reader.key not in (lexer.END, ";"):
+        actions += _actions(reader)
+        if not reader.take(",") and reader.key not in ("PARTITION", "REMOVE"):
+            break
+    return AlterTable(type="ALTER TABLE", name=name, actions=tuple(actions), if_exists=if_exists)
+
+
+def _actions(reader: Reader) -> list[Action]:
+    """One action, or the several that ADD (…) is."""
+    if (work := partition_work(reader)) is not None:
+        return [work]
+    if reader.take("ADD"):
+        return _add(reader)
+    if (action := _ACTIONS.get(reader.key)) is not None:
+        reader.at += 1
+        return [action(reader)]
+    if skip_partitions(reader):
+        return [NoColumnWork(kind="PARTITION BY")]
+    if is_table_option(reader):
+        return [SetOptions(options=table_options(reader, commas=False))]
+    raise reader.fault("expected an action of ALTER TABLE")
+
+
+# --- ADD --------------------------------------------------------------------------------------------
+
+
+def _add(reader: Reader) -> list[Action]:
+    if reader.take("SYSTEM", "VERSIONING"):
+        return [SystemVersioning(kind="ADD SYSTEM VERSIONING", added=True)]
+    if reader.take("PERIOD", "FOR"):
+        return [AddPeriod(columns=period(reader))]
+    if keys.is_key(reader):
+        key = keys.key(reader)
+        return [NoColumnWork(kind="ADD CHECK") if key is None else _add_key(key)]
+    reader.take("COLUMN")
+    if_not_exists = reader.take("IF", "NOT", "EXISTS")
+    if reader.key == "(":
+        return _add_several(reader, if_not_exists)
+    spec = column(reader)
+    return [AddColumn(spec=spec, behind=_position(reader), if_not_exists=if_not_exists)]
+
+
+def _add_key(spec: IndexSpec) -> AddIndex:
+    return AddIndex(kind=_ADDED.get(spec.kind, "ADD INDEX"), spec=spec)
+
+
+def _add_several(reader: Reader, if_not_exists: bool) -> list[Action]:
+    elements = Elements()
+    reader.enclosed(lambda: element(reader, elements))
+    # Those of the columns themselves come with them.
+    own = [key for spec in elements.columns for key in keys.of_column(spec, reader.server)]
+    return [
+        *(AddColumn(spec=spec, if_not_exists=if_not_exists) for spec in elements.columns),
+        *(_add_key(spec) for spec in elements.indexes if spec not in own),
+        *(AddPeriod(columns=columns) for columns in elements.periods),
+    ]
+
+
+def _position(reader: Reader) -> str | None:
+    if reader.take("FIRST"):
+        return FIRST
+    return reader.column() if reader.take("AFTER") else None
+
+
+# --- CHANGE, MODIFY, ALTER --------------------------------------------------------------------------
+
+
+def _change(reader: Reader) -> Action:
+    reader.take("COLUMN")
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.column()
+    spec = column(reader)
+    return ChangeColumn(
+        kind="CHANGE COLUMN", name=name, spec=spec, behind=_position(reader), if_exists=if_exists
+    )
+
+
+def _modify(reader: Reader) -> Action:
+    reader.take("COLUMN")
+    if_exists = reader.take("IF", "EXISTS")
+    spec = column(reader)
+    return ChangeColumn(
+        kind="MODIFY COLUMN",
+        name=spec.name,
+        spec=spec,
+        behind=_position(reader),
+        if_exists=if_exists,
+    )
+
+
+def _alter(reader: Reader) -> Action:
+    if reader.take_one(_KEY):
+        reader.take("IF", "EXISTS")
+        reader.name()
+        reader.take("NOT")
+        if not reader.take_one(_VISIBILITY):
+            raise reader.fault("expected VISIBLE or INVISIBLE")
+        return NoColumnWork(kind="ALTER INDEX")
+    if reader.take("CHECK") or reader.take("CONSTRAINT"):
+        reader.name()
+        reader.take("NOT")
+        reader.need("ENFORCED")
+        return NoColumnWork(kind="ALTER CONSTRAINT")
+    return _alter_column(reader)
+
+
+def _alter_column(reader: Reader) -> Action:
+    reader.take("COLUMN")
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.column()
+    if reader.take("DROP", "DEFAULT"):
+        return AlterColumn(name=name, if_exists=if_exists)
+    reader.need("SET")
+    if reader.take("DEFAULT"):
+        return AlterColumn(name=name, default=default_value(reader), if_exists=if_exists)
+    word = reader.take_one(frozenset({"VISIBLE", "INVISIBLE"}))
+    if word is None:
+        raise reader.fault("expected DEFAULT, VISIBLE or INVISIBLE")
+    return AlterColumn(name=name, invisible=word == "INVISIBLE", if_exists=if_exists)
+
+
+# --- DROP, RENAME, and the rest ---------------------------------------------------------------------
+
+
+def _drop(reader: Reader) -> Action:
+    if reader.take("PRIMARY", "KEY"):
+        return DropIndex(kind="DROP PRIMARY KEY", name="PRIMARY")
+    if reader.take("SYSTEM", "VERSIONING"):
+        return SystemVersioning(kind="DROP SYSTEM VERSIONING", added=False)
+    if reader.take("PERIOD", "FOR"):
+        reader.take("IF", "EXISTS")
+        reader.name()
+        return NoColumnWork(kind="DROP PERIOD")
+    if reader.take_one(_KEY):
+        if_exists = reader.take("IF", "EXISTS")
+        return DropIndex(kind="DROP INDEX", name=reader.name(), if_exists=if_exists)
+    if reader.take("CONSTRAINT"):
+        if_exists = reader.take("IF", "EXISTS")
+        return DropIndex(
+            kind="DROP CONSTRAINT", name=reader.name(), if_exists=if_exists, constraint=True
+        )
+    if reader.take("FOREIGN", "KEY"):
+        reader.take("IF", "EXISTS")
+        reader.name()
+        return NoColumnWork(kind="DROP FOREIGN KEY")
+    if reader.take("CHECK"):
+        reader.name()
+        return NoColumnWork(kind="DROP CHECK")
+    reader.take("COLUMN")
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.column()
+    _ = reader.take("RESTRICT") or reader.take("CASCADE")
+    return DropColumn(name=name, if_exists=if_exists)
+
+
+def _rename(reader: Reader) -> Action:
+    if reader.take("COLUMN"):
+        if_exists = reader.take("IF", "EXISTS")
+        name = reader.column()
+        reader.need("TO")
+        return RenameColumn(name=name, to=reader.column(), if_exists=if_exists)
+    if reader.take_one(_KEY):
+        reader.take("IF", "EXISTS")
+        name = reader.name()
+        reader.need("TO")
+        return RenameIndex(name=name, to=reader.name())
+    _ = reader.take("TO") or reader.take("AS") or reader.take("=")
+    return RenameTo(to=reader.table())
+
+
+def _convert(reader: Reader) -> Action:
+    reader.need("TO")
+    return ConvertTo(charset=charset_clause(reader))
+
+
+def _order(reader: Reader) -> Action:
+    reader.need("BY")
+    while True:
+        reader.column()
+        _ = reader.take("ASC") or reader.take("DESC")
+        if reader.key != "," or reader.keys[reader.at + 1] in _AFTER_ORDER:
+            return NoColumnWork(kind="ORDER BY")
+        reader.at += 1
+
+
+def _assigned(kind: str) -> Callable[[Reader], Action]:
+    def read(reader: Reader) -> Action:
+        reader.take("=")
+        skip_value(reader)
+        return NoColumnWork(kind=kind)
+
+    return read
+
+
+def _worded(kind: str, *words: str) -> Callable[[Reader], Action]:
+    def read(reader: Reader) -> Action:
+        if words:
+            reader.need(*words)
+        return NoColumnWork(kind=kind)
+
+    return read
+
+
+_ACTIONS: dict[str, Callable[[Reader], Action]] = {
+    "CHANGE": _change,
+    "MODIFY": _modify,
+    "ALTER": _alter,
+    "DROP": _drop,
+    "RENAME": _rename,
+    "CONVERT": _convert,
+    "ORDER": _order,
+    "ALGORITHM": _assigned("ALGORITHM"),
+    "LOCK": _assigned("LOCK"),
+    "FORCE": _worded("FORCE"),
+    "ENABLE": _worded("ENABLE KEYS", "KEYS"),
+    "DISABLE": _worded("DISABLE KEYS", "KEYS"),
+    "WITHOUT": _worded("WITHOUT VALIDATION", "VALIDATION"),
+    "SECONDARY_LOAD": _worded("SECONDARY_LOAD"),
+    "SECONDARY_UNLOAD": _worded("SECONDARY_UNLOAD"),
+    "UPGRADE": _worded("UPGRADE PARTITIONING", "PARTITIONING"),
+}

@@ -1,0 +1,62 @@
+"""CREATE INDEX and DROP INDEX, which are ALTER TABLE in other words.
+
+The law: they become the same actions, so that there is one rule for what they do.
+"""
+
+from __future__ import annotations
+
+from connectors.mysql.ddl.grammar.keys import key_options, part, skip_wait
+from connectors.mysql.ddl.grammar.reader import Reader
+from connectors.mysql.ddl.grammar.values import skip_value
+from connectors.mysql.ddl.statement import AddIndex, AlterTable, DropIndex, IndexKind, IndexSpec
+
+_METHOD = frozenset({"USING", "TYPE"})
+
+
+def create_index(reader: Reader, kind: str) -> AlterTable:
+    """What stands behind CREATE INDEX."""
+    if_not_exists = reader.take("IF", "NOT", "EXISTS")
+    name = reader.name()
+    if reader.take_one(_METHOD):
+        reader.name()
+    reader.need("ON")
+    table = reader.table()
+    skip_wait(reader)
+    parts = reader.enclosed(lambda: part(reader))
+    options = key_options(reader)
+    _skip_ways(reader)
+    spec = IndexSpec(
+        kind=_KINDS[kind], name=name, parts=parts, if_not_exists=if_not_exists, options=options
+    )
+    return AlterTable(
+        type="CREATE INDEX", name=table, actions=(AddIndex(kind="ADD INDEX", spec=spec),)
+    )
+
+
+_KINDS: dict[str, IndexKind] = {
+    "KEY": "KEY",
+    "UNIQUE": "UNIQUE",
+    "FULLTEXT": "FULLTEXT",
+    "SPATIAL": "SPATIAL",
+    "VECTOR": "VECTOR",
+}
+
+
+def drop_index(reader: Reader) -> AlterTable:
+    """What stands behind DROP INDEX."""
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.name()
+    reader.need("ON")
+    table = reader.table()
+    skip_wait(reader)
+    _skip_ways(reader)
+    action = DropIndex(kind="DROP INDEX", name=name, if_exists=if_exists)
+    return AlterTable(type="DROP INDEX", name=table, actions=(action,))
+
+
+def _skip_ways(reader: Reader) -> None:
+    """Step over how it is to be done."""
+    skip_wait(reader)
+    while reader.take("ALGORITHM") or reader.take("LOCK"):
+        reader.take("=")
+        skip_value(reader)

@@ -1,0 +1,201 @@
+"""Keys and constraints: PRIMARY KEY, UNIQUE, INDEX, FULLTEXT, SPATIAL, FOREIGN KEY, CHECK.
+
+The law: of a key its columns are kept, for they decide about rows; of a foreign key the index that it needs;
+of a check nothing.
+"""
+
+from __future__ import annotations
+
+from connectors.mysql.ddl.definition import Server
+from connectors.mysql.ddl.grammar import lexer
+from connectors.mysql.ddl.grammar.reader import Reader
+from connectors.mysql.ddl.grammar.values import skip_value
+from connectors.mysql.ddl.since import since
+from connectors.mysql.ddl.statement import ColumnSpec, IndexKind, IndexSpec, Part
+
+_PLAIN = frozenset({"INDEX", "KEY"})
+_SPECIAL: dict[str, IndexKind] = {
+    "FULLTEXT": "FULLTEXT",
+    "SPATIAL": "SPATIAL",
+    "VECTOR": "VECTOR",
+}
+_METHOD = frozenset({"USING", "TYPE"})
+_ORDER = frozenset({"ASC", "DESC"})
+_RULES = frozenset({"CASCADE", "RESTRICT"})
+STARTS = frozenset(
+    {"PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CONSTRAINT", "CHECK"}
+)
+
+
+def is_key(reader: Reader) -> bool:
+    """Whether a key or constraint begins here, not a column."""
+    key = reader.key
+    return key in STARTS or (key == "VECTOR" and reader.keys[reader.at + 1] in _PLAIN)
+
+
+def key(reader: Reader) -> IndexSpec | None:
+    """A key; None for a check, which no column depends on."""
+    symbol = _symbol(reader)
+    if reader.take("CHECK"):
+        skip_check(reader)
+        return None
+    if reader.take("FOREIGN", "KEY"):
+        return _foreign(reader, symbol)
+    kind: IndexKind
+    if reader.take("PRIMARY", "KEY"):
+        kind = "PRIMARY"
+    elif reader.take("UNIQUE"):
+        kind = "UNIQUE"
+        reader.take_one(_PLAIN)
+    elif word := reader.take_one(frozenset(_SPECIAL)):
+        kind = _SPECIAL[word]
+        reader.take_one(_PLAIN)
+    elif reader.take_one(_PLAIN):
+        kind = "KEY"
+    else:
+        raise reader.fault("expected a key")
+    return _index(reader, kind, symbol)
+
+
+def of_column(spec: ColumnSpec, server: Server) -> list[IndexSpec]:
+    """The keys that a column's own definition makes."""
+    found: list[IndexSpec] = []
+    parts = (Part(column=spec.name),)
+    if spec.attributes.primary:
+        found.append(IndexSpec(kind="PRIMARY", parts=parts))
+    if spec.attributes.unique:
+        found.append(IndexSpec(kind="UNIQUE", parts=parts))
+    # Before, REFERENCES behind a column was read and forgotten.
+    if spec.attributes.references and since(server, mysql=(9, 0, 0), mariadb=(10, 5, 0)):
+        found.append(IndexSpec(kind="FOREIGN", parts=parts))
+    return found
+
+
+def _symbol(reader: Reader) -> str | None:
+    if not reader.take("CONSTRAINT"):
+        return None
+    if reader.key in STARTS:
+        return None
+    reader.take("IF", "NOT", "EXISTS")
+    return reader.name()
+
+
+def _index(reader: Reader, kind: IndexKind, symbol: str | None) -> IndexSpec:
+    if_not_exists = reader.take("IF", "NOT", "EXISTS")
+    name = None
+    if reader.key != "(" and not (reader.key in _METHOD and reader.keys[reader.at + 1] != "("):
+        name = reader.name()
+    method = _method(reader)
+    parts = reader.enclosed(lambda: part(reader))
+    return IndexSpec(
+        kind=kind,
+        name=name or symbol,
+        parts=parts,
+        if_not_exists=if_not_exists,
+        options=" ".join(filter(None, (method, key_options(reader)))),
+    )
+
+
+def _method(reader: Reader) -> str:
+    return f"USING {reader.name().upper()}" if reader.take_one(_METHOD) else ""
+
+
+def part(reader: Reader) -> Part:
+    """One part of a key."""
+    if reader.key == "(":
+        begin = reader.at
+        reader.skip_parentheses()
+        text = reader.rendered(begin, reader.at)
+        return Part(expression=text, descending=reader.take_one(_ORDER) == "DESC")
+    column = reader.column()
+    if reader.take("WITHOUT", "OVERLAPS"):
+        return Part(column=column, without_overlaps=True)
+    length = None
+    if reader.take("("):
+        length = reader.integer()
+        reader.need(")")
+    return Part(column=column, length=length, descending=reader.take_one(_ORDER) == "DESC")
+
+
+def key_options(reader: Reader) -> str:
+    """What stands behind a key's columns, as far as it rebuilds the key."""
+    found: list[str] = []
+    while True:
+        begin = reader.at
+        if reader.key in _METHOD:
+            found.append(_method(reader))
+        elif reader.take("COMMENT"):
+            reader.string()
+            found.append(reader.rendered(begin, reader.at))
+        elif reader.take("WITH", "PARSER"):
+            reader.name()
+            found.append(reader.rendered(begin, reader.at))
+        elif reader.take_one(frozenset({"INVISIBLE", "IGNORED"})):
+            found.append(reader.rendered(begin, reader.at))
+        elif not (
+            reader.take("VISIBLE") or reader.take("NOT", "IGNORED") or _option_left_out(reader)
+        ):
+            return " ".join(found)
+
+
+_LEFT_OUT = frozenset(
+    {"KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "CLUSTERING", "M", "DISTANCE"}
+)  # fmt: skip
+_STATEMENT_OPTIONS = frozenset({"ALGORITHM", "LOCK"})
+
+
+def _option_left_out(reader: Reader) -> bool:
+    """Step over an option that is a matter of storage, known or an engine's own."""
+    following = reader.keys[reader.at + 1]
+    assigned = reader.is_name() and following == "=" and reader.key not in _STATEMENT_OPTIONS
+    if reader.key not in _LEFT_OUT and not assigned:
+        return False
+    reader.at += 1
+    reader.take("=")
+    skip_value(reader)
+    return True
+
+
+# --- constraints that no key stands for -------------------------------------------------------------
+
+
+def skip_check(reader: Reader) -> None:
+    """Step over what stands behind CHECK."""
+    reader.skip_parentheses()
+    _ = reader.take("NOT", "ENFORCED") or reader.take("ENFORCED")
+
+
+def _foreign(reader: Reader, symbol: str | None) -> IndexSpec:
+    if_not_exists = reader.take("IF", "NOT", "EXISTS")
+    name = None if reader.key == "(" else reader.name()
+    parts = reader.enclosed(lambda: part(reader))
+    reader.need("REFERENCES")
+    skip_references(reader)
+    return IndexSpec(kind="FOREIGN", name=symbol or name, parts=parts, if_not_exists=if_not_exists)
+
+
+def skip_references(reader: Reader) -> None:
+    """Step over what stands behind REFERENCES."""
+    reader.table()
+    if reader.key == "(":
+        reader.skip_parentheses()
+    if reader.take("MATCH"):
+        reader.name()
+    while reader.take("ON"):
+        if not (reader.take("DELETE") or reader.take("UPDATE")):
+            raise reader.fault("expected DELETE or UPDATE")
+        if not (
+            reader.take_one(_RULES)
+            or reader.take("SET", "NULL")
+            or reader.take("SET", "DEFAULT")
+            or reader.take("NO", "ACTION")
+        ):
+            raise reader.fault("expected a referential action")
+
+
+def skip_wait(reader: Reader) -> None:
+    """Step over MariaDB's WAIT n and NOWAIT."""
+    if reader.take("NOWAIT"):
+        return
+    if reader.key == "WAIT" and reader.keys[reader.at + 1] == lexer.NUMBER:
+        reader.at += 2

@@ -1,0 +1,197 @@
+"""A statement's text to its value, and what can be told of one whose text is not understood.
+
+The law: what may concern a table is understood to its last token, or it is a fault; a statement is taken for
+harmless by a rule that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from connectors.mysql.ddl.definition import Server, Session
+from connectors.mysql.ddl.grammar import lexer
+from connectors.mysql.ddl.grammar.alter_table import alter_table
+from connectors.mysql.ddl.grammar.create_table import create_table
+from connectors.mysql.ddl.grammar.databases import alter_database, create_database, drop_database
+from connectors.mysql.ddl.grammar.indexes import create_index, drop_index
+from connectors.mysql.ddl.grammar.keys import skip_wait
+from connectors.mysql.ddl.grammar.lexer import lexed
+from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader, TableRef
+from connectors.mysql.ddl.statement import (
+    DropTables,
+    NoTable,
+    RenameTables,
+    Statement,
+    TruncateTable,
+)
+
+_VERBS = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"})
+_TABLES = frozenset({"TABLE", "TABLES"})
+_DATABASES = frozenset({"DATABASE", "SCHEMA"})
+_INDEX_KINDS = frozenset({"UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"})
+_LINES = frozenset({"ONLINE", "OFFLINE"})
+_NO_TABLES = frozenset(
+    {
+        "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "USER", "ROLE", "SERVER", "TABLESPACE", "UNDO",
+        "LOGFILE", "RESOURCE", "REFERENCE", "SEQUENCE", "PACKAGE", "LIBRARY", "JSON", "INSTANCE", "PREPARE",
+        "MASKING", "CATALOG",
+    }
+)  # fmt: skip
+
+
+def read(sql: str, server: Server, session: Session) -> Statement:
+    """What a statement says; raise LexicalFault or GrammarFault where that is not understood."""
+    return statement(Reader(lexed(sql, server, session), server, session))
+
+
+def statement(reader: Reader) -> Statement:
+    """The statement that begins here, which is the only one."""
+    while reader.take("SET", "STATEMENT"):
+        _skip_to_for(reader)
+    verb = reader.take_one(_VERBS)
+    if verb is None:
+        return NoTable(type=reader.key if reader.key.isalpha() else "")
+    found = _READERS[verb](reader)
+    if not isinstance(found, NoTable) and not reader.at_end():
+        raise reader.fault("nothing more was expected")
+    return found
+
+
+def _skip_to_for(reader: Reader) -> None:
+    """Step over MariaDB's SET STATEMENT name = value, … FOR."""
+    while not reader.take("FOR"):
+        if reader.key == lexer.END:
+            raise reader.fault("expected FOR")
+        if reader.key == "(":
+            reader.skip_parentheses()
+        else:
+            reader.at += 1
+
+
+# --- CREATE -----------------------------------------------------------------------------------------
+
+
+def _create(reader: Reader) -> Statement:
+    or_replace = reader.take("OR", "REPLACE")
+    reader.take("EXTERNAL")
+    temporary = reader.take("TEMPORARY")
+    if reader.take("TABLE"):
+        return create_table(reader, or_replace=or_replace, temporary=temporary)
+    if reader.take_one(_DATABASES):
+        return create_database(reader, or_replace=or_replace)
+    reader.take_one(_LINES)
+    kind = reader.key
+    if kind in _INDEX_KINDS and reader.keys[reader.at + 1] == "INDEX":
+        reader.at += 2
+        return create_index(reader, kind)
+    if reader.take("INDEX"):
+        return create_index(reader, "KEY")
+    _skip_preamble(reader)
+    return _no_table(reader, "CREATE")
+
+
+def _skip_preamble(reader: Reader) -> None:
+    """Step over what may stand before a view's, a routine's, a trigger's or an event's keyword."""
+    while True:
+        if reader.take("DEFINER"):
+            reader.take("=")
+            _skip_account(reader)
+        elif reader.take("ALGORITHM"):
+            reader.take("=")
+            reader.name()
+        elif reader.take("SQL", "SECURITY"):
+            reader.name()
+        elif not (
+            reader.take("AGGREGATE") or reader.take("SPATIAL") or reader.take("JSON", "RELATIONAL")
+        ):
+            return
+
+
+def _skip_account(reader: Reader) -> None:
+    reader.name_or_string()
+    if reader.key == "(":
+        reader.skip_parentheses()
+    if reader.take("@"):
+        reader.name_or_string()
+        while reader.take(".") or reader.take("%") or reader.take("-"):
+            if reader.is_name():
+                reader.name()
+
+
+def _no_table(reader: Reader, verb: str) -> NoTable:
+    """What is neither a table nor a database, as the rules above name it."""
+    word = reader.take_one(_NO_TABLES)
+    if word is None:
+        raise reader.fault(f"not known to {verb}")
+    made: tuple[TableRef, ...] = ()
+    if verb == "CREATE" and word in ("VIEW", "SEQUENCE"):
+        reader.take("IF", "NOT", "EXISTS")
+        made = (reader.table(),)
+    return NoTable(type=f"{verb} {word}", made=made)
+
+
+# --- the other verbs --------------------------------------------------------------------------------
+
+
+def _alter(reader: Reader) -> Statement:
+    reader.take_one(_LINES)
+    reader.take("IGNORE")
+    if reader.take("TABLE"):
+        return alter_table(reader)
+    if reader.take_one(_DATABASES):
+        return alter_database(reader)
+    _skip_preamble(reader)
+    return _no_table(reader, "ALTER")
+
+
+def _drop(reader: Reader) -> Statement:
+    temporary = reader.take("TEMPORARY")
+    if reader.take_one(_TABLES):
+        return _drop_tables(reader, temporary)
+    if reader.take_one(_DATABASES):
+        return drop_database(reader)
+    reader.take_one(_LINES)
+    if reader.take("INDEX"):
+        return drop_index(reader)
+    reader.take("SPATIAL")
+    return _no_table(reader, "DROP")
+
+
+def _drop_tables(reader: Reader, temporary: bool) -> DropTables:
+    if_exists = reader.take("IF", "EXISTS")
+    names = reader.listed(reader.table)
+    skip_wait(reader)
+    _ = reader.take("RESTRICT") or reader.take("CASCADE")
+    return DropTables(names=names, temporary=temporary, if_exists=if_exists)
+
+
+def _rename(reader: Reader) -> Statement:
+    if not reader.take_one(_TABLES):
+        return _no_table(reader, "RENAME")
+    if_exists = reader.take("IF", "EXISTS")
+    return RenameTables(pairs=reader.listed(lambda: _pair(reader)), if_exists=if_exists)
+
+
+def _pair(reader: Reader) -> tuple[TableRef, TableRef]:
+    old = reader.table()
+    skip_wait(reader)
+    reader.need("TO")
+    return old, reader.table()
+
+
+def _truncate(reader: Reader) -> Statement:
+    reader.take("TABLE")
+    name = reader.table()
+    skip_wait(reader)
+    return TruncateTable(name=name)
+
+
+_READERS: dict[str, Callable[[Reader], Statement]] = {
+    "CREATE": _create,
+    "ALTER": _alter,
+    "DROP": _drop,
+    "RENAME": _rename,
+    "TRUNCATE": _truncate,
+}
+
+__all__ = ["GrammarFault", "read", "statement"]
