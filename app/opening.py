@@ -18,15 +18,15 @@ from connectors.mysql.position import SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.start import Latest, Start, as_of_now, check, first_offset
 from connectors.mysql.touched import touched
-from tables import journal
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
+from tables.history_journal import checkpoint_records, rewound_records
 from tables.journal import DestinationState
+from tables.journal_format import Entry as Note
 from tables.place import HistoryPlace
+from tables.schema_checkpoint import CheckpointPolicy
 
 log = logging.getLogger(__name__)
-
-Note = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,31 +48,33 @@ class Opening:
     start: Start
     facts: ServerFacts
     address: SourceAddress
-    keeps_history: bool
+    policy: CheckpointPolicy | None
+    """Of the schema history; None keeps none."""
 
     def open(self, state: DestinationState) -> Opened:
         """Raises PositionGone and its kin where the server cannot go on, HistoryTooShort where the history cannot."""
         if state.cursor is None:
-            return self._first(state)
+            return self._first()
         offset = as_of_now(state.cursor.offset, self.facts, self.address)
         check(offset, self.facts, self.address)
         cursor = replace(state.cursor, epoch=state.cursor.epoch + 1, offset=offset)
-        if not self.keeps_history:
-            return Opened(cursor=cursor, history=None)
-        if not state.history.has_begun:
-            return self._begun(state, cursor, *self._certain(offset))
-        return self._gone_back(state, cursor)
+        if self.policy is None:
+            return Opened(cursor=replace(cursor, history=None), history=None)
+        history = state.history()
+        if history is None:
+            return self._begun(cursor, *self._certain(offset))
+        return self._gone_back(history, cursor)
 
-    def _first(self, state: DestinationState) -> Opened:
+    def _first(self) -> Opened:
         """Begin where the settings say."""
-        if self.keeps_history and isinstance(self.start, Latest):
+        if self.policy is not None and isinstance(self.start, Latest):
             baseline = self._baseline()
             found = baseline.tables, baseline.databases
-            return self._begun(state, self._cursor(baseline.at), *found)
+            return self._begun(self._cursor(baseline.at), *found)
         offset = first_offset(self.start, self.facts, self.address)
-        if not self.keeps_history:
+        if self.policy is None:
             return Opened(cursor=self._cursor(offset), history=None)
-        return self._begun(state, self._cursor(offset), *self._certain(offset))
+        return self._begun(self._cursor(offset), *self._certain(offset))
 
     def _cursor(self, offset: SourceOffset) -> Cursor:
         return Cursor(
@@ -116,34 +118,34 @@ class Opening:
 
     def _begun(
         self,
-        state: DestinationState,
         cursor: Cursor,
         tables: Mapping[TableName, Table],
         databases: Mapping[str, Database],
     ) -> Opened:
         """A history that begins at the cursor."""
-        now = _now_ms()
-        checkpoint = state.history.baseline(
-            tables,
-            databases,
-            HistoryPlace.between(cursor.offset, ts_ms=now),
-            server_of(self.facts),
-            made_ms=now,
+        now, history = _now_ms(), SchemaHistory(policy=self.policy)
+        history.init(self.destination)
+        at = HistoryPlace.between(cursor.offset, ts_ms=now)
+        checkpoint = history.baseline(
+            tables, databases, at, server_of(self.facts), made_ms=now
         )
         log.info("%s: the schema history begins with %d table(s)", self.destination, len(tables))
         return Opened(
-            cursor=cursor,
-            history=state.history,
-            notes=journal.checkpoint_records(self.destination, checkpoint),
+            cursor=replace(cursor, history=history.count),
+            history=history,
+            notes=checkpoint_records(checkpoint),
         )
 
-    def _gone_back(self, state: DestinationState, cursor: Cursor) -> Opened:
+    def _gone_back(self, history: SchemaHistory, cursor: Cursor) -> Opened:
         """The history as it was at the cursor; what came later comes again."""
-        history, offset = state.history, cursor.offset
+        history.policy = self.policy or history.policy
         history.serve(server_of(self.facts))
-        rewound = history.rollback(offset)
-        notes = journal.forgotten_records(self.destination, rewound)
-        return Opened(cursor=cursor, history=history, notes=notes)
+        rewound = history.rollback(cursor.offset)
+        return Opened(
+            cursor=replace(cursor, history=history.count),
+            history=history,
+            notes=rewound_records(rewound),
+        )
 
 
 def tells_columns(facts: ServerFacts) -> bool:

@@ -27,10 +27,8 @@ from connectors.wire import (
 )
 from tables import journal
 from tables.cursor import Cursor
-
-
-Note = tuple[bytes, bytes]
-"""A record of the journal: its key and value."""
+from tables.history_journal import history_records
+from tables.journal_format import Entry as Note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +129,7 @@ class Publisher:
             yield await kafka.send(schemas, key=key, value=orjson.dumps(value), partition=0)
             yield await self._note(kafka, (journal.version_key(version), journal.encoded(value)))
         for record in piece.history:
-            for note in journal.history_records(self.cursor.destination, record):
+            for note in history_records(record):
                 yield await self._note(kafka, note)
         for note in piece.notes:
             yield await self._note(kafka, note)

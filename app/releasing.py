@@ -18,10 +18,9 @@ from app.publisher import Publisher
 from app.release import Release
 from connectors.kafka.reading import read_in_pieces
 from connectors.wire import quarantine_topic
-from tables import journal
 from tables.history import SchemaHistory
 from tables.place import HistoryPlace
-from tables.quarantine import Entry, Outcome, Quarantine, Resolution
+from tables.quarantine import Entry, Outcome, Quarantine, Resolution, note_of
 from tables.schema_record import SchemaRecord
 
 log = logging.getLogger(__name__)
@@ -104,7 +103,7 @@ class Releasing:
         )
 
     async def _publish(self, piece: Piece, entry: Entry) -> Entry:
-        piece.notes.append(journal.quarantine_record(entry))
+        piece.notes.append(note_of(entry))
         await self._publisher.publish(piece)
         self.rows += piece.rows.total()
         return entry

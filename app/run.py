@@ -24,7 +24,7 @@ from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.pipeline.stage import StageSpec
 from app.policy import ErrorPolicy
-from app.publisher import Note, Publisher, TopicPlans
+from app.publisher import Publisher, TopicPlans
 from app.reader import Reader
 from app.recovery import installation_of, recover
 from app.releasing import Releasing
@@ -40,13 +40,14 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
 from connectors.mysql.start import Start
 from connectors.mysql.stream import BinlogStream
-from tables import journal
 from tables.checkpoint import Checkpoint
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
 from tables.journal import DestinationState
+from tables.journal_format import Entry as Note
 from tables.place import HistoryPlace
-from tables.quarantine import Quarantine
+from tables.quarantine import Quarantine, note_of
+from tables.schema_checkpoint import CheckpointPolicy
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +73,8 @@ class Plan:
     """Seconds between two Kafka transactions, at the least."""
     decoders: int
     """Processes that decode; 0 decodes in the worker's own."""
-    keeps_history: bool = True
-    """Whether the schema history is kept."""
+    history: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
+    """How the schema history is kept; None keeps none."""
 
 
 @dataclass(slots=True)
@@ -145,7 +146,7 @@ class Run:
         replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{plan.name}"))
         address = replace(plan.address, replica_uuid=replica)
         facts = await asyncio.to_thread(read_facts, address)
-        preflight.check(facts, address, history=plan.keeps_history)
+        preflight.check(facts, address, history=plan.history is not None)
         opened = await self._opened(state, facts, address, installation=installation)
         publisher = Publisher(producer, plans=plan.topics, topics=topics, cursor=opened.cursor)
         aside = self._set_aside(state.quarantine, facts, opened.cursor)
@@ -182,7 +183,7 @@ class Run:
             start=plan.start,
             facts=facts,
             address=address,
-            keeps_history=plan.keeps_history,
+            policy=plan.history,
         )
         return await asyncio.to_thread(opening.open, state)
 
@@ -203,7 +204,7 @@ class Run:
                 ts_ms=time.time_ns() // 1_000_000,
             )
             entry = quarantine.add(error.name_of_table, error.detail, since)
-            notes.append(journal.quarantine_record(entry))
+            notes.append(note_of(entry))
         return notes
 
     def _leads(self, cursor: Cursor) -> None:

@@ -15,10 +15,10 @@ from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.status import DestinationStatus
 from connectors.mysql.position import SourceOffset
-from tables import journal
 from tables.history import SchemaHistory
+from tables.history_journal import checkpoint_records
 from tables.place import HistoryPlace
-from tables.quarantine import Quarantine
+from tables.quarantine import Quarantine, note_of
 
 
 class Schemas:
@@ -51,12 +51,12 @@ class Schemas:
         """Add to a piece what goes into the journal with it; ``offset`` is where the cursor is before it."""
         for aside in piece.set_aside:
             entry = self._quarantine.add(aside.name, aside.why, aside.since)
-            piece.notes.append(journal.quarantine_record(entry))
+            piece.notes.append(note_of(entry))
         history, now = self._history, time.time_ns() // 1_000_000
         if history is not None and history.is_due(now, offset.server_uuid):
             at = HistoryPlace.between(offset, ts_ms=piece.committed_ms or now)
             checkpoint = history.checkpoint(at, made_ms=now)
-            piece.notes += journal.checkpoint_records(self._rules.destination, checkpoint)
+            piece.notes += checkpoint_records(checkpoint)
 
     def committed(self, piece: Piece) -> None:
         """Show what has come of a piece that is committed."""

@@ -12,9 +12,13 @@ from enum import Enum
 from typing import Any
 
 from connectors.errors import JournalDamaged
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableName
 from tables.place import HistoryPlace
-from tables.schema_codec import place_from_json, place_to_json, table_from_json, table_to_json
+from tables.definition_json import table_json
+from tables.journal_format import decoded, encoded, quoted
+from tables.journal_format import Entry as Note
+from tables.record_json import Reading, place_json
 
 
 class Outcome(Enum):
@@ -49,13 +53,13 @@ class Resolution:
             "database": self.name[0],
             "table": self.name[1],
             "id": self.id,
-            "definition": None if self.table is None else table_to_json(self.table),
+            "definition": None if self.table is None else table_json(self.table),
             "by": self.by,
             "ts_ms": self.ts_ms,
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Resolution:
+    def from_json(cls, value: dict[str, Any], reading: Reading) -> Resolution:
         """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
         try:
             definition = value["definition"]
@@ -63,7 +67,7 @@ class Resolution:
                 destination=value["destination"],
                 name=(value["database"], value["table"]),
                 id=value["id"],
-                table=None if definition is None else table_from_json(definition),
+                table=None if definition is None else reading.table(definition),
                 by=value["by"],
                 ts_ms=value["ts_ms"],
             )
@@ -100,33 +104,44 @@ class Entry:
             "destination": self.destination,
             "database": self.name[0],
             "table": self.name[1],
-            "since": place_to_json(self.since),
+            "since": place_json(self.since),
             "why": self.why,
             "outcome": self.outcome.value,
             "offset": self.offset,
             "resolution": self.resolution,
             "reason": self.reason,
-            "definition": None if self.table is None else table_to_json(self.table),
+            "definition": None if self.table is None else table_json(self.table),
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Entry:
+    def from_json(cls, value: dict[str, Any], reading: Reading) -> Entry:
         """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
         try:
             definition = value["definition"]
             return cls(
                 destination=value["destination"],
                 name=(value["database"], value["table"]),
-                since=place_from_json(value["since"]),
+                since=reading.place(value["since"]),
                 why=value["why"],
                 outcome=Outcome(value["outcome"]),
                 offset=value["offset"],
                 resolution=value["resolution"],
                 reason=value["reason"],
-                table=None if definition is None else table_from_json(definition),
+                table=None if definition is None else reading.table(definition),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise JournalDamaged(f"a table set aside cannot be read: {error!r}") from error
+
+
+KINDS = ("quarantine", "resolution")
+"""What keys of these records begin with."""
+
+
+def note_of(what: Entry | Resolution) -> Note:
+    """A record for the journal; ``quarantine/<destination>/<database>/<table>``, and ``resolution/…``."""
+    kind = "quarantine" if isinstance(what, Entry) else "resolution"
+    names = "/".join(map(quoted, (what.destination, *what.name)))
+    return f"{kind}/{names}".encode(), encoded(what.to_json())
 
 
 @dataclass(slots=True)
@@ -136,6 +151,19 @@ class Quarantine:
     destination: str
     entries: dict[TableName, Entry] = field(default_factory=dict)
     resolutions: dict[TableName, Resolution] = field(default_factory=dict)
+    _offsets: dict[bytes, int] = field(default_factory=dict, compare=False)
+    _reading: Reading = field(default_factory=Reading, compare=False)
+
+    def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
+        """Fold a journal's record in; one that was folded before changes nothing."""
+        if record.offset <= self._offsets.get(record.key, -1):
+            return
+        self._offsets[record.key] = record.offset
+        name, value = (names[0], names[1]), decoded(record)
+        if kind == "quarantine":
+            self.entries[name] = Entry.from_json(value, self._reading)
+        else:
+            self.resolutions[name] = Resolution.from_json(value, self._reading)
 
     @property
     def set_aside(self) -> dict[TableName, Entry]:
