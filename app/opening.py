@@ -106,7 +106,8 @@ class Opening:
             return {}, baseline.databases
         passage = Passage(begin=offset)
         passage.read_to(baseline.at.coordinates, self.address, self.facts.charsets)
-        changed = touched(passage.statements, set(baseline.tables))
+        statements = [written.query for written in passage.statements]
+        changed = touched(statements, set(baseline.tables))
         kept = {name: table for name, table in baseline.tables.items() if name not in changed}
         if changed:
             names = ", ".join(sorted(".".join(name) for name in changed))

@@ -122,7 +122,7 @@ class Release:
             query.status, database=query.database, thread=query.thread, charsets=self._charsets
         )
         catalog.apply(query.sql, session)
-        return catalog.tables.get(event.name)
+        return catalog.get(event.name)
 
     def _mapped(self, raw: bytes) -> TableMap:
         table_map = self._maps.get(raw)

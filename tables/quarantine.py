@@ -67,7 +67,7 @@ class Resolution:
                 destination=value["destination"],
                 name=(value["database"], value["table"]),
                 id=value["id"],
-                table=None if definition is None else reading.table(definition),
+                table=None if definition is None else reading.definitions.table(definition),
                 by=value["by"],
                 ts_ms=value["ts_ms"],
             )
@@ -127,7 +127,7 @@ class Entry:
                 offset=value["offset"],
                 resolution=value["resolution"],
                 reason=value["reason"],
-                table=None if definition is None else reading.table(definition),
+                table=None if definition is None else reading.definitions.table(definition),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise JournalDamaged(f"a table set aside cannot be read: {error!r}") from error
@@ -148,7 +148,7 @@ def note_of(what: Entry | Resolution) -> Note:
 class Quarantine:
     """What the journal says of the tables of one destination that were set aside."""
 
-    destination: str
+    destination: str = ""
     entries: dict[TableName, Entry] = field(default_factory=dict)
     resolutions: dict[TableName, Resolution] = field(default_factory=dict)
     _offsets: dict[bytes, int] = field(default_factory=dict, compare=False)

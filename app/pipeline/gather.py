@@ -21,7 +21,7 @@ from connectors.mysql.prepared import PreparedAt
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
 from connectors.mysql.statements import Kind, truncated_table
 from connectors.mysql.table_map import TableMap
-from tables.schema_record import SchemaRecord
+from tables.schema_record import SchemaRecord, statement_type
 from tables.version import TableVersion
 
 _tuple = tuple.__new__
@@ -76,7 +76,8 @@ class ParkedRows(NamedTuple):
     body: bytes
     pos: int
     ordinal: int
-    count: int
+    rows: int
+    """How many there are."""
     query: str | None
 
 
@@ -225,7 +226,7 @@ class Gathering:
         parks = self._tables.set_aside(self._record, truncated)
         if truncated in parks:
             truncated = None
-        told = self._rules.tells(self._record, query.sql)
+        told = self._rules.tells(statement_type(query.sql))
         item = Ddl(
             transaction, kind, query, pos, self.ordinal, truncated, self._record, parks, told
         )

@@ -36,7 +36,7 @@ def record_of_rows(item: ParkedRows, begun: int) -> Record:
         "format": FORMAT,
         "kind": "rows",
         "event_type": item.event_type,
-        "rows": item.count,
+        "rows": item.rows,
         "query": item.query,
         **_place(item.transaction, item.pos, begun + item.ordinal),
     }

@@ -29,11 +29,13 @@ class Rules:
     """Bytes of row images above which a transaction is published in parts."""
     max_batch_bytes: int
     """Bytes of one record batch, before compression."""
-    ddl: DdlFilter = DdlFilter()
-    """Which statements are published."""
+    ddl_include: frozenset[str] = frozenset()
+    """Types of statements that are published, such as ``ALTER TABLE``; empty: all."""
+    ddl_exclude: frozenset[str] = frozenset()
+    """Types that are not, whatever ``ddl_include`` says."""
     shadows: tuple[str, ...] | None = None
     """Expressions for the names of tables that tools for online schema changes make; None: those we know."""
 
-    def tells(self, record: SchemaRecord | None, sql: str) -> bool:
-        """Whether a statement is published."""
-        return self.ddl.wants(type_of(sql) if record is None else record.type)
+    def tells(self, kind: str) -> bool:
+        """Whether statements of a type are published."""
+        return kind not in self.ddl_exclude and (not self.ddl_include or kind in self.ddl_include)
