@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from connectors.errors import ForeignInstallation, JournalDamaged
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import read_to_end
+from connectors.kafka.reading import read_each, read_first
 from tables import journal
 from tables.checkpoint import Checkpoint, resume_from
+from tables.history_fold import OLDEST
 from tables.journal import DestinationState
 
 log = logging.getLogger(__name__)
@@ -25,10 +27,11 @@ log = logging.getLogger(__name__)
 async def installation_of(topic: str, *, options: Mapping[str, Any], worker: str) -> str:
     """This installation's id: the first one in the journal, or a new one written there."""
     for _ in range(2):
-        records = await read_to_end(options, topic, journal.INSTALLATION_PARTITION)
-        found = journal.first_installation(records)
-        if found is not None:
-            return found
+        first = await read_first(
+            options, topic, journal.INSTALLATION_PARTITION, wanted=journal.is_installation
+        )
+        if first is not None:
+            return journal.installation_in(first)
         await _found(uuid.uuid4().hex[:12], topic, options=options, worker=worker)
     raise JournalDamaged("it holds no installation although one was just written", topic=topic)
 
@@ -58,27 +61,47 @@ async def recover(
     options: Mapping[str, Any],
     checkpoint: Checkpoint,
     installation: str,
+    whole_history: bool = False,
 ) -> DestinationState:
-    """The state of a destination; call it after its producer's ``init_transactions``."""
+    """The state of a destination; call it after its producer's ``init_transactions``.
+
+    Its schema history begins with the newest checkpoint; ``whole_history``: with the oldest that is kept.
+    """
     partition = journal.partition_of(destination, partitions)
     state, start = resume_from(destination, checkpoint)
-    records = await read_to_end(options, topic, partition, start=start)
-    for record in records:
-        state.apply(record)
+    if whole_history:
+        state, start = DestinationState.with_history_from(destination, OLDEST), 0
+    reading = Journal(options, topic, partition)
+    await reading.fold_into(state, start=start)
     if start and not state.is_whole():
-        # The checkpoint lacked versions that the cursor counts; the journal has them all.
-        records = await read_to_end(options, topic, partition)
-        state = journal.fold(destination, records)
+        # The checkpoint lacked something that the cursor counts; the journal has it all.
+        state = DestinationState(destination)
+        await reading.fold_into(state)
+    base = state.other_base()
+    if base is not None:
+        # The schema history begins with another checkpoint than the one whose content was kept.
+        state = DestinationState.with_history_from(destination, base)
+        await reading.fold_into(state)
     if not state.is_whole():
-        raise JournalDamaged(
-            f"its cursor counts {state.cursor and state.cursor.versions} table versions, "
-            f"{state.version_count} are there",
-            destination=destination,
-            topic=topic,
-        )
+        raise JournalDamaged(state.lack(), destination=destination, topic=topic)
     if state.cursor is not None and state.cursor.installation != installation:
         raise ForeignInstallation(
             f"it is of {state.cursor.installation}, this is {installation}", destination=destination
         )
-    log.info("%s: journal read from offset %d, %d record(s)", destination, start, len(records))
     return state
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A partition of the journal, to be read."""
+
+    options: Mapping[str, Any]
+    topic: str
+    partition: int
+
+    async def fold_into(self, state: DestinationState, *, start: int = 0) -> None:
+        """Fold all records from an offset on into a state."""
+        count = await read_each(
+            self.options, self.topic, self.partition, start=start, take=state.apply
+        )
+        log.info("%s: journal read from offset %d, %d record(s)", state.destination, start, count)

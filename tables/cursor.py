@@ -43,6 +43,8 @@ class Cursor:
     resume: Resume | None = None
     prepared: Mapping[str, PreparedAt] = field(default_factory=dict)
     """XA transactions that are prepared before this place and not yet decided."""
+    history: int | None = None
+    """How many records of the schema history there were before this place; None: it was not begun."""
 
     def to_json(self) -> dict[str, Any]:
         """The cursor as the journal keeps it."""
@@ -69,6 +71,7 @@ class Cursor:
                 xid: {"gtid": at.gtid, "file": at.coordinates.file, "pos": at.coordinates.pos}
                 for xid, at in self.prepared.items()
             },
+            "history": self.history,
         }
 
     @classmethod
@@ -94,6 +97,8 @@ class Cursor:
                     xid: PreparedAt(Coordinates(at["file"], at["pos"]), at["gtid"])
                     for xid, at in value.get("prepared", {}).items()
                 },
+                # Nor did any have a schema history then.
+                history=value.get("history"),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise JournalDamaged(f"a cursor cannot be read: {error!r}") from error

@@ -6,14 +6,12 @@ anew, puts an end to that.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Protocol
 
 from connectors.errors import DdlUnresolved
+from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import (
     Change,
-    Database,
     DatabaseChange,
     Session,
     Table,
@@ -24,28 +22,6 @@ from tables.schema_view import SchemaView
 
 UNKNOWN = Table(columns=(), charset="utf8mb4", collation="utf8mb4_general_ci")
 """Stands in a catalog for a table whose definition is not known: none without columns can be."""
-
-_UNLESS_THERE = re.compile(r"\bIF\s+NOT\s+EXISTS\b", re.IGNORECASE)
-
-
-class CatalogLike(Protocol):
-    """All tables at one place, which statements change."""
-
-    def apply(self, sql: str, session: Session, /) -> tuple[Change, ...]:
-        """What a statement does, in order; it raises DdlUnresolved, and then nothing has changed."""
-        ...
-
-    def put(self, name: TableName, table: Table, /) -> None:
-        """A table as it is from now on."""
-        ...
-
-    def put_database(self, name: str, database: Database, /) -> None:
-        """A database as it is from now on."""
-        ...
-
-    def remove(self, name: TableName, /) -> None:
-        """A table that is gone."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +36,7 @@ class Effect:
         return bool(self.changes) or self.reason is not None
 
 
-def fill(catalog: CatalogLike, view: SchemaView) -> None:
+def fill(catalog: Catalog, view: SchemaView) -> None:
     """Put all that is there into an empty catalog."""
     for name, database in view.databases().items():
         catalog.put_database(name, database)
@@ -70,34 +46,15 @@ def fill(catalog: CatalogLike, view: SchemaView) -> None:
         catalog.put(table_name, UNKNOWN)
 
 
-def effect_of(sql: str, session: Session, catalog: CatalogLike, before: SchemaView) -> Effect:
+def effect_of(sql: str, session: Session, catalog: Catalog) -> Effect:
     """What a statement does to a catalog, which it changes."""
     try:
-        effect = _trusted(_applied(sql, session, catalog, before))
+        effect = _trusted(catalog.apply(sql, session))
     except DdlUnresolved as error:
         effect = Effect(reason=error.detail or str(error), unresolved=error.tables)
     for name in effect.unresolved:
         catalog.put(name, UNKNOWN)
     return effect
-
-
-def _applied(
-    sql: str, session: Session, catalog: CatalogLike, before: SchemaView
-) -> tuple[Change, ...]:
-    try:
-        return catalog.apply(sql, session)
-    except DdlUnresolved as error:
-        # That it could be made says that nothing was there any more, whatever became of it.
-        stale = [name for name in error.tables if name in before.unresolved()]
-        if not stale or not _makes_anew(sql):
-            raise
-        for name in stale:
-            catalog.remove(name)
-        return catalog.apply(sql, session)
-
-
-def _makes_anew(sql: str) -> bool:
-    return sql.lstrip()[:6].upper() == "CREATE" and not _UNLESS_THERE.search(sql)
 
 
 def _trusted(changes: tuple[Change, ...]) -> Effect:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from connectors.errors import HistoryTooShort
+from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import (
     Change,
     Database,
@@ -24,18 +25,13 @@ from connectors.mysql.ddl.definition import (
     TableName,
 )
 from tables.definition_json import packs
-from tables.effect import UNKNOWN, CatalogLike, Effect, effect_of, fill
+from tables.effect import UNKNOWN, Effect, effect_of, fill
 from tables.place import Asked, HistoryPlace
-from tables.resolution import Corrections, MakeCatalog, resolutions
+from tables.resolution import Corrections, resolutions
 from tables.schema_checkpoint import CheckpointHead, CheckpointPolicy, SchemaCheckpoint
 from tables.schema_record import Known, SchemaRecord, TableState, Unresolved, statement_type
 from tables.schema_view import SchemaView
 from tables.steps import Rewound, Steps
-
-
-def _catalog(server: Server) -> CatalogLike:
-    found: CatalogLike = importlib.import_module("connectors.mysql.ddl.catalog").Catalog(server)
-    return found
 
 
 def _create_table(name: TableName, table: Table) -> str:
@@ -49,13 +45,10 @@ class SchemaHistory:
     One thread may apply what it reads while others ask.
     """
 
-    def __init__(
-        self, *, make_catalog: MakeCatalog = _catalog, policy: CheckpointPolicy | None = None
-    ) -> None:
+    def __init__(self, *, policy: CheckpointPolicy | None = None) -> None:
         self.destination = ""
         self.policy = policy or CheckpointPolicy()
-        self._make_catalog = make_catalog
-        self._catalog: CatalogLike | None = None
+        self._catalog: Catalog | None = None
         self._server: Server | None = None
         self._steps: Steps | None = None
         self._corrections = Corrections()
@@ -214,7 +207,7 @@ class SchemaHistory:
             if steps.has_passed(position):
                 return None
             session, before = replace(extra, database=schema), self.now()
-            effect = effect_of(ddl, session, self._catalog_now(), before)
+            effect = effect_of(ddl, session, self._catalog_now())
             if not effect:
                 return None
             given = self._corrections.changes_of(position, effect.unresolved, before)
@@ -243,7 +236,7 @@ class SchemaHistory:
         Statements behind it that could not be resolved for want of it are tried again; each is a record too.
         """
         with self._lock:
-            made = resolutions(self._begun(), name, table, place, make_catalog=self._make_catalog)
+            made = resolutions(self._begun(), name, table, place)
             for record in made:
                 self._take(record)
             return tuple(made)
@@ -313,10 +306,10 @@ class SchemaHistory:
             begins=begins,
         )
 
-    def _catalog_now(self) -> CatalogLike:
+    def _catalog_now(self) -> Catalog:
         if self._catalog is None:
             steps = self._begun()
-            self._catalog = self._make_catalog(self._server or steps.base.server)
+            self._catalog = Catalog(self._server or steps.base.server)
             fill(self._catalog, self.now())
         return self._catalog
 
@@ -330,9 +323,11 @@ class SchemaHistory:
                 self._follow(change, self._catalog)
         return record
 
-    def _follow(self, change: Change, catalog: CatalogLike) -> None:
+    def _follow(self, change: Change, catalog: Catalog) -> None:
         if isinstance(change, DatabaseChange):
-            if change.new is not None:
+            if change.new is None:
+                catalog.remove_database(change.name)
+            else:
                 catalog.put_database(change.name, change.new)
             return
         state = self.state(*change.name)

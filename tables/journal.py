@@ -1,26 +1,42 @@
 """The journal: keys, values, and how its records fold into a destination's state.
 
-The law: each value is whole and says its format's number; an older format stays readable, a newer one is
-refused by name. Removal is a record too, so there are no tombstones. Keys are ``installation/<id>``,
-``cursor/<destination>`` and ``schema/<destination>/<database>/<table>/<version>``.
+The law: of a key only the last record counts, so that any compaction folds to the same state. Keys are
+``installation/<id>``, ``cursor/<destination>``, ``schema/<destination>/<database>/<table>/<version>``, and
+those of the schema history: ``history/…``, ``baseline/…``, ``resolved/…`` and ``checkpoint/…``.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import quote
+from functools import partial
+from typing import Protocol
 
-import orjson
-
-from connectors.errors import JournalDamaged, JournalTooNew
+from connectors.errors import JournalDamaged
 from connectors.kafka.reading import StoredRecord
 from tables.cursor import Cursor
+from tables.history import SchemaHistory
+from tables.history_fold import KINDS, NEWEST, HistoryFold
+from tables.journal_format import decoded, encoded, quoted, unquoted
 from tables.version import TableVersion
 
-FORMAT = 1
+__all__ = [
+    "INSTALLATION_PARTITION",
+    "DestinationState",
+    "Part",
+    "cursor_key",
+    "decoded",
+    "encoded",
+    "fold",
+    "installation_in",
+    "installation_key",
+    "is_installation",
+    "partition_of",
+    "quoted",
+    "version_key",
+]
+
 INSTALLATION_PARTITION = 0
 
 
@@ -39,36 +55,23 @@ def cursor_key(destination: str) -> bytes:
     return f"cursor/{destination}".encode()
 
 
-def quoted(name: str) -> str:
-    """A name as it stands in a key."""
-    return quote(name, safe="")
-
-
 def version_key(version: TableVersion) -> bytes:
     """The key of a table version."""
     names = (version.destination, version.database, version.table)
     return f"schema/{'/'.join(quoted(name) for name in names)}/{version.version}".encode()
 
 
-def encoded(value: dict[str, Any]) -> bytes:
-    """A journal value: the content, and the number of this format."""
-    return orjson.dumps({"format": FORMAT, **value})
+class Part(Protocol):
+    """What some kinds of the journal's records fold into."""
+
+    def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
+        """Fold a record in, whose key goes on with these names behind the destination's."""
+        ...
 
 
-def decoded(record: StoredRecord) -> dict[str, Any]:
-    """The content of a journal value; raise JournalTooNew or JournalDamaged."""
-    key, offset = record.key.decode("utf-8", "replace"), record.offset
-    try:
-        value = orjson.loads(record.value)
-        number = value.pop("format")
-    except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
-        raise JournalDamaged(
-            f"a record cannot be read: {error!r}", key=key, offset=offset
-        ) from error
-    if number != FORMAT:
-        raise JournalTooNew(f"format {number}, this version reads {FORMAT}", key=key, offset=offset)
-    assert isinstance(value, dict)
-    return value
+def _parts(base: int) -> dict[str, Part]:
+    """The parts of a state beside cursor and versions, by the kind of record that they take."""
+    return dict.fromkeys(KINDS, HistoryFold(base))
 
 
 @dataclass(slots=True)
@@ -79,11 +82,30 @@ class DestinationState:
     cursor: Cursor | None = None
     versions: dict[tuple[str, str], TableVersion] = field(default_factory=dict)
     """The latest version of each (database, table)."""
+    parts: Mapping[str, Part] = field(default_factory=partial(_parts, NEWEST), compare=False)
+    _cursor_at: int = field(default=-1, compare=False)
+
+    @classmethod
+    def with_history_from(cls, destination: str, base: int) -> DestinationState:
+        """A state to fold into that keeps another checkpoint of the schema history than the newest."""
+        return cls(destination, parts=_parts(base))
 
     @property
     def version_count(self) -> int:
         """How many versions there are of all tables; versions count from 1 without gaps."""
         return sum(version.version for version in self.versions.values())
+
+    @property
+    def history_fold(self) -> HistoryFold:
+        """What the journal holds of the schema history."""
+        fold = self.parts["checkpoint"]
+        assert isinstance(fold, HistoryFold)
+        return fold
+
+    def history(self) -> SchemaHistory | None:
+        """The schema history at the cursor; None where none was begun."""
+        count = None if self.cursor is None else self.cursor.history
+        return None if count is None else self.history_fold.build(count)
 
     def apply(self, record: StoredRecord) -> None:
         """Fold one record in; those of other destinations change nothing.
@@ -91,16 +113,28 @@ class DestinationState:
         Raises JournalDamaged where the epoch or the sequence goes back.
         """
         kind, _, rest = record.key.decode("utf-8", "replace").partition("/")
-        if kind == "cursor" and rest == self.destination:
-            self._move(Cursor.from_json(decoded(record)), record.offset)
-        elif kind == "schema" and rest.split("/", 1)[0] == quoted(self.destination):
-            version = TableVersion.from_json(decoded(record))
-            name = (version.database, version.table)
-            known = self.versions.get(name)
-            if known is None or known.version < version.version:
-                self.versions[name] = version
+        if kind == "cursor":
+            if rest == self.destination:
+                self._move(Cursor.from_json(decoded(record)), record.offset)
+            return
+        destination, *names = rest.split("/")
+        if destination != quoted(self.destination):
+            return
+        if kind == "schema":
+            self._version(TableVersion.from_json(decoded(record)))
+        elif kind in self.parts:
+            self.parts[kind].take(kind, list(map(unquoted, names)), record)
+
+    def _version(self, version: TableVersion) -> None:
+        name = (version.database, version.table)
+        known = self.versions.get(name)
+        if known is None or known.version < version.version:
+            self.versions[name] = version
 
     def _move(self, cursor: Cursor, offset: int) -> None:
+        if offset <= self._cursor_at:
+            # A checkpoint had a later one already; what it lacked makes us read from before that.
+            return
         old = self.cursor
         if old is not None and (cursor.epoch < old.epoch or cursor.seq < old.seq):
             raise JournalDamaged(
@@ -109,11 +143,35 @@ class DestinationState:
                 destination=self.destination,
                 offset=offset,
             )
-        self.cursor = cursor
+        self.cursor, self._cursor_at = cursor, offset
 
     def is_whole(self) -> bool:
-        """Whether all table versions are here that the cursor was written under."""
-        return self.cursor is None or self.cursor.versions <= self.version_count
+        """Whether all is here that the cursor was written under: table versions, and the schema history."""
+        cursor = self.cursor
+        if cursor is None:
+            return True
+        if cursor.versions > self.version_count:
+            return False
+        return cursor.history is None or self.history_fold.is_whole(cursor.history)
+
+    def other_base(self) -> int | None:
+        """The checkpoint that the schema history begins with, if another one's content was kept."""
+        count = None if self.cursor is None else self.cursor.history
+        if count is None or self.history_fold.is_whole(count):
+            return None
+        head = self.history_fold.base(count) or self.history_fold.checkpoint_for(count)
+        return head.number if head else None
+
+    def lack(self) -> str:
+        """What is not here that the cursor counts."""
+        cursor = self.cursor
+        if cursor is None or cursor.history is None or cursor.versions > self.version_count:
+            count = cursor and cursor.versions
+            return f"its cursor counts {count} table versions, {self.version_count} are there"
+        return (
+            f"its cursor counts {cursor.history} records of the schema history, and there is no "
+            "checkpoint of it with all records behind that"
+        )
 
 
 def fold(destination: str, records: Iterable[StoredRecord]) -> DestinationState:
@@ -124,10 +182,11 @@ def fold(destination: str, records: Iterable[StoredRecord]) -> DestinationState:
     return state
 
 
-def first_installation(records: Iterable[StoredRecord]) -> str | None:
-    """The installation that came first; it is the one that counts, whoever else tried."""
-    for record in records:
-        kind, _, installation = record.key.decode("utf-8", "replace").partition("/")
-        if kind == "installation":
-            return installation
-    return None
+def is_installation(record: StoredRecord) -> bool:
+    """Whether a record is of an installation; the first one counts, whoever else tried."""
+    return record.key.startswith(b"installation/")
+
+
+def installation_in(record: StoredRecord) -> str:
+    """The installation's id that such a record tells."""
+    return record.key.decode("utf-8", "replace").partition("/")[2]

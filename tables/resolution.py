@@ -6,21 +6,18 @@ behind it that could not be resolved for want of it are tried again; one that st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from connectors.errors import DdlUnresolved
-from connectors.mysql.ddl.definition import Server, Session, Table, TableChange, TableName
-from tables.effect import CatalogLike
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import Session, Table, TableChange, TableName
 from tables.place import HistoryPlace
 from tables.schema_record import SchemaRecord
 from tables.schema_view import SchemaView
 from tables.steps import Steps
 
 Identity = tuple[str, str, int]
-
-
-MakeCatalog = Callable[[Server], CatalogLike]
 
 
 class Corrections:
@@ -69,14 +66,12 @@ def resolutions(
     name: TableName,
     table: Table,
     place: HistoryPlace,
-    *,
-    make_catalog: MakeCatalog,
 ) -> list[SchemaRecord]:
     """The records that a given definition makes: its own, and one for each later statement that it resolves."""
     amends = steps.number_of(place)
     if amends is None:
         amends = steps.number_at(place)
-    given = _Given(steps, amends, make_catalog=make_catalog)
+    given = _Given(steps, amends)
     given.take(name, table, place=place, amends=amends, session=Session(), statement="")
     for record in steps.records[amends - steps.base.count :]:
         if not given.names:
@@ -88,10 +83,10 @@ def resolutions(
 class _Given:
     """Tables of which a definition is in force, while the statements behind it are gone through."""
 
-    def __init__(self, steps: Steps, number: int, *, make_catalog: MakeCatalog) -> None:
+    def __init__(self, steps: Steps, number: int) -> None:
         self._steps = steps
         view = steps.view(number)
-        self._catalog = make_catalog(steps.base.server)
+        self._catalog = Catalog(steps.base.server)
         for database, value in view.databases().items():
             self._catalog.put_database(database, value)
         self.names: set[TableName] = set()

@@ -7,8 +7,8 @@ before that moment is never missed: another's open transaction hides what stands
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,9 @@ from connectors.errors import KafkaLost, TopicUnfit
 from connectors.kafka.producer import TRANSACTION_TIMEOUT, translated
 
 _DEADLINE = 4 * TRANSACTION_TIMEOUT
+"""Seconds without any record after which the end is given up."""
 _POLL_MS = 200
-_PIECE = 500
-"""Records at a time."""
+_FETCH_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,79 +41,94 @@ async def read_to_end(
 
     Raises KafkaLost where the end is not reached: a transaction stays open, or the broker is silent.
     """
-    tp = TopicPartition(topic, partition)
+    found: list[StoredRecord] = []
+    await read_each(options, topic, partition, start=start, take=found.append)
+    return found
+
+
+async def read_each(
+    options: Mapping[str, Any],
+    topic: str,
+    partition: int,
+    *,
+    start: int = 0,
+    take: Callable[[StoredRecord], object],
+) -> int:
+    """Give each of these records away as it comes, so that they need not all fit into memory; their count."""
+    count = 0
+    async for records in _records(options, TopicPartition(topic, partition), start=start):
+        for record in records:
+            take(record)
+        count += len(records)
+    return count
+
+
+async def read_first(
+    options: Mapping[str, Any],
+    topic: str,
+    partition: int,
+    *,
+    wanted: Callable[[StoredRecord], bool],
+) -> StoredRecord | None:
+    """The first of all records that is wanted; those behind it are not read."""
+    async with aclosing(_records(options, TopicPartition(topic, partition), start=0)) as batches:
+        async for records in batches:
+            for record in records:
+                if wanted(record):
+                    return record
+    return None
+
+
+def read_in_pieces(
+    options: Mapping[str, Any], topic: str, partition: int, *, start: int
+) -> AsyncGenerator[list[StoredRecord]]:
+    """The same, some records at a time: for who works on each piece before the next is read."""
+    return _records(options, TopicPartition(topic, partition), start=start)
+
+
+async def _records(
+    options: Mapping[str, Any], tp: TopicPartition, *, start: int
+) -> AsyncGenerator[list[StoredRecord]]:
+    """Records as they come, until the end that the partition had at first."""
+    loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(_DEADLINE):
+        async with asyncio.timeout(_DEADLINE) as limit:
             end = await _high_watermark(options, tp)
-            return await _read_until(options, tp, start=start, end=end)
+            async with _consumer(options, "read_committed") as consumer:
+                await _go_to(consumer, tp, start=start, end=end)
+                while await consumer.position(tp) < end:
+                    batches = await consumer.getmany(tp, timeout_ms=_POLL_MS)
+                    if records := batches.get(tp):
+                        yield [
+                            StoredRecord(
+                                one.key or b"", one.value or b"", one.offset, tuple(one.headers)
+                            )
+                            for one in records
+                        ]
+                        limit.reschedule(loop.time() + _DEADLINE)
     except TimeoutError as error:
         raise KafkaLost(
-            "the end of the journal was not reached", topic=topic, partition=partition
+            "the end of the journal was not reached", topic=tp.topic, partition=tp.partition
         ) from error
     except KafkaError as error:
         raise translated(error) from error
 
 
-async def read_in_pieces(
-    options: Mapping[str, Any], topic: str, partition: int, *, start: int
-) -> AsyncIterator[list[StoredRecord]]:
-    """The same, with headers, some records at a time: for what may be more than memory holds.
-
-    Raises KafkaLost where nothing comes for a while.
-    """
-    tp = TopicPartition(topic, partition)
-    try:
-        async with asyncio.timeout(_DEADLINE):
-            end = await _high_watermark(options, tp)
-        async with _consumer(options, "read_committed") as consumer:
-            consumer.assign([tp])
-            beginning = (await consumer.beginning_offsets([tp]))[tp]
-            consumer.seek(tp, max(start, beginning))
-            while await consumer.position(tp) < end:
-                async with asyncio.timeout(_DEADLINE):
-                    batches: dict[Any, Any] = {}
-                    while not batches and await consumer.position(tp) < end:
-                        batches = await consumer.getmany(
-                            tp, timeout_ms=_POLL_MS, max_records=_PIECE
-                        )
-                yield [
-                    StoredRecord(
-                        record.key or b"", record.value or b"", record.offset, tuple(record.headers)
-                    )
-                    for record in batches.get(tp, [])
-                ]
-    except TimeoutError as error:
-        raise KafkaLost("its end was not reached", topic=topic, partition=partition) from error
-    except KafkaError as error:
-        raise translated(error) from error
+async def _go_to(consumer: AIOKafkaConsumer, tp: TopicPartition, *, start: int, end: int) -> None:
+    consumer.assign([tp])
+    beginning = (await consumer.beginning_offsets([tp]))[tp]
+    if start > end:
+        raise TopicUnfit(
+            f"it ends at offset {end}, but a checkpoint was made at {start}: it was cut or made anew",
+            topic=tp.topic,
+        )
+    consumer.seek(tp, max(start, beginning))
 
 
 async def _high_watermark(options: Mapping[str, Any], tp: TopicPartition) -> int:
     async with _consumer(options, "read_uncommitted") as consumer:
         ends = await consumer.end_offsets([tp])
         return int(ends[tp])
-
-
-async def _read_until(
-    options: Mapping[str, Any], tp: TopicPartition, *, start: int, end: int
-) -> list[StoredRecord]:
-    found: list[StoredRecord] = []
-    async with _consumer(options, "read_committed") as consumer:
-        consumer.assign([tp])
-        beginning = (await consumer.beginning_offsets([tp]))[tp]
-        if start > end:
-            raise TopicUnfit(
-                f"it ends at offset {end}, but a checkpoint was made at {start}: it was cut or made anew",
-                topic=tp.topic,
-            )
-        consumer.seek(tp, max(start, beginning))
-        while await consumer.position(tp) < end:
-            batches = await consumer.getmany(tp, timeout_ms=_POLL_MS)
-            found += [
-                StoredRecord(record.key or b"", record.value or b"", record.offset)
-                for record in batches.get(tp, [])
-            ]
-    return found
 
 
 @asynccontextmanager
@@ -124,6 +139,7 @@ async def _consumer(options: Mapping[str, Any], isolation: str) -> AsyncIterator
         auto_offset_reset="none",
         enable_auto_commit=False,
         fetch_max_wait_ms=_POLL_MS,
+        max_partition_fetch_bytes=_FETCH_BYTES,
     )
     try:
         await consumer.start()

@@ -1,0 +1,88 @@
+"""The schema history's records for the journal: their keys, and what goes into one transaction.
+
+The law: a record's key is its place, so that the same statement is the same record. A checkpoint counts by its
+head, which comes behind all its parts. What is removed has a value that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import orjson
+
+from tables.definition_json import PACK_BYTES
+from tables.journal_format import Entry, encoded, gone, quoted
+from tables.record_json import head_json, items_json, record_json
+from tables.schema_checkpoint import CheckpointHead, SchemaCheckpoint
+from tables.schema_record import SchemaRecord
+from tables.steps import Rewound
+
+_KINDS = {"statement": "history", "baseline": "baseline", "resolution": "resolved"}
+HEAD = "head"
+"""What the key of a checkpoint's head ends with; others end with the part's number."""
+
+
+def record_key(record: SchemaRecord) -> bytes:
+    """``history/<destination>/<server>/<file>/<offset>``; others go on with a number or a table."""
+    server, file, offset = record.place.identity
+    parts = [record.destination, server, file, str(offset)]
+    if record.kind == "baseline":
+        parts.append(str(record.number))
+    elif record.kind == "resolution":
+        parts += [name for table in record.tables for name in table]
+    return "/".join([_KINDS[record.kind], *map(quoted, parts)]).encode()
+
+
+def checkpoint_key(destination: str, number: int, part: int | str) -> bytes:
+    """``checkpoint/<destination>/<number>/<part>``; the last part is called ``head``."""
+    return f"checkpoint/{quoted(destination)}/{number}/{part}".encode()
+
+
+def history_records(record: SchemaRecord) -> list[Entry]:
+    """A record for the journal, in the transaction of its place."""
+    return [(record_key(record), encoded(record_json(record)))]
+
+
+def checkpoint_records(checkpoint: SchemaCheckpoint, *, limit: int = PACK_BYTES) -> list[Entry]:
+    """A checkpoint for the journal: parts, then the head, which makes it count."""
+    head = checkpoint.head
+    packs = _packed([orjson.dumps(item) for item in items_json(checkpoint)], limit)
+    found = []
+    for part, pack in enumerate(packs):
+        value = {"checkpoint": head.number, "part": part, "items": orjson.Fragment(pack)}
+        found.append((checkpoint_key(head.destination, head.number, part), encoded(value)))
+    last = replace(head, parts=len(packs))
+    found.append((checkpoint_key(head.destination, head.number, HEAD), encoded(head_json(last))))
+    return found
+
+
+def _packed(items: list[bytes], limit: int) -> list[bytes]:
+    packs: list[list[bytes]] = []
+    room = 0
+    for item in items:
+        if not packs or len(item) >= room:
+            packs.append([])
+            room = limit
+        packs[-1].append(item)
+        room -= len(item) + 1
+    return [b"[" + b",".join(pack) + b"]" for pack in packs]
+
+
+def gone_records(
+    records: Iterable[SchemaRecord] = (), heads: Iterable[CheckpointHead] = ()
+) -> list[Entry]:
+    """What removes records and checkpoints from the journal."""
+    keys = [record_key(record) for record in records]
+    for head in heads:
+        parts: list[int | str] = [HEAD, *range(head.parts)]
+        keys += [checkpoint_key(head.destination, head.number, part) for part in parts]
+    return [gone(key) for key in keys]
+
+
+def rewound_records(rewound: Rewound) -> list[Entry]:
+    """What going back comes to, for the transaction of the cursor that goes back."""
+    found = gone_records(rewound.forgotten, rewound.heads)
+    for record in rewound.records:
+        found += history_records(record)
+    return found

@@ -1,0 +1,71 @@
+"""How the journal's keys and values are written, whatever they tell.
+
+The law: each value is whole and says its format's number; an older format stays readable, a newer one is
+refused by name. Removal is a value too, so there are no tombstones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, unquote
+
+import orjson
+
+from connectors.errors import JournalDamaged, JournalTooNew
+from connectors.kafka.reading import StoredRecord
+
+FORMAT = 1
+
+Entry = tuple[bytes, bytes]
+"""A key and a value, for the journal."""
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in a key."""
+    return quote(name, safe="")
+
+
+def unquoted(text: str) -> str:
+    """A name that stands in a key."""
+    return unquote(text)
+
+
+def encoded(value: dict[str, Any]) -> bytes:
+    """A journal value: the content, and the number of this format."""
+    return orjson.dumps({"format": FORMAT, **value})
+
+
+GONE = encoded({"gone": True})
+"""The value of what is removed."""
+
+
+def gone(key: bytes) -> Entry:
+    """What removes a record: compaction leaves only this of its key."""
+    return key, GONE
+
+
+def is_gone(record: StoredRecord) -> bool:
+    """Whether a record only says that its key is removed."""
+    return record.value == GONE or (len(record.value) < 64 and decoded(record) == {"gone": True})
+
+
+def decoded(record: StoredRecord) -> dict[str, Any]:
+    """The content of a journal value; raise JournalTooNew or JournalDamaged."""
+    key, offset = record.key.decode("utf-8", "replace"), record.offset
+    try:
+        value = orjson.loads(record.value)
+        number = value.pop("format")
+    except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+        raise JournalDamaged(
+            f"a record cannot be read: {error!r}", key=key, offset=offset
+        ) from error
+    if number != FORMAT:
+        raise JournalTooNew(f"format {number}, this version reads {FORMAT}", key=key, offset=offset)
+    assert isinstance(value, dict)
+    return value
+
+
+def damaged(what: str, record: StoredRecord, error: Exception) -> JournalDamaged:
+    """A record of a known key whose value has another form than it should."""
+    key = record.key.decode("utf-8", "replace")
+    return JournalDamaged(f"{what} cannot be read: {error!r}", key=key, offset=record.offset)
