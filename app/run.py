@@ -30,7 +30,7 @@ from app.recovery import installation_of, recover
 from app.releasing import Releasing
 from app.schemas import Schemas
 from app.status import DestinationStatus, State
-from connectors.errors import Fenced, TableResolved, WitnessesDiffer
+from connectors.errors import Fenced, HistoryTooShort, TableResolved, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
@@ -122,32 +122,37 @@ class Run:
         )
         try:
             await producer.init_transactions()
-            state = await recover(
-                plan.name,
-                topic=journal_name,
-                partitions=plan.topics.journal_partitions,
-                options=plan.kafka_options,
-                checkpoint=self.checkpoint,
-                installation=installation,
-            )
-            await self._lead(state, producer, topics, installation=installation)
+            await self._lead(producer, topics, installation=installation)
         finally:
             await producer.discard()
 
+    async def _recovered(self, installation: str, *, whole_history: bool = False) -> DestinationState:
+        plan = self.plan
+        return await recover(
+            plan.name,
+            topic=plan.topics.journal().name,
+            partitions=plan.topics.journal_partitions,
+            options=plan.kafka_options,
+            checkpoint=self.checkpoint,
+            installation=installation,
+            whole_history=whole_history,
+        )
+
     async def _lead(
-        self,
-        state: DestinationState,
-        producer: TransactionalProducer,
-        topics: Topics,
-        *,
-        installation: str,
+        self, producer: TransactionalProducer, topics: Topics, *, installation: str
     ) -> None:
         plan = self.plan
+        state = await self._recovered(installation)
         replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{plan.name}"))
         address = replace(plan.address, replica_uuid=replica)
         facts = await asyncio.to_thread(read_facts, address)
         preflight.check(facts, address, history=plan.history is not None)
-        opened = await self._opened(state, facts, address, installation=installation)
+        try:
+            opened = await self._opened(state, facts, address, installation=installation)
+        except HistoryTooShort:
+            # The cursor was set back behind the newest checkpoint; the journal holds older ones.
+            state = await self._recovered(installation, whole_history=True)
+            opened = await self._opened(state, facts, address, installation=installation)
         publisher = Publisher(producer, plans=plan.topics, topics=topics, cursor=opened.cursor)
         aside = self._set_aside(state.quarantine, facts, opened.cursor)
         await publisher.claim([*opened.notes, *aside])
