@@ -21,6 +21,7 @@ from connectors.errors import (
 )
 from tables.checkpoint import Checkpoint
 from tables.cursor import Cursor
+from tables.quarantine import Resolution
 
 log = logging.getLogger(__name__)
 
@@ -84,9 +85,9 @@ class Destination:
         if self._signals.epoch and cursor.epoch > self._signals.epoch:
             self._signals.superseded_by = cursor.epoch
 
-    def resolved(self) -> None:
-        """Take note that the journal has a resolution for one of its tables."""
-        self._signals.is_resolved = True
+    def resolve(self, resolution: Resolution) -> None:
+        """Take note of a resolution that was folded from the journal; the next run tries it."""
+        self._signals.resolution = resolution
 
     async def _true_cause(self, error: AqueductError) -> AqueductError:
         """MySQL drops the old connection of a destination when another worker takes it over; the journal

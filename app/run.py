@@ -46,7 +46,7 @@ from tables.history import SchemaHistory
 from tables.journal import DestinationState
 from tables.journal_format import Entry as Note
 from tables.place import HistoryPlace
-from tables.quarantine import Quarantine, note_of
+from tables.quarantine import Quarantine, Resolution, note_of
 from tables.schema_checkpoint import CheckpointPolicy
 
 log = logging.getLogger(__name__)
@@ -84,16 +84,13 @@ class Signals:
     epoch: int = 0
     """The one this worker leads in; 0 before it does."""
     superseded_by: int = 0
-    is_resolved: bool = False
-    """Whether a person has said how a table that is set aside is to be read."""
+    resolution: Resolution | None = None
+    """What a person has said last of a table that is set aside."""
 
     def check(self) -> None:
-        """Raise what ends the run."""
+        """Raise Fenced where another worker leads."""
         if self.superseded_by:
             raise Fenced(f"epoch {self.superseded_by} is in the journal, this is {self.epoch}")
-        if self.is_resolved:
-            self.is_resolved = False
-            raise TableResolved
 
 
 @dataclass(slots=True, kw_only=True)
@@ -271,6 +268,8 @@ class Run:
         while True:
             piece = await handoff.take(max_bytes=self.plan.rules.max_bytes, timeout=1.0)
             self.signals.check()
+            if schemas.waits_for(self.signals.resolution):
+                raise TableResolved
             if piece is not None:
                 if held is not None:
                     held.absorb(piece)

@@ -18,7 +18,7 @@ from connectors.mysql.position import SourceOffset
 from tables.history import SchemaHistory
 from tables.history_journal import checkpoint_records
 from tables.place import HistoryPlace
-from tables.quarantine import Quarantine, note_of
+from tables.quarantine import Quarantine, Resolution, note_of
 
 
 class Schemas:
@@ -57,6 +57,13 @@ class Schemas:
             at = HistoryPlace.between(offset, ts_ms=piece.committed_ms or now)
             checkpoint = history.checkpoint(at, made_ms=now)
             piece.notes += checkpoint_records(checkpoint)
+
+    def waits_for(self, resolution: Resolution | None) -> bool:
+        """Whether a table is set aside of which this says something new."""
+        if resolution is None:
+            return False
+        entry = self._quarantine.set_aside.get(resolution.name)
+        return entry is not None and entry.resolution != resolution.id
 
     def committed(self, piece: Piece) -> None:
         """Show what has come of a piece that is committed."""

@@ -144,6 +144,11 @@ def note_of(what: Entry | Resolution) -> Note:
     return f"{kind}/{names}".encode(), encoded(what.to_json())
 
 
+def resolution_in(record: StoredRecord) -> Resolution:
+    """What a record of the journal whose key begins with ``resolution`` says."""
+    return Resolution.from_json(decoded(record), Reading())
+
+
 @dataclass(slots=True)
 class Quarantine:
     """What the journal says of the tables of one destination that were set aside."""

@@ -16,6 +16,7 @@ from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.pipeline.stage import DecodedChunk, StageSpec
 from connectors.errors import AqueductError
+from connectors.mysql.ddl.definition import Server
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import SourceOffset
@@ -80,6 +81,7 @@ def spec_of(rules: Rules, cursor: Cursor, known: Versions) -> StageSpec:
         mariadb=False,
         epoch=cursor.epoch,
         versions=dict(known),
+        server=Server(version=(9, 7, 4)),
     )
 
 
