@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from app import metrics
 from app.policy import ErrorPolicy
@@ -25,8 +26,9 @@ from tables.quarantine import Resolution
 
 log = logging.getLogger(__name__)
 
-_JOURNAL_SECONDS = 3.0
-"""Within which another leader's claim reaches us through the journal."""
+_JOURNAL_SECONDS = 15.0
+"""Within which another leader's claim reaches us through the journal, on a busy machine too."""
+_GLANCE_SECONDS = 0.2
 
 
 class Destination:
@@ -93,9 +95,11 @@ class Destination:
         """MySQL drops the old connection of a destination when another worker takes it over; the journal
         tells that from a stranger with our server_id."""
         if isinstance(error, ServerIdConflict):
-            await asyncio.sleep(_JOURNAL_SECONDS)
-            try:
-                self._signals.check()
-            except Fenced as fenced:
-                return fenced
+            deadline = time.monotonic() + _JOURNAL_SECONDS
+            while time.monotonic() < deadline:
+                try:
+                    self._signals.check()
+                except Fenced as fenced:
+                    return fenced
+                await asyncio.sleep(_GLANCE_SECONDS)
         return error
