@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from connectors.errors import ForeignInstallation, JournalDamaged
@@ -22,6 +21,9 @@ from tables.history_fold import OLDEST
 from tables.journal import DestinationState
 
 log = logging.getLogger(__name__)
+
+Read = Callable[[DestinationState, int], Awaitable[None]]
+"""Folds the journal's records from an offset on into a state."""
 
 
 async def installation_of(topic: str, *, options: Mapping[str, Any], worker: str) -> str:
@@ -68,20 +70,12 @@ async def recover(
     Its schema history begins with the newest checkpoint; ``whole_history``: with the oldest that is kept.
     """
     partition = journal.partition_of(destination, partitions)
-    state, start = resume_from(destination, checkpoint)
-    if whole_history:
-        state, start = DestinationState.with_history_from(destination, OLDEST), 0
-    reading = Journal(options, topic, partition)
-    await reading.fold_into(state, start=start)
-    if start and not state.is_whole():
-        # The checkpoint lacked something that the cursor counts; the journal has it all.
-        state = DestinationState(destination)
-        await reading.fold_into(state)
-    base = state.other_base()
-    if base is not None:
-        # The schema history begins with another checkpoint than the one whose content was kept.
-        state = DestinationState.with_history_from(destination, base)
-        await reading.fold_into(state)
+
+    async def read(state: DestinationState, start: int) -> None:
+        count = await read_each(options, topic, partition, start=start, take=state.apply)
+        log.info("%s: journal read from offset %d, %d record(s)", destination, start, count)
+
+    state = await folded(destination, checkpoint, read, whole_history=whole_history)
     if not state.is_whole():
         raise JournalDamaged(state.lack(), destination=destination, topic=topic)
     if state.cursor is not None and state.cursor.installation != installation:
@@ -91,17 +85,21 @@ async def recover(
     return state
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
-    """A partition of the journal, to be read."""
-
-    options: Mapping[str, Any]
-    topic: str
-    partition: int
-
-    async def fold_into(self, state: DestinationState, *, start: int = 0) -> None:
-        """Fold all records from an offset on into a state."""
-        count = await read_each(
-            self.options, self.topic, self.partition, start=start, take=state.apply
-        )
-        log.info("%s: journal read from offset %d, %d record(s)", state.destination, start, count)
+async def folded(
+    destination: str, checkpoint: Checkpoint, read: Read, *, whole_history: bool = False
+) -> DestinationState:
+    """The state of a destination, as far as the journal has it; ``read`` folds in what is from an offset on."""
+    state, start = resume_from(destination, checkpoint)
+    if whole_history:
+        state, start = DestinationState.with_history_from(destination, OLDEST), 0
+    await read(state, start)
+    if start and not state.is_whole():
+        # The checkpoint lacked something that the cursor counts; the journal has it all.
+        state = DestinationState(destination)
+        await read(state, 0)
+    base = state.other_base()
+    if base is not None:
+        # The schema history begins with another checkpoint than the one whose content was kept.
+        state = DestinationState.with_history_from(destination, base)
+        await read(state, 0)
+    return state

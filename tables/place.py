@@ -118,9 +118,10 @@ def _by_set(place: HistoryPlace, asked: Gtids | None) -> bool | None:
 def _by_list(place: HistoryPlace, asked: MariadbGtidList) -> bool | None:
     if place.gtid is not None:
         return asked.holds(place.gtid)
-    if not isinstance(place.gtid_set, MariadbGtidList):
-        return None
-    return asked.holds_all(place.gtid_set)
+    if isinstance(place.gtid_set, MariadbGtidList):
+        return asked.holds_all(place.gtid_set)
+    # Nothing at all is written alike by both makes of server, and comes before everything.
+    return True if place.gtid_set is not None and not place.gtid_set else None
 
 
 def _by_gtid(place: HistoryPlace, asked: str) -> bool | None:

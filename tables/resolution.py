@@ -13,7 +13,7 @@ from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableChange, TableName
 from tables.place import HistoryPlace
-from tables.schema_record import SchemaRecord
+from tables.schema_record import SchemaRecord, Unresolved
 from tables.schema_view import SchemaView
 from tables.steps import Steps
 
@@ -68,9 +68,7 @@ def resolutions(
     place: HistoryPlace,
 ) -> list[SchemaRecord]:
     """The records that a given definition makes: its own, and one for each later statement that it resolves."""
-    amends = steps.number_of(place)
-    if amends is None:
-        amends = steps.number_at(place)
+    amends = _step_at(place, name, steps)
     given = _Given(steps, amends)
     given.take(name, table, place=place, amends=amends, session=Session(), statement="")
     for record in steps.records[amends - steps.base.count :]:
@@ -78,6 +76,17 @@ def resolutions(
             break
         given.meet(record)
     return given.numbered(steps.count)
+
+
+def _step_at(place: HistoryPlace, name: TableName, steps: Steps) -> int:
+    """The last step that had happened at a place; the checkpoint's own where that holds nothing later."""
+    number = steps.number_of(place)
+    if number is not None:
+        return number
+    state = steps.view(steps.base.count).state(*name)
+    if isinstance(state, Unresolved) and state.last.identity == place.identity:
+        return steps.base.count
+    return steps.number_at(place)
 
 
 class _Given:
@@ -124,9 +133,10 @@ class _Given:
     def meet(self, record: SchemaRecord) -> None:
         """Go on to the next record of the history."""
         touched = self.names.intersection(record.tables)
-        if not touched:
+        if not touched or record.kind == "resolution":
+            # What was given before gives way to what is given now.
             return
-        if record.kind != "statement" or not touched.intersection(record.unresolved):
+        if record.kind != "statement" or record.outcome == "resolved":
             for name in touched:
                 self._end(name)
             return

@@ -224,3 +224,9 @@ class Charsets:
     def number(self, collation: str) -> int | None:
         """The number of a collation, by the name that ``information_schema.columns`` has."""
         return self._numbers.get(collation)
+
+    def any_number(self, charset: str) -> int | None:
+        """The lowest number of a character set's collations; None where the server has no such set."""
+        names = {"utf8": "utf8mb3", "utf8mb3": "utf8"}
+        wanted = {charset, names.get(charset, charset)}
+        return min((n for n, name in self._collations.items() if name in wanted), default=None)

@@ -19,6 +19,7 @@ from connectors.mysql.table_map import CHARACTER, NUMERIC, FieldType, MappedColu
 
 _T = FieldType
 _BINARY_COLLATION = 63
+_TEXTUAL = CHARACTER | {_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
 _LABELLED = {_T.ENUM, _T.SET}
 
 
@@ -46,42 +47,41 @@ def described(
             table=name,
         )
     columns: list[MappedColumn] = []
-    faults: list[str] = []
+    found: list[str] = []
     for mapped, definition in zip(table_map.columns, definitions, strict=True):
         try:
-            column = _completed(mapped, definition)
-            faults += _faults(column, definition, charsets)
+            column = completed(mapped, definition)
+            found += faults(column, definition, charsets)
         except UnsupportedEvent as error:
             raise UnsupportedEvent(error.detail, table=name, remedy=error.advice) from None
         columns.append(column)
-    if faults:
-        raise DefinitionMismatch("; ".join(faults), table=name)
+    if found:
+        raise DefinitionMismatch("; ".join(found), table=name)
     return replace(table_map, columns=tuple(columns), primary_key=_primary_key(definitions))
 
 
-def _completed(column: MappedColumn, definition: ColumnDefinition) -> MappedColumn:
+def completed(column: MappedColumn, definition: ColumnDefinition) -> MappedColumn:
+    """The column with all that its definition tells; raise UnsupportedEvent where its labels are not exact."""
     kind, text = column.type, definition.column_type.lower()
     more: dict[str, object] = {}
     if kind in NUMERIC:
         more["unsigned"] = kind == _T.YEAR or " unsigned" in text
-    elif kind in CHARACTER or kind in _LABELLED:
+    elif kind in _TEXTUAL or kind in _LABELLED:
         known = definition.collation
         more["collation"] = _BINARY_COLLATION if known is None else known
     if kind in _LABELLED and _base(text) in ("enum", "set"):
         more["labels"] = tuple(_labels(definition))
     elif kind == _T.GEOMETRY:
-        geometry = _normal(definition)
+        geometry = plain_type(definition, kind)
         more["geometry_type"] = GEOMETRIES.index(geometry) if geometry in GEOMETRIES else None
     elif kind == _T.VECTOR and (size := re.search(r"\((\d+)\)", text)):
         more["dimensions"] = int(size[1])
     return replace(column, name=definition.name, visible=definition.visible, **more)  # type: ignore[arg-type]
 
 
-def _faults(
-    column: MappedColumn, definition: ColumnDefinition, charsets: Charsets
-) -> Iterator[str]:
-    """What of the bytes contradicts the definition."""
-    wanted = _normal(definition)
+def faults(column: MappedColumn, definition: ColumnDefinition, charsets: Charsets) -> Iterator[str]:
+    """What of the bytes contradicts the definition, for a column that was completed."""
+    wanted = plain_type(definition, column.type)
     if column.type in _LABELLED:
         if column.labels is None or _base(wanted) != _kind(column):
             yield f"column {definition.name!r} is {_kind(column)} in its rows, {_base(wanted)} defined"
@@ -117,6 +117,8 @@ def _label_bytes(column: MappedColumn) -> int:
 
 _WIDTH = re.compile(r"^(tinyint|smallint|mediumint|int|bigint|year|float|double)\([\d,]+\)")
 _OLD_NAMES = {"geometrycollection": "geomcollection"}
+_VECTOR = re.compile(r"^vector\((\d+)\)$")
+_ADDRESSES = {"uuid": "binary(16)", "inet6": "binary(16)", "inet4": "binary(4)"}
 
 
 def _base(text: str) -> str:
@@ -124,13 +126,19 @@ def _base(text: str) -> str:
     return text.partition("(")[0]
 
 
-def _normal(definition: ColumnDefinition) -> str:
-    """The type without what changes no value: display widths, ZEROFILL, and the note on an old format."""
+def plain_type(definition: ColumnDefinition, kind: int) -> str:
+    """The type without what changes no value: display widths, ZEROFILL, COMPRESSED, the note on an old format.
+
+    What is bytes in a binlog with that type of column (MariaDB's addresses and vectors) is told as bytes.
+    """
     text = definition.column_type
     if _base(text.lower()) in ("enum", "set"):
         return text
     text = text.lower().partition(" /*")[0].replace(" zerofill", "")
     text = _WIDTH.sub(r"\1", text)
+    if kind in (_T.VARCHAR, _T.STRING):
+        text = _VECTOR.sub(lambda m: f"varbinary({4 * int(m[1])})", text)
+        text = _ADDRESSES.get(text, text)
     return _OLD_NAMES.get(text, text)
 
 
