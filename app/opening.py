@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from connectors.mysql.baseline import Baseline, read_baseline, server_of
-from connectors.mysql.ddl.definition import Database, Table, TableName
 from connectors.mysql.passage import Passage
+from connectors.mysql.touched import touched
+
+from connectors.mysql.ddl.definition import Database, Table, TableName
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.start import Latest, Start, as_of_now, check, first_offset
-from connectors.mysql.touched import touched
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
 from tables.history_journal import checkpoint_records, rewound_records
@@ -127,9 +128,7 @@ class Opening:
         now, history = _now_ms(), SchemaHistory(policy=self.policy)
         history.init(self.destination)
         at = HistoryPlace.between(cursor.offset, ts_ms=now)
-        checkpoint = history.baseline(
-            tables, databases, at, server_of(self.facts), made_ms=now
-        )
+        checkpoint = history.baseline(tables, databases, at, server_of(self.facts), made_ms=now)
         log.info("%s: the schema history begins with %d table(s)", self.destination, len(tables))
         return Opened(
             cursor=replace(cursor, history=history.count),

@@ -38,9 +38,7 @@ class Released:
 class Release:
     """Decodes what waited for one table, by one resolution."""
 
-    def __init__(
-        self, spec: StageSpec, resolution: Resolution, entry: Entry
-    ) -> None:
+    def __init__(self, spec: StageSpec, resolution: Resolution, entry: Entry) -> None:
         self._charsets, self._mariadb = spec.charsets, spec.mariadb
         self._resolution, self._server = resolution, spec.server
         self._entry = entry

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from connectors.mysql.baseline import server_of
+
 from app import metrics
 from app.decoding.start import start as start_decoders
 from app.handoff import MAX_BYTES, Handoff
@@ -34,7 +36,6 @@ from connectors.errors import Fenced, HistoryTooShort, TableResolved, WitnessesD
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
-from connectors.mysql.baseline import server_of
 from connectors.mysql.kinds import type_name
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
@@ -123,7 +124,9 @@ class Run:
         finally:
             await producer.discard()
 
-    async def _recovered(self, installation: str, *, whole_history: bool = False) -> DestinationState:
+    async def _recovered(
+        self, installation: str, *, whole_history: bool = False
+    ) -> DestinationState:
         plan = self.plan
         return await recover(
             plan.name,
@@ -189,9 +192,7 @@ class Run:
         )
         return await asyncio.to_thread(opening.open, state)
 
-    def _set_aside(
-        self, quarantine: Quarantine, facts: ServerFacts, cursor: Cursor
-    ) -> list[Note]:
+    def _set_aside(self, quarantine: Quarantine, facts: ServerFacts, cursor: Cursor) -> list[Note]:
         """Note the tables that the run before could not read."""
         found, self.unreadable = self.unreadable, []
         notes = []
@@ -258,9 +259,7 @@ class Run:
         historian = Historian.of(history, spec) if history is not None else None
         return _Reading(Reader(stream, decoders, historian), handoff)
 
-    async def _publish_all(
-        self, publisher: Publisher, handoff: Handoff, schemas: Schemas
-    ) -> None:
+    async def _publish_all(self, publisher: Publisher, handoff: Handoff, schemas: Schemas) -> None:
         """Publish what is read, each interval or as soon as there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
         held: Piece | None = None

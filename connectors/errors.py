@@ -151,6 +151,18 @@ class WitnessesDiffer(AqueductError):
         return error
 
 
+class NotSetAside(AqueductError):
+    """The table is not set aside."""
+
+    remedy = "Nothing waits for it. `python -m app schema quarantine` lists the tables that are set aside."
+
+
+class StateUnknown(AqueductError):
+    """The journal knows nothing of the destination."""
+
+    remedy = "It appears once a worker has led it; check the prefix in the settings."
+
+
 class TableResolved(AqueductError):
     """A table that was set aside is to come back."""
 

@@ -14,10 +14,10 @@ from typing import Any
 from connectors.errors import JournalDamaged
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableName
-from tables.place import HistoryPlace
 from tables.definition_json import table_json
-from tables.journal_format import decoded, encoded, quoted
 from tables.journal_format import Entry as Note
+from tables.journal_format import decoded, encoded, quoted
+from tables.place import HistoryPlace
 from tables.record_json import Reading, place_json
 
 

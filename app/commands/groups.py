@@ -35,6 +35,8 @@ GROUPS: Mapping[str, Group] = {
     "schema": Group(
         help="every table's columns as of any place of the binlog",
         commands={
+            "quarantine": "list the tables that are set aside, and why",
+            "resolve": "say how a table that is set aside is to be read, so that it comes back",
             "replay": "read statements, and print the tables that they make; needs no server",
         },
     ),

@@ -118,13 +118,7 @@ class TableBook:
         names = set(record.tables) if record is not None else set()
         if truncated is not None:
             names.add(truncated)
-        return tuple(
-            sorted(
-                name
-                for name in names
-                if self._is_aside(name) and self.captures(name)
-            )
-        )
+        return tuple(sorted(name for name in names if self._is_aside(name) and self.captures(name)))
 
     def _is_aside(self, name: Name) -> bool:
         return isinstance(self._known.get(name), SetAside)
@@ -163,7 +157,9 @@ class TableBook:
         if known is not None:
             table_map = self._completed(table_map, name, known)
         elif not tells_all(table_map):
-            raise WitnessesDiffer.of(name, "its rows have no names, and its history has no definition")
+            raise WitnessesDiffer.of(
+                name, "its rows have no names, and its history has no definition"
+            )
         return CapturedTable(table_map, self._charsets)
 
     def _completed(self, table_map: TableMap, name: Name, known: Table) -> TableMap:

@@ -42,9 +42,7 @@ class TableText:
 class Envelope:
     """Makes the records of one chunk, numbered from ``seq``."""
 
-    def __init__(
-        self, rules: Rules, *, connector: str, epoch: int, seq: int, now_ms: int
-    ) -> None:
+    def __init__(self, rules: Rules, *, connector: str, epoch: int, seq: int, now_ms: int) -> None:
         self._destination = rules.destination
         self._prefix = rules.prefix
         self._connector = connector

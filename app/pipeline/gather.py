@@ -106,9 +106,7 @@ class Use:
 class Gathering:
     """Takes note of what a chunk tells, for one chunk."""
 
-    def __init__(
-        self, tables: TableBook, rules: Rules, record: SchemaRecord | None = None
-    ) -> None:
+    def __init__(self, tables: TableBook, rules: Rules, record: SchemaRecord | None = None) -> None:
         self._tables = tables
         self._rules = rules
         self._record = record
@@ -201,7 +199,15 @@ class Gathering:
         name = (table_map.database, table_map.table)
         self.items.append(
             ParkedRows(
-                transaction, name, table_map, event_type, body, pos, self.ordinal, count, self._query
+                transaction,
+                name,
+                table_map,
+                event_type,
+                body,
+                pos,
+                self.ordinal,
+                count,
+                self._query,
             )
         )
         self.ordinal += count

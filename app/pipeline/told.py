@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange
 from connectors.mysql.ddl.online import online_change
-from tables.schema_record import SchemaRecord
 from tables.impact import ddl_effects
+
+from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange
+from tables.schema_record import SchemaRecord
 
 
 def told_of(record: SchemaRecord | None, prefix: str) -> dict[str, Any]:

@@ -72,9 +72,7 @@ def sql_modes(bits: int) -> frozenset[str]:
     return frozenset(name for bit, name in enumerate(_MODES) if name and bits >> bit & 1)
 
 
-def session_of(
-    status: bytes, *, database: str | None, thread: int, charsets: Charsets
-) -> Session:
+def session_of(status: bytes, *, database: str | None, thread: int, charsets: Charsets) -> Session:
     """The session of a QUERY event, from its status variables."""
     told = status_variables(status)
     collations = told.get(CHARSET)
