@@ -43,31 +43,34 @@ def chosen(
     collation_first: bool = False,
 ) -> Database:
     """What a database or a table gets: ``[DEFAULT] CHARACTER SET charset COLLATE collation``, either or both
-    missing, or ``default``.
+    missing, or ``default``, which is written in lower case here.
 
     ``inherited`` is what it would get without a word, ``current`` what an ALTER finds. ``collation_first`` says
     that COLLATE stands before CHARACTER SET: MySQL 8.0 and before forget it then. Raises CharsetRefused.
     """
-    named = None
-    if charset is not None:
-        named = _named(charset, inherited, server, session)
+    if "default" in (charset, collation) and since(server, mysql=(8, 0, 0), mariadb=None):
+        raise CharsetRefused("DEFAULT names no character set or collation since MySQL 8.0")
+    named = None if charset is None else _named(charset, inherited, server, session)
     # MySQL takes DEFAULT for no word at all, so that any collation goes with it.
-    free = charset is None or (charset.lower() == "default" and not server.mariadb)
+    free = charset is None or (charset == "default" and not server.mariadb)
     own = None if free or named is None else named.charset
     base = current or inherited
     if collation is None:
         return named or base
-    if not server.mariadb and collation.lower() == "default":
-        return named or inherited
-    found = collated(own, collation, base, server=server, session=session)
+    if not server.mariadb and collation == "default":
+        found = inherited
+    else:
+        found = collated(own, collation, base, server=server, session=session)
     # 5.5 to 8.0.26 do it, 9.7 does not; between them it changed.
     forgets = collation_first and not since(server, mysql=(8, 4, 0), mariadb=(0, 0, 0))
     return named if named is not None and forgets else found
 
 
 def _named(charset: str, inherited: Database, server: Server, session: Session) -> Database:
-    if charset.lower() == "default":
-        return inherited
+    if charset == "default":
+        if not server.mariadb:
+            return inherited
+        charset = inherited.charset
     return Database(
         charset=charset_named(charset, server=server),
         collation=default_collation(charset, server=server, session=session),

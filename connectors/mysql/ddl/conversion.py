@@ -22,7 +22,7 @@ def converted(column: Column, to: Database, *, server: Server, session: Session)
     if name in ("enum", "set"):
         labels = read_again(labels_in(column.type), column.charset, to.charset)
         strict = text_types.is_strict(session)
-        new = labelled(name, labels, to.charset, strict=strict)
+        new = labelled(name, labels, to.charset, server=server, strict=strict)
     else:
         # MariaDB prints behind it that a column is compressed.
         plain, _, note = column.type.partition(" ")

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.mysql.charsets import BINARY, text_decoder, text_encoder
+from connectors.mysql.ddl.definition import Server
+from connectors.mysql.ddl.since import since
 from connectors.mysql.ddl.type_spec import Label, TypeRefused
 
 _MOST = {"enum": 65535, "set": 64}
 _ESCAPES = str.maketrans({"'": "''", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r": "\\r"})
 
 
-def labelled(name: str, labels: Sequence[Label], charset: str, *, strict: bool) -> str:
+def labelled(
+    name: str, labels: Sequence[Label], charset: str, *, server: Server, strict: bool
+) -> str:
     """``enum('a','b')``; raise TypeRefused for labels that are refused."""
     kept = [_kept(label, charset) for label in labels]
     if not 0 < len(kept) <= _MOST[name]:
@@ -24,7 +28,18 @@ def labelled(name: str, labels: Sequence[Label], charset: str, *, strict: bool) 
         raise TypeRefused("a label of a set holds a comma")
     if strict and len(set(kept)) < len(kept):
         raise TypeRefused(f"two labels of the {name} are equal")
+    if charset == BINARY:
+        return f"{name}({','.join(_bytes(label, name, server) for label in kept)})"
     return f"{name}({','.join(map(_quoted, kept))})"
+
+
+def _bytes(label: str, name: str, server: Server) -> str:
+    """A label that is bytes: MySQL prints what is no text in hexadecimal digits, others a part of it."""
+    if all(char <= "\uffff" and not "\udc80" <= char <= "\udcff" for char in label):
+        return _quoted(label)
+    if name == "enum" and since(server, mysql=(8, 0, 0), mariadb=None):
+        return f"x'{label.encode(errors='surrogateescape').hex()}'"
+    raise TypeRefused(f"a label of the {name} is bytes that are no text")
 
 
 def labels_in(column_type: str) -> list[str]:
@@ -50,15 +65,20 @@ def read_again(labels: Sequence[str], old: str, new: str) -> list[str]:
 
 
 def _kept(label: Label, charset: str) -> str:
+    if charset == BINARY:
+        raw = label if isinstance(label, bytes) else label.encode()
+        return raw.decode(errors="surrogateescape")
     if isinstance(label, bytes):
         text = _read(label, charset)
     else:
         text = "".join(char if _holds(charset, char) else "?" for char in label)
-    return text if charset == BINARY else text.rstrip(" ")
+    return text.rstrip(" ")
 
 
 def _read(label: bytes, charset: str) -> str:
-    decode = text_decoder(charset) or bytes.decode
+    decode = text_decoder(charset)
+    if decode is None:
+        raise TypeRefused(f"the characters of {charset} are not known")
     try:
         return decode(label)
     except UnicodeError:

@@ -48,7 +48,9 @@ def label_type(
 ) -> ResolvedType:
     """An ENUM or a SET."""
     own = of_column(spec, inherited, server=server, session=session)
-    return as_kept(labelled(name, spec.labels, own.charset, strict=is_strict(session)), own)
+    return as_kept(
+        labelled(name, spec.labels, own.charset, server=server, strict=is_strict(session)), own
+    )
 
 
 def as_kept(column_type: str, own: Database) -> ResolvedType:

@@ -47,7 +47,7 @@ def resolved(
     if kind in _PLAIN:
         return ResolvedType(type=_PLAIN[kind](kind, spec, server), serial=spec.name == "serial")
     if kind == "json":
-        return _json(spec, server, session)
+        return _json(spec, inherited, server, session)
     make = text_types.label_type if kind in ("enum", "set") else text_types.text
     return make(kind, spec, inherited, server=server, session=session)
 
@@ -85,13 +85,14 @@ def _is_as(spec: TypeSpec, mode: str, server: Server, session: Session) -> bool:
     return mode in session.sql_mode
 
 
-def _json(spec: TypeSpec, server: Server, session: Session) -> ResolvedType:
+def _json(spec: TypeSpec, inherited: Database, server: Server, session: Session) -> ResolvedType:
     """MariaDB's is text that is checked."""
     if not server.mariadb:
         if spec.collation not in (None, BINARY):
             raise TypeRefused("json has no collation")
         return ResolvedType(type="json")
     own = Database(charset="utf8mb4", collation="utf8mb4_bin")
+    own = own if spec.collation is None else inherited
     return text_types.text("longtext", spec, own, server=server, session=session)
 
 

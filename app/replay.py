@@ -1,0 +1,142 @@
+"""What tables the statements of a file make, found without a server.
+
+The law: a line counts alone. One that is malformed, or whose statement cannot be resolved, or takes too long,
+is told and changes nothing; the others count as if it were not there.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from connectors.errors import DdlUnresolved
+from connectors.mysql import sql_modes
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import Server, Session, Table
+
+SERVER = Server(version=(9, 7, 4))
+"""Whose rules are followed."""
+LONGEST = 10.0
+"""Seconds for one statement; ordinary ones take a millisecond."""
+_LONGEST_ERROR = 300
+_MARK = b"\xef\xbb\xbf"
+
+
+class MalformedLine(ValueError):
+    """A line is not a statement with its database and SQL mode."""
+
+
+class TookTooLong(BaseException):
+    """A statement is not through in time; nobody on the way up may take it for an error of the statement's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A statement, and what it is run under."""
+
+    sql: str
+    session: Session
+
+
+def replay(lines: bytes, *, longest: float = LONGEST) -> dict[str, Any]:
+    """The result of a file of JSON lines: ``{"tables": …, "unparsed": …}``."""
+    catalog = Catalog(SERVER, logged=False)
+    unparsed = []
+    for number, raw in enumerate(lines.removeprefix(_MARK).split(b"\n"), 1):
+        if raw.strip():
+            error, sql = _one(catalog, raw, longest)
+            if error is not None:
+                unparsed.append({"line": number, "sql": sql, "error": error})
+    return {"tables": tables_of(catalog), "unparsed": unparsed}
+
+
+def tables_of(catalog: Catalog) -> dict[str, Any]:
+    """All tables, by ``database.table``."""
+    named = sorted(catalog.items(), key=lambda item: item[0])
+    return {f"{database}.{name}": _shown(table) for (database, name), table in named}
+
+
+def parsed(raw: bytes) -> Line:
+    """A line's statement; raise MalformedLine."""
+    try:
+        value = orjson.loads(raw)
+    except ValueError as fault:
+        raise MalformedLine(f"not JSON: {fault}") from None
+    if not isinstance(value, dict):
+        raise MalformedLine("not a JSON object")
+    sql, database, mode = (value.get(key) for key in ("sql", "database", "sql_mode"))
+    if not isinstance(sql, str):
+        raise MalformedLine("sql is not a text")
+    if not isinstance(database, str | None):
+        raise MalformedLine("database is neither a text nor null")
+    if not isinstance(mode, str | None):
+        raise MalformedLine("sql_mode is neither a text nor null")
+    try:
+        modes = sql_modes.DEFAULT if mode is None else sql_modes.of_text(mode)
+    except sql_modes.UnknownSqlMode as fault:
+        raise MalformedLine(str(fault)) from None
+    return Line(sql=sql, session=Session(database=database or None, sql_mode=modes))
+
+
+def _one(catalog: Catalog, raw: bytes, longest: float) -> tuple[str | None, str]:
+    """Take a line: what is wrong with it, and its statement."""
+    try:
+        line = parsed(raw)
+    except MalformedLine as fault:
+        return str(fault), raw.decode(errors="replace")
+    try:
+        with _within(longest):
+            catalog.apply(line.sql, line.session)
+    except DdlUnresolved as fault:
+        return fault.detail or str(fault), line.sql
+    except RecursionError:
+        return "it is nested too deeply", line.sql
+    except TookTooLong:
+        return f"it was not through in {longest:g} s", line.sql
+    except MemoryError:
+        return "it needs too much memory", line.sql
+    except Exception as fault:
+        # A fault of ours is told with the line that it comes from, and spares all others.
+        return f"it cannot be read: {type(fault).__name__}: {fault}"[:_LONGEST_ERROR], line.sql
+    return None, line.sql
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Raise TookTooLong when the time is over; only a process's first thread can have that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _over(_number: int, _frame: object) -> None:
+    raise TookTooLong
+
+
+def _shown(table: Table) -> dict[str, Any]:
+    columns = [
+        {
+            "name": column.name,
+            "type": column.type,
+            "nullable": column.nullable,
+            "charset": column.charset,
+            "collation": column.collation,
+            "generated": column.generated is not None,
+            "invisible": column.invisible,
+        }
+        for column in table.columns
+    ]
+    return {"columns": columns, "primary_key": list(table.primary_key)}

@@ -1,0 +1,152 @@
+"""Every type, with every argument and character set, on every server: what it makes of it is what we say."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+import pymysql
+import pytest
+
+from connectors.mysql.ddl.collations import CharsetRefused, chosen, server_default
+from connectors.mysql.ddl.definition import Database, Server, Session
+from connectors.mysql.ddl.type_spec import TypeRefused, TypeSpec
+from connectors.mysql.ddl.types import resolved
+from devstack.mysql import Mysql
+from tests.integration.ddl import type_cases
+from tests.integration.ddl.conftest import Servers
+from tests.integration.ddl.type_cases import written
+from tests.integration.worker.source import connected
+
+MYSQL = ("5.5", "5.6", "5.7", "8.0", "9.7")
+MARIADB = ("mariadb-10.11", "mariadb-11.8")
+SERIES = MYSQL + MARIADB
+STRICT = "STRICT_TRANS_TABLES"
+DATABASE = "type_oracle"
+_ROW_TOO_LARGE = 1118
+"""It depends on the other columns, and so it is no matter of a type."""
+
+Answer = tuple[str, str | None, str | None] | None
+"""Type, character set and collation; None for a refusal."""
+
+
+@pytest.mark.parametrize("series", SERIES)
+@pytest.mark.parametrize(
+    ("family", "mode"),
+    [
+        ("names", ""), ("names", "ANSI"), ("numbers", ""), ("others", ""),
+        ("texts", ""), ("texts", STRICT), ("labels", ""), ("labels", STRICT),
+    ],
+)  # fmt: skip
+def test_a_type_is_what_the_server_makes_of_it(
+    servers: Servers, series: str, family: str, mode: str
+) -> None:
+    cases = list(getattr(type_cases, family)())
+    assert differences(servers(series), cases, mode=mode) == []
+
+
+@pytest.mark.parametrize("series", SERIES)
+@pytest.mark.parametrize(
+    "options",
+    ["CHARACTER SET latin2 COLLATE latin2_bin", "CHARACTER SET utf8", "CHARACTER SET binary"],
+)
+def test_text_takes_what_it_lacks_from_its_table(
+    servers: Servers, series: str, options: str
+) -> None:
+    cases = [*type_cases.names(), *type_cases.texts(), *type_cases.labels()]
+    assert differences(servers(series), cases, options=options) == []
+
+
+@pytest.mark.parametrize("series", MARIADB)
+def test_what_mariadb_alone_takes_is_what_it_makes_of_it(servers: Servers, series: str) -> None:
+    mariadb = servers(series)
+    assert differences(mariadb, type_cases.of_mariadb()) == []
+    assert differences(mariadb, type_cases.of_mariadb(), mode=STRICT) == []
+    assert differences(mariadb, type_cases.of_mariadb(), options="CHARACTER SET latin1") == []
+    assert differences(mariadb, type_cases.of_oracle(), mode="ORACLE") == []
+
+
+@pytest.mark.parametrize("series", ["8.0", "9.7"])
+def test_what_mysql_alone_takes_is_what_it_makes_of_it(servers: Servers, series: str) -> None:
+    assert differences(servers(series), type_cases.of_mysql()) == []
+
+
+@pytest.mark.parametrize("series", ["5.5", "5.6", "5.7", *MARIADB])
+def test_a_timestamp_is_a_datetime_where_the_mode_is_that_of_maxdb(
+    servers: Servers, series: str
+) -> None:
+    cases = [TypeSpec(name="timestamp"), TypeSpec(name="date")]
+    assert differences(servers(series), cases, mode="MAXDB") == []
+
+
+def differences(
+    mysql: Mysql,
+    cases: Iterable[TypeSpec],
+    *,
+    mode: str = "",
+    options: str = "CHARACTER SET utf8mb4",
+) -> list[tuple[str, Answer, Answer]]:
+    """Where the server's answer is another than ours."""
+    with connected(mysql) as cursor:
+        server = server_of(cursor)
+        cursor.execute(f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")
+        cursor.execute(f"USE {DATABASE}")
+        cursor.execute("SET sql_mode = %s", (mode,))
+        session = Session(sql_mode=frozenset(filter(None, mode.split(","))))
+        table = table_default(options, server, session)
+        found, taken = [], 0
+        for spec in cases:
+            with contextlib.suppress(_NotToAsk):
+                theirs = asked(cursor, f"c {written(spec)}", options)
+                ours = answered(spec, table, server=server, session=session)
+                taken += theirs is not None
+                if theirs != ours:
+                    found.append((written(spec), theirs, ours))
+    # Else we may agree only about what is no SQL.
+    assert taken
+    return found
+
+
+class _NotToAsk(Exception):
+    """The server cannot tell."""
+
+
+def asked(cursor: Any, column: str, options: str) -> Answer:
+    cursor.execute(f"DROP TABLE IF EXISTS {DATABASE}.t")
+    try:
+        cursor.execute(f"CREATE TABLE {DATABASE}.t ({column}) {options}")
+    except pymysql.MySQLError as error:
+        if error.args[0] == _ROW_TOO_LARGE:
+            raise _NotToAsk from None
+        return None
+    cursor.execute(
+        "SELECT column_type, character_set_name, collation_name FROM information_schema.columns"
+        f" WHERE table_schema = '{DATABASE}' AND table_name = 't'"
+    )
+    kind, charset, collation = cursor.fetchone()
+    # Of ENUM and SET some versions say so, and others nothing.
+    charset, collation = (None, None) if charset == "binary" else (charset, collation)
+    return kind.decode() if isinstance(kind, bytes) else kind, charset, collation
+
+
+def answered(spec: TypeSpec, table: Database, *, server: Server, session: Session) -> Answer:
+    try:
+        found = resolved(spec, table, server=server, session=session)
+    except (TypeRefused, CharsetRefused):
+        return None
+    return found.type, found.charset, found.collation
+
+
+def table_default(options: str, server: Server, session: Session) -> Database:
+    words = options.split()
+    collation = words[words.index("COLLATE") + 1] if "COLLATE" in words else None
+    database = server_default(server, session)
+    return chosen(words[2], collation, database, server=server, session=session)
+
+
+def server_of(cursor: Any) -> Server:
+    cursor.execute("SELECT VERSION()")
+    text = str(cursor.fetchone()[0])
+    major, minor, patch = text.partition("-")[0].split(".")
+    return Server(version=(int(major), int(minor), int(patch)), mariadb="MariaDB" in text)
