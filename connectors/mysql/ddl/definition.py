@@ -102,6 +102,8 @@ class Session:
     """``default_collation_for_utf8mb4``; None: the server version's own default."""
     charset_collations: tuple[tuple[str, str], ...] | None = None
     """MariaDB's ``character_set_collations``, as pairs; None: the server version's own default."""
+    connection_collation: str | None = None
+    """Of text literals in a query; None: the server version's own default of utf8mb4."""
     explicit_timestamps: bool | None = None
     """``explicit_defaults_for_timestamp``; None: the server version's own default."""
     thread: int = 0

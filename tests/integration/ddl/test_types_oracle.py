@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pymysql
@@ -95,37 +95,50 @@ def differences(
         cursor.execute("SET sql_mode = %s", (mode,))
         session = Session(sql_mode=frozenset(filter(None, mode.split(","))))
         table = table_default(options, server, session)
-        found, taken = [], 0
-        for spec in cases:
-            with contextlib.suppress(_NotToAsk):
-                theirs = asked(cursor, f"c {written(spec)}", options)
-                ours = answered(spec, table, server=server, session=session)
-                taken += theirs is not None
-                if theirs != ours:
-                    found.append((written(spec), theirs, ours))
+        ours = {
+            written(spec): answered(spec, table, server=server, session=session) for spec in cases
+        }
+        theirs = dict(_asked(cursor, ours, options))
     # Else we may agree only about what is no SQL.
-    assert taken
-    return found
+    assert any(theirs.values())
+    return [(sql, told, ours[sql]) for sql, told in theirs.items() if told != ours[sql]]
 
 
-class _NotToAsk(Exception):
-    """The server cannot tell."""
+_AT_ONCE = 20
 
 
-def asked(cursor: Any, column: str, options: str) -> Answer:
+def _asked(cursor: Any, ours: dict[str, Answer], options: str) -> Iterator[tuple[str, Answer]]:
+    """The server's answers: of many types at once where they fit into one table, else one by one."""
+    together = [sql for sql, answer in ours.items() if answer]
+    alone = [sql for sql, answer in ours.items() if not answer]
+    for begin in range(0, len(together), _AT_ONCE):
+        batch = together[begin : begin + _AT_ONCE]
+        with contextlib.suppress(pymysql.MySQLError):
+            yield from zip(batch, table_of(cursor, batch, options), strict=True)
+            continue
+        alone += batch
+    for sql in alone:
+        try:
+            yield sql, table_of(cursor, [sql], options)[0]
+        except pymysql.MySQLError as error:
+            if error.args[0] != _ROW_TOO_LARGE:
+                yield sql, None
+
+
+def table_of(cursor: Any, types: Sequence[str], options: str) -> list[Answer]:
+    """What a table's columns of these types are."""
     cursor.execute(f"DROP TABLE IF EXISTS {DATABASE}.t")
-    try:
-        cursor.execute(f"CREATE TABLE {DATABASE}.t ({column}) {options}")
-    except pymysql.MySQLError as error:
-        if error.args[0] == _ROW_TOO_LARGE:
-            raise _NotToAsk from None
-        return None
+    columns = ",".join(f"c{n} {sql}" for n, sql in enumerate(types))
+    cursor.execute(f"CREATE TABLE {DATABASE}.t ({columns}) {options}")
     cursor.execute(
         "SELECT column_type, character_set_name, collation_name FROM information_schema.columns"
-        f" WHERE table_schema = '{DATABASE}' AND table_name = 't'"
+        f" WHERE table_schema = '{DATABASE}' AND table_name = 't' ORDER BY ordinal_position"
     )
-    kind, charset, collation = cursor.fetchone()
-    # Of ENUM and SET some versions say so, and others nothing.
+    return [told(*row) for row in cursor.fetchall()]
+
+
+def told(kind: str | bytes, charset: str | None, collation: str | None) -> Answer:
+    """A row of the server's answer; of ENUM and SET of bytes some versions say so, and others nothing."""
     charset, collation = (None, None) if charset == "binary" else (charset, collation)
     return kind.decode() if isinstance(kind, bytes) else kind, charset, collation
 

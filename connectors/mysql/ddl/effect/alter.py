@@ -11,13 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.mysql.ddl import types
-from connectors.mysql.ddl.definition import Column, Database, Index, Table
-from connectors.mysql.ddl.effect import keys
-from connectors.mysql.ddl.effect.columns import Refused, Terms, altered, made, numbered, same
-from connectors.mysql.ddl.effect.create import chosen, keyed, unique, with_period
-from connectors.mysql.ddl.effect.options import merged
-from connectors.mysql.ddl.grammar.keys import of_column
-from connectors.mysql.ddl.statement import (
+from connectors.mysql.ddl.action import (
     FIRST,
     Action,
     AddColumn,
@@ -25,15 +19,21 @@ from connectors.mysql.ddl.statement import (
     AddPeriod,
     AlterColumn,
     ChangeColumn,
-    Charset,
     ConvertTo,
     DropColumn,
     DropIndex,
-    IndexSpec,
     RenameColumn,
     RenameIndex,
     SetOptions,
 )
+from connectors.mysql.ddl.definition import Column, Database, Index, Table
+from connectors.mysql.ddl.effect import keys
+from connectors.mysql.ddl.effect.columns import Refused, Terms, altered, made, numbered, same
+from connectors.mysql.ddl.effect.create import chosen, converting, keyed, unique, with_period
+from connectors.mysql.ddl.effect.invisible_key import has_invisible_key
+from connectors.mysql.ddl.effect.options import merged
+from connectors.mysql.ddl.grammar.keys import of_column
+from connectors.mysql.ddl.spec import Charset, ColumnSpec, IndexSpec
 
 
 def altered_table(
@@ -57,16 +57,18 @@ class _Alteration:
         self._names: dict[str, str | None] = {}
         """New names of columns by the old ones; None: dropped."""
         self._changed: dict[str, Column] = {}
+        self._converts = any(isinstance(action, ConvertTo) for action in actions)
         self._indexes: list[IndexSpec] = []
 
     def result(self) -> Table:
         """The table."""
         self._keep_columns()
         self._place_columns()
+        self._place_invisible_key()
         self._convert()
         for action in self._actions:
             if isinstance(action, AddPeriod):
-                self._columns = with_period(self._columns, action.columns)
+                self._columns = with_period(self._columns, action.period)
         unique(self._columns)
         indexes = self._new_indexes()
         options = [action.options for action in self._actions if isinstance(action, SetOptions)]
@@ -84,7 +86,7 @@ class _Alteration:
         first = False
         for action in self._actions:
             if isinstance(action, ConvertTo):
-                said = action.charset
+                said = converting(action.charset, database, self._terms)
             elif isinstance(action, SetOptions):
                 said = action.options.charset
             else:
@@ -128,7 +130,7 @@ class _Alteration:
         if column is None or isinstance(action, DropColumn):
             return None
         if isinstance(action, ChangeColumn):
-            new = made(action.spec, self._defaults, self._terms)
+            new = self._made(action.spec)
             self._changed[new.name.lower()] = new
             self._indexes += of_column(action.spec, self._terms.server)
             return new
@@ -136,6 +138,15 @@ class _Alteration:
             return replace(column, name=action.to)
         assert isinstance(action, AlterColumn)
         return altered(column, action)
+
+    def _made(self, spec: ColumnSpec) -> Column:
+        """A new column; CONVERT TO stands above what it says of its character set."""
+        column = made(spec, self._defaults, self._terms)
+        if not self._converts or column.charset is None or spec.type.name.startswith("n"):
+            return column
+        own = self._defaults
+        kind = replace(spec.type, charset=own.charset, collation=own.collation, binary=False)
+        return made(replace(spec, type=kind), own, self._terms)
 
     def _place_columns(self) -> None:
         """New columns and moved ones, in the statement's order."""
@@ -151,7 +162,7 @@ class _Alteration:
         name = action.spec.name.lower()
         if action.if_not_exists and numbered(self._columns, name) is not None:
             return
-        column = made(action.spec, self._defaults, self._terms)
+        column = self._made(action.spec)
         self._indexes += of_column(action.spec, self._terms.server)
         if self._names.get(name, "") is None:
             # Keys go by the name: they do not see that this is another column.
@@ -159,6 +170,14 @@ class _Alteration:
             self._changed[name] = column
         place = len(self._columns) if action.behind is None else self._behind(action.behind)
         self._columns.insert(place, column)
+
+    def _place_invisible_key(self) -> None:
+        """The primary key that the server made by itself stays first."""
+        if not has_invisible_key(self._table, self._terms.server):
+            return
+        place = numbered(self._columns, self._table.columns[0].name)
+        if place:
+            self._columns.insert(0, self._columns.pop(place))
 
     def _move(self, action: ChangeColumn, behind: str) -> None:
         place = numbered(self._columns, action.spec.name)
@@ -176,7 +195,7 @@ class _Alteration:
 
     def _convert(self) -> None:
         """CONVERT TO: columns that this statement makes are converted, too."""
-        if not any(isinstance(action, ConvertTo) for action in self._actions):
+        if not self._converts:
             return
         server, session = self._terms.server, self._terms.session
         self._columns = [
@@ -197,7 +216,8 @@ class _Alteration:
             kept = keys.with_columns(kept, self._names, self._changed)
         if not self._indexes:
             return self._table.indexes if kept == list(self._table.indexes) else tuple(kept)
-        return keys.added(kept, self._indexes, self._columns)
+        periods = [action.period for action in self._actions if isinstance(action, AddPeriod)]
+        return keys.added(kept, keys.with_periods(self._indexes, periods), self._columns)
 
 
 def _without(indexes: list[Index], action: DropIndex) -> list[Index]:

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from connectors.mysql.ddl import types
+from connectors.mysql.ddl.action import AlterColumn
 from connectors.mysql.ddl.definition import Column, Database, Server, Session
 from connectors.mysql.ddl.grammar import columns as grammar
 from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader, quoted_string
 from connectors.mysql.ddl.since import since
-from connectors.mysql.ddl.statement import AlterColumn, Attributes, ColumnSpec
+from connectors.mysql.ddl.spec import Attributes, ColumnSpec
 
 
 class Refused(ValueError):
@@ -50,7 +51,7 @@ def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
         nullable=nullable,
         charset=own.charset,
         collation=own.collation,
-        generated=attributes.generated,
+        generated="stored" if attributes.row_period else attributes.generated,
         invisible=attributes.invisible,
         definition=definition_of(attributes),
     )

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.mysql.ddl import collations
+from connectors.mysql.ddl.collation_names import FIRST
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.effect import keys
 from connectors.mysql.ddl.effect.columns import Refused, Terms, made, required
-from connectors.mysql.ddl.statement import Charset, CreateTable, TableOptions
+from connectors.mysql.ddl.spec import Charset, Period, TableOptions
+from connectors.mysql.ddl.statement import CreateTable
 
 
 def chosen(
@@ -30,6 +32,19 @@ def chosen(
     )
 
 
+def converting(said: Charset, database: Database, terms: Terms) -> Charset:
+    """What CONVERT TO says, its DEFAULT being the database's; MariaDB takes no more of that than its character
+    set, with the collation that this had first."""
+    if said.charset != "default":
+        return said
+    own = (
+        FIRST[collations.lasting(database.charset)] if terms.server.mariadb else database.collation
+    )
+    if said.collation is not None and said.collation != "default":
+        own = said.collation
+    return Charset(charset=database.charset, collation=own)
+
+
 def created(
     statement: CreateTable,
     database: Database,
@@ -42,9 +57,8 @@ def created(
     columns = _joined(columns, selected)
     for period in statement.periods:
         columns = with_period(columns, period)
-    return finished(
-        columns, keys.added((), statement.indexes, columns), defaults, statement.options
-    )
+    specs = keys.with_periods(statement.indexes, statement.periods)
+    return finished(columns, keys.added((), specs, columns), defaults, statement.options)
 
 
 def _joined(own: list[Column], selected: Sequence[Column]) -> list[Column]:
@@ -55,9 +69,9 @@ def _joined(own: list[Column], selected: Sequence[Column]) -> list[Column]:
     return [*first, *(by_name.get(column.name.lower(), column) for column in selected)]
 
 
-def with_period(columns: list[Column], period: tuple[str, str]) -> list[Column]:
+def with_period(columns: list[Column], period: Period) -> list[Column]:
     """The columns, with those of a period NOT NULL."""
-    names = {name.lower() for name in period}
+    names = {period.begin.lower(), period.end.lower()}
     return [required(column) if column.name.lower() in names else column for column in columns]
 
 

@@ -106,6 +106,10 @@ class Draft:
         key = (self.terms.session.thread, self._state.key(name))
         return self._temporary[key] if key in self._temporary else self._state.temporary[key]
 
+    def visible(self, name: TableName) -> Table | None:
+        """What this connection finds under a name; None also where its columns are not known."""
+        return self.temporary(name) if self.is_temporary(name) else self.table(name)
+
     def set_temporary(self, name: TableName, table: Table | None) -> None:
         """A temporary table is made or altered."""
         key = (self.terms.session.thread, self._state.key(name))

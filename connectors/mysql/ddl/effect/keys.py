@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from connectors.mysql.ddl.definition import Column, Index
 from connectors.mysql.ddl.effect.columns import Refused, same
-from connectors.mysql.ddl.statement import IndexSpec, Part
+from connectors.mysql.ddl.spec import IndexSpec, Part, Period
 
 PRIMARY = "PRIMARY"
 _LENGTHY = ("char", "varchar", "binary", "varbinary")
@@ -35,6 +35,29 @@ def added(
                 _made(replace(spec, kind="KEY", name=_foreign_name(found, spec)), found, columns)
             )
     return tuple(sorted(found, key=lambda index: index.name != PRIMARY))
+
+
+def with_periods(specs: Iterable[IndexSpec], periods: Sequence[Period]) -> list[IndexSpec]:
+    """The keys with a period's columns where one names the period: MariaDB's WITHOUT OVERLAPS."""
+    return [
+        replace(spec, parts=_spread(spec.parts, periods))
+        if any(part.without_overlaps for part in spec.parts)
+        else spec
+        for spec in specs
+    ]
+
+
+def _spread(parts: Sequence[Part], periods: Sequence[Period]) -> tuple[Part, ...]:
+    found: list[Part] = []
+    for part in parts:
+        if not part.without_overlaps:
+            found.append(part)
+            continue
+        period = next((one for one in periods if same(one.name, part.column)), None)
+        if period is None:
+            raise Refused(f"the period {part.column} of a key is not known")
+        found += (Part(column=period.end), Part(column=period.begin))
+    return tuple(found)
 
 
 def _new(found: list[Index], spec: IndexSpec, columns: Sequence[Column]) -> Index | None:

@@ -11,7 +11,7 @@ from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
 from connectors.mysql.ddl.grammar.options import table_options
 from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader
-from connectors.mysql.ddl.statement import TableOptions
+from connectors.mysql.ddl.spec import TableOptions
 
 
 def merged(text: str, changes: Sequence[TableOptions]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from connectors.mysql.ddl.action import PartitionToTable, RenameTo, TableToPartition
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.ddl.effect.alter import altered_table
 from connectors.mysql.ddl.effect.columns import Refused
@@ -22,11 +23,8 @@ from connectors.mysql.ddl.statement import (
     DropDatabase,
     DropTables,
     NoTable,
-    PartitionToTable,
     RenameTables,
-    RenameTo,
     Statement,
-    TableToPartition,
     TruncateTable,
 )
 
@@ -88,7 +86,7 @@ def _new_table(statement: CreateTable, name: TableName, draft: Draft) -> Table:
 
 def _pattern(name: TableName, draft: Draft) -> Table:
     """The table that another is made like."""
-    table = draft.temporary(name) if draft.is_temporary(name) else draft.table(name)
+    table = draft.visible(name)
     if table is None:
         raise Refused(f"the table {name[0]}.{name[1]} that it is made like is not known")
     return table
@@ -106,7 +104,7 @@ def _alter(statement: AlterTable, draft: Draft) -> None:
         return
     table = draft.table(name)
     if table is None:
-        if draft.is_other(name) or (statement.if_exists and not draft.logged):
+        if draft.is_other(name) or statement.if_exists:
             return
         raise Refused(f"the table {name[0]}.{name[1]} is not known")
     new = altered_table(table, statement.actions, draft.defaults(name[0]), draft.terms)

@@ -7,6 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from connectors.mysql.ddl.action import (
+    FIRST,
+    Action,
+    AddColumn,
+    AddIndex,
+    AddPeriod,
+    AlterColumn,
+    ChangeColumn,
+    ConvertTo,
+    DropColumn,
+    DropIndex,
+    NoColumnWork,
+    RenameColumn,
+    RenameIndex,
+    RenameTo,
+    SetOptions,
+    SystemVersioning,
+)
 from connectors.mysql.ddl.grammar import keys, lexer
 from connectors.mysql.ddl.grammar.columns import column
 from connectors.mysql.ddl.grammar.create_table import Elements, element, period
@@ -19,26 +37,8 @@ from connectors.mysql.ddl.grammar.options import (
 from connectors.mysql.ddl.grammar.partitions import partition_work
 from connectors.mysql.ddl.grammar.reader import Reader
 from connectors.mysql.ddl.grammar.values import default_value, skip_value
-from connectors.mysql.ddl.statement import (
-    FIRST,
-    Action,
-    AddColumn,
-    AddIndex,
-    AddPeriod,
-    AlterColumn,
-    AlterTable,
-    ChangeColumn,
-    ConvertTo,
-    DropColumn,
-    DropIndex,
-    IndexSpec,
-    NoColumnWork,
-    RenameColumn,
-    RenameIndex,
-    RenameTo,
-    SetOptions,
-    SystemVersioning,
-)
+from connectors.mysql.ddl.spec import IndexSpec
+from connectors.mysql.ddl.statement import AlterTable
 
 _VISIBILITY = frozenset({"VISIBLE", "INVISIBLE", "IGNORED"})
 _KEY = frozenset({"INDEX", "KEY"})
@@ -100,7 +100,7 @@ def _add(reader: Reader) -> list[Action]:
     if reader.take("SYSTEM", "VERSIONING"):
         return [SystemVersioning(kind="ADD SYSTEM VERSIONING", added=True)]
     if reader.take("PERIOD", "FOR"):
-        return [AddPeriod(columns=period(reader))]
+        return [AddPeriod(period=period(reader))]
     if keys.is_key(reader):
         key = keys.key(reader)
         return [NoColumnWork(kind="ADD CHECK") if key is None else _add_key(key)]
@@ -124,7 +124,7 @@ def _add_several(reader: Reader, if_not_exists: bool) -> list[Action]:
     return [
         *(AddColumn(spec=spec, if_not_exists=if_not_exists) for spec in elements.columns),
         *(_add_key(spec) for spec in elements.indexes if spec not in own),
-        *(AddPeriod(columns=columns) for columns in elements.periods),
+        *(AddPeriod(period=one) for one in elements.periods),
     ]
 
 
@@ -287,6 +287,7 @@ _ACTIONS: dict[str, Callable[[Reader], Action]] = {
     "ENABLE": _worded("ENABLE KEYS", "KEYS"),
     "DISABLE": _worded("DISABLE KEYS", "KEYS"),
     "WITHOUT": _worded("WITHOUT VALIDATION", "VALIDATION"),
+    "WITH": _worded("WITH VALIDATION", "VALIDATION"),
     "SECONDARY_LOAD": _worded("SECONDARY_LOAD"),
     "SECONDARY_UNLOAD": _worded("SECONDARY_UNLOAD"),
     "UPGRADE": _worded("UPGRADE PARTITIONING", "PARTITIONING"),

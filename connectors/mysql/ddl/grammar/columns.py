@@ -16,7 +16,7 @@ from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.keys import skip_check, skip_references
 from connectors.mysql.ddl.grammar.reader import Reader
 from connectors.mysql.ddl.grammar.values import default_value, skip_value
-from connectors.mysql.ddl.statement import Attributes, ColumnSpec
+from connectors.mysql.ddl.spec import Attributes, ColumnSpec
 from connectors.mysql.ddl.type_spec import Label, TypeSpec
 
 _LABELLED = frozenset({"enum", "set"})

@@ -10,7 +10,8 @@ from connectors.mysql.ddl.grammar import keys
 from connectors.mysql.ddl.grammar.columns import column
 from connectors.mysql.ddl.grammar.options import begins_query, skip_partitions, table_options
 from connectors.mysql.ddl.grammar.reader import Reader, TableRef
-from connectors.mysql.ddl.statement import ColumnSpec, CreateTable, IndexSpec
+from connectors.mysql.ddl.spec import ColumnSpec, IndexSpec, Period
+from connectors.mysql.ddl.statement import CreateTable
 
 
 class Elements:
@@ -21,7 +22,7 @@ class Elements:
     def __init__(self) -> None:
         self.columns: list[ColumnSpec] = []
         self.indexes: list[IndexSpec] = []
-        self.periods: list[tuple[str, str]] = []
+        self.periods: list[Period] = []
 
 
 def create_table(reader: Reader, *, or_replace: bool, temporary: bool) -> CreateTable:
@@ -72,11 +73,11 @@ def element(reader: Reader, elements: Elements) -> None:
         elements.indexes += keys.of_column(spec, reader.server)
 
 
-def period(reader: Reader) -> tuple[str, str]:
-    """MariaDB's period: its name, and the columns where it begins and ends."""
-    reader.name()
+def period(reader: Reader) -> Period:
+    """What stands behind PERIOD FOR: its name, and the columns where it begins and ends."""
+    name = reader.name()
     begin, end = reader.enclosed(reader.column)
-    return begin, end
+    return Period(name=name, begin=begin, end=end)
 
 
 def _query(reader: Reader) -> str | None:

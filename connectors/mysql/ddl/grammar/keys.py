@@ -11,7 +11,7 @@ from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.reader import Reader
 from connectors.mysql.ddl.grammar.values import skip_value
 from connectors.mysql.ddl.since import since
-from connectors.mysql.ddl.statement import ColumnSpec, IndexKind, IndexSpec, Part
+from connectors.mysql.ddl.spec import ColumnSpec, IndexKind, IndexSpec, Part
 
 _PLAIN = frozenset({"INDEX", "KEY"})
 _SPECIAL: dict[str, IndexKind] = {

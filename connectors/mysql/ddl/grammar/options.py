@@ -11,7 +11,7 @@ from collections.abc import Callable
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.reader import Reader
 from connectors.mysql.ddl.grammar.values import skip_value
-from connectors.mysql.ddl.statement import Charset, TableOptions
+from connectors.mysql.ddl.spec import Charset, TableOptions
 
 _KEPT = frozenset({"ENGINE", "ROW_FORMAT", "KEY_BLOCK_SIZE", "COMMENT"})
 _KNOWN = _KEPT | {

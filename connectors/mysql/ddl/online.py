@@ -1,0 +1,178 @@
+"""Which tables are the shadows of others: what tools that change tables online make beside the real ones.
+
+The law: a name is a shadow only beside the table that it is the shadow of; a table of a user's that merely
+looks like one is a table. Only names that no user would give need no table beside them.
+Sources: gh-ost's go/base/context.go; pt-online-schema-change; Spirit's pkg/utils/tablename.go; Facebook's
+OnlineSchemaChange, core/lib/constant.py; LHM's lib/lhm/migration.rb; Vitess' go/vt/schema/name.go and
+tablegc.go; of Alibaba Cloud's DMS, what others saw in its binlogs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from connectors.mysql.ddl.definition import TableName
+
+
+class Role(Enum):
+    """What a shadow is to its table."""
+
+    GHOST = "ghost"
+    """It is filled to take the table's place."""
+    OLD = "old"
+    """It was the table, before another took its place."""
+    LOG = "log"
+    """The tool's own notes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowRule:
+    """Names that one tool gives."""
+
+    tool: str
+    role: Role
+    pattern: re.Pattern[str]
+    """Of the whole name. Its group ``table`` is the table's name; without one, it is always a shadow."""
+    tail: str | None = None
+    """What stands behind the table's name where a name that is too long is cut at its end, and not within the
+    table's name."""
+    padded: bool = False
+    """Whether the table's name may have more underscores before it, because a name was taken."""
+
+    def tables(self, name: str) -> Iterator[str]:
+        """The tables that it may be a shadow of."""
+        found = self.pattern.fullmatch(name)
+        table = found["table"] if found and "table" in found.groupdict() else ""
+        while table:
+            yield table
+            table = table[1:] if self.padded and table[0] == "_" else ""
+
+    def may_be_cut(self, name: str, table: str) -> bool:
+        """Whether a name of the greatest length is that of a shadow of ``table``, which did not fit whole."""
+        if self.tail is None:
+            return any(table.startswith(part) for part in self.tables(name))
+        head = self.pattern.pattern.partition("(?P<table>")[0]
+        if (found := re.match(head, name, re.IGNORECASE)) is None:
+            return False
+        rest = name[found.end() :].lstrip("_" if self.padded else "")
+        whole = f"{table.lstrip('_') if self.padded else table}{self.tail}"
+        return bool(rest) and whole.startswith(rest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shadow:
+    """What a name is the shadow of."""
+
+    tool: str
+    role: Role
+    of: TableName | None
+    """None where the name does not tell."""
+
+
+def _rule(
+    tool: str, role: Role, pattern: str, *, tail: str | None = None, padded: bool = False
+) -> ShadowRule:
+    compiled = re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    return ShadowRule(tool=tool, role=role, pattern=compiled, tail=tail, padded=padded)
+
+
+_TABLE = "(?P<table>.+)"
+_OSC = "pt-online-schema-change or Spirit"
+_UUID = "[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}"
+
+RULES: tuple[ShadowRule, ...] = (
+    _rule("gh-ost", Role.GHOST, f"_{_TABLE}_gho"),
+    _rule("gh-ost", Role.LOG, f"_{_TABLE}_gh[ck]"),
+    _rule("gh-ost", Role.OLD, f"_{_TABLE}_del"),
+    _rule("gh-ost", Role.OLD, rf"_{_TABLE}_\d{{14}}_del"),
+    _rule("gh-ost", Role.OLD, f"_{_TABLE}_rev_del"),
+    _rule("gh-ost", Role.OLD, rf"_{_TABLE}_\d{{14}}_rev_del"),
+    _rule(_OSC, Role.GHOST, f"_{_TABLE}_new", padded=True),
+    _rule(_OSC, Role.OLD, f"_{_TABLE}_old", padded=True),
+    _rule("pt-online-schema-change", Role.GHOST, f"_{_TABLE}_new", tail="_new", padded=True),
+    _rule("pt-online-schema-change", Role.OLD, f"_{_TABLE}_old", tail="_old", padded=True),
+    _rule("pt-online-schema-change", Role.OLD, f"(?:[A-Z0-9]{{6}}_)+{_TABLE}_old", padded=True),
+    _rule("Spirit", Role.LOG, f"_{_TABLE}_chkpnt"),
+    _rule("Spirit", Role.OLD, rf"_{_TABLE}_old_\d{{8}}_\d{{6}}"),
+    _rule("Spirit", Role.LOG, "_spirit_(?:sentinel|(?:move_|sync_)?checkpoint)"),
+    _rule("OnlineSchemaChange", Role.GHOST, f"(?:__osc_new_|n!){_TABLE}"),
+    _rule("OnlineSchemaChange", Role.LOG, f"(?:__osc_chg_|c!){_TABLE}"),
+    _rule("OnlineSchemaChange", Role.OLD, f"(?:__osc_old_|o!){_TABLE}"),
+    _rule("OnlineSchemaChange", Role.GHOST, "__osc_new_online_schema_change_temp_tbl"),
+    _rule("OnlineSchemaChange", Role.LOG, "__osc_chg_online_schema_change_temp_tbl"),
+    _rule("OnlineSchemaChange", Role.OLD, "__osc_old_online_schema_change_temp_tbl"),
+    _rule("LHM", Role.GHOST, f"lhmn_{_TABLE}"),
+    _rule("LHM", Role.OLD, rf"lhma_\d{{4}}(?:_\d\d){{5}}(?:_\d{{3}})?_{_TABLE}", tail=""),
+    _rule("DMS", Role.GHOST, rf"tp_\d+_ogt_{_TABLE}"),
+    _rule("DMS", Role.LOG, rf"tp_\d+_ogl_{_TABLE}"),
+    _rule("DMS", Role.OLD, rf"tp_\d+_del_{_TABLE}"),
+    _rule("Vitess", Role.GHOST, r"_vt_vrp_[0-9a-f]{32}_\d{14}_"),
+    _rule("Vitess", Role.OLD, r"_vt_(?:hld|prg|evc|drp)_[0-9a-f]{32}_\d{14}_"),
+    _rule("Vitess", Role.OLD, r"_vt_(?:HOLD|PURGE|EVAC|DROP)_[0-9a-f]{32}_\d{14}"),
+    _rule("Vitess", Role.GHOST, rf"_{_UUID}_\d{{14}}_(?:vrepl|gho|new)"),
+    _rule("Vitess", Role.OLD, rf"_{_UUID}_\d{{14}}_del"),
+    _rule("Vitess", Role.LOG, rf"_{_UUID}_\d{{14}}_ghc"),
+)
+"""Of the tools that are known; where several fit, the first whose table is there."""
+
+MAX_NAME = 64
+"""The most characters of a name; what would be longer is cut."""
+
+
+def rule(pattern: str, role: Role) -> ShadowRule:
+    """A rule of an operator's own; raise ValueError where it is no expression."""
+    try:
+        return _rule("a rule of the settings", role, pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+
+
+class ShadowRules:
+    """Rules, and the expressions over ``database.table`` for what is never a shadow whatever its name is."""
+
+    def __init__(self, rules: Iterable[ShadowRule] = RULES, *, never: Iterable[str] = ()) -> None:
+        self._rules = tuple(rules)
+        self._never = [re.compile(each, re.IGNORECASE | re.DOTALL) for each in never]
+
+    def shadow(self, name: TableName, known: Collection[TableName]) -> Shadow | None:
+        """What a table is the shadow of, among the tables that are there; None where it is a table itself."""
+        for each in self._fitting(name):
+            for of in self._tables(each, name, known):
+                return Shadow(tool=each.tool, role=each.role, of=of)
+        return None
+
+    def could_shadow(self, name: TableName, table: TableName) -> Shadow | None:
+        """What a name is to a table, whether or not that is there."""
+        return self.shadow(name, (table,)) if name != table else None
+
+    def _fitting(self, name: TableName) -> Iterator[ShadowRule]:
+        if any(each.fullmatch(".".join(name)) for each in self._never):
+            return
+        cut = _may_be_cut(name[1])
+        for each in self._rules:
+            if each.pattern.fullmatch(name[1]) or (cut and each.tail is not None):
+                yield each
+
+    def _tables(
+        self, each: ShadowRule, name: TableName, known: Collection[TableName]
+    ) -> Iterator[TableName | None]:
+        database, table = name
+        if "table" not in each.pattern.groupindex:
+            yield None
+            return
+        for of in each.tables(table):
+            if (database, of) in known:
+                yield database, of
+        if _may_be_cut(table):
+            yield from (
+                one for one in known
+                if one[0] == database and one != name and each.may_be_cut(table, one[1])
+            )  # fmt: skip
+
+
+def _may_be_cut(name: str) -> bool:
+    """Whether it is of the greatest length; some tools count bytes."""
+    return MAX_NAME in (len(name), len(name.encode()))
