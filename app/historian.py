@@ -7,13 +7,18 @@ the decoder of that chunk refuses by name, or the table is set aside.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
+from app.pipeline.applied import Applied
 from app.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.changes import Transaction
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
+from connectors.mysql.ddl.cut_over import logical
+from connectors.mysql.ddl.definition import Table, TableChange, TableName
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.events import Query
 from connectors.mysql.position import Coordinates
 from connectors.mysql.session import session_of, user_of
@@ -24,17 +29,27 @@ from tables.history import SchemaHistory
 from tables.place import HistoryPlace
 from tables.schema_record import SchemaRecord
 
+_MOST_GONE = 1000
+
 
 class Historian:
     """Applies the statements of one source to its history."""
 
     def __init__(
-        self, history: SchemaHistory, *, server_uuid: str, charsets: Charsets, mariadb: bool
+        self,
+        history: SchemaHistory,
+        *,
+        server_uuid: str,
+        charsets: Charsets,
+        mariadb: bool,
+        shadows: ShadowRules,
     ) -> None:
         self._history = history
         self._server_uuid = server_uuid
         self._charsets = charsets
         self._reader = TransactionReader(server_uuid, charsets, mariadb=mariadb)
+        self._shadows = shadows
+        self._gone: dict[TableName, Table] = {}
 
     @classmethod
     def of(cls, history: SchemaHistory, spec: StageSpec) -> Historian:
@@ -44,6 +59,7 @@ class Historian:
             server_uuid=spec.server_uuid,
             charsets=spec.charsets,
             mariadb=spec.mariadb,
+            shadows=spec.rules.shadow_rules(),
         )
 
     def note(self, chunk: Chunk) -> None:
@@ -59,7 +75,7 @@ class Historian:
         if listener.told is not None:
             chunk.schema = self._applied(listener.told)
 
-    def _applied(self, told: _Told) -> SchemaRecord | None:
+    def _applied(self, told: _Told) -> Applied | None:
         transaction, query = told.transaction, told.query
         place = HistoryPlace(
             server_uuid=self._server_uuid,
@@ -74,7 +90,41 @@ class Historian:
         session = session_of(
             query.status, database=query.database, thread=query.thread, charsets=self._charsets
         )
-        return self._history.apply(place, query.database or "", query.sql, session)
+        record = self._history.apply(place, query.database, query.sql, session)
+        if record is None:
+            return None
+        known = _Known(self._history)
+        meaning = logical(record.changes, self._shadows, known=known, before=self._gone.get)
+        self._remember(record)
+        return Applied(record=record, meaning=meaning)
+
+    def _remember(self, record: SchemaRecord) -> None:
+        """Tables that went: where another takes such a name, they were what it was before."""
+        for change in record.changes:
+            if not isinstance(change, TableChange):
+                continue
+            if change.new is not None:
+                self._gone.pop(change.name, None)
+            elif change.old is not None:
+                self._gone[change.name] = change.old
+        while len(self._gone) > _MOST_GONE:
+            del self._gone[next(iter(self._gone))]
+
+
+class _Known(Collection[TableName]):
+    """The names of all tables that a history knows; asked for few of them."""
+
+    def __init__(self, history: SchemaHistory) -> None:
+        self._history = history
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, tuple) and self._history.find(*name) is not None
+
+    def __iter__(self) -> Iterator[TableName]:
+        return iter(self._history.now().tables())
+
+    def __len__(self) -> int:
+        return len(self._history.now().tables())
 
 
 @dataclass(frozen=True, slots=True)

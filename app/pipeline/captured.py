@@ -16,6 +16,7 @@ from connectors.mysql.column_type import column_charset, column_type
 from connectors.mysql.compiled.counting import RowCounter
 from connectors.mysql.compiled.decoder import CompiledDecoder
 from connectors.mysql.ddl.definition import Server, Table, TableChange
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.described import tells_all
 from connectors.mysql.table_map import MappedColumn, TableMap
 from connectors.mysql.witness import completed_map, differences
@@ -67,9 +68,14 @@ class TableBook:
         *,
         server: Server,
         told: bool = True,
+        shadows: ShadowRules | None = None,
         known: Mapping[Name, Schema] | None = None,
     ) -> None:
         self._filter = filter_
+        self._shadows = shadows or ShadowRules()
+        self._names: set[Name] = set(known or ())
+        """Tables that are there, as far as one knows."""
+        self._wanted: dict[Name, bool] = {}
         self._charsets = charsets
         self._server = server
         self._told = told
@@ -105,13 +111,21 @@ class TableBook:
         """Know a table as it is from here on; None where its history has nothing of it."""
         if schema is None:
             self._known.pop(name, None)
+            self._names.discard(name)
         else:
             self._known[name] = schema
+            self._names.add(name)
         self._tables.clear()
+        self._wanted.clear()
 
     def captures(self, name: Name) -> bool:
-        """Whether rows of a table are wanted."""
-        return self._filter.captures(*name)
+        """Whether rows of a table are wanted; those that a tool makes beside one are not."""
+        wanted = self._wanted.get(name)
+        if wanted is None:
+            wanted = self._wanted[name] = (
+                self._filter.captures(*name) and self._shadows.shadow(name, self._names) is None
+            )
+        return wanted
 
     def set_aside(self, record: SchemaRecord | None, truncated: Name | None) -> tuple[Name, ...]:
         """The captured tables that wait for a person, of those that a statement concerns."""
@@ -156,7 +170,9 @@ class TableBook:
             return ParkedTable(name)
         if known is not None:
             table_map = self._completed(table_map, name, known)
-        elif not tells_all(table_map):
+        elif tells_all(table_map):
+            self._names.add(name)
+        else:
             raise WitnessesDiffer.of(
                 name, "its rows have no names, and its history has no definition"
             )

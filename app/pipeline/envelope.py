@@ -136,7 +136,7 @@ class Envelope:
             "type": type_of(query.sql),
             "user": user_of(query.status),
             "ts_ms": self._now,
-            **told_of(item.record, self._prefix),
+            **told_of(item.applied, self._prefix),
         }
         key = orjson.dumps({"destination": self._destination})
         headers = [(HEADER_CHANGE_ID, f"{transaction.id}#ddl".encode())]

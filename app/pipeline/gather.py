@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from app.pipeline.applied import Applied
 from app.pipeline.captured import CapturedTable, ParkedTable, TableBook
 from app.pipeline.piece import Decision, Run, add_run
 from app.pipeline.rules import Rules
@@ -21,7 +22,7 @@ from connectors.mysql.prepared import PreparedAt
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
 from connectors.mysql.statements import Kind, truncated_table
 from connectors.mysql.table_map import TableMap
-from tables.schema_record import SchemaRecord, statement_type
+from tables.schema_record import statement_type
 from tables.version import TableVersion
 
 _tuple = tuple.__new__
@@ -53,7 +54,7 @@ class Ddl(NamedTuple):
     ordinal: int
     truncated: tuple[str, str] | None
     """The captured table that it empties."""
-    record: SchemaRecord | None
+    applied: Applied | None
     """What it did to tables, where their history is kept."""
     parks: tuple[tuple[str, str], ...]
     """Tables that are set aside and that it concerns; it waits with their rows."""
@@ -106,10 +107,10 @@ class Use:
 class Gathering:
     """Takes note of what a chunk tells, for one chunk."""
 
-    def __init__(self, tables: TableBook, rules: Rules, record: SchemaRecord | None = None) -> None:
+    def __init__(self, tables: TableBook, rules: Rules, applied: Applied | None = None) -> None:
         self._tables = tables
         self._rules = rules
-        self._record = record
+        self._applied = applied
         """What the statement did with which the chunk ends."""
         self._parked: ParkedTable | None = None
         """What ``_map`` describes, if it is set aside."""
@@ -229,12 +230,13 @@ class Gathering:
                 raise UnsupportedEvent("a TRUNCATE statement whose table cannot be told")
             if not self._tables.captures(truncated):
                 truncated = None
-        parks = self._tables.set_aside(self._record, truncated)
+        applied = self._applied
+        parks = self._tables.set_aside(applied.record if applied else None, truncated)
         if truncated in parks:
             truncated = None
-        told = self._rules.tells(statement_type(query.sql))
+        told = self._rules.tells(statement_type(query.sql)) and not (applied and applied.is_noise)
         item = Ddl(
-            transaction, kind, query, pos, self.ordinal, truncated, self._record, parks, told
+            transaction, kind, query, pos, self.ordinal, truncated, applied, parks, told
         )
         self.items.append(item)
         self.values += item.values

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connectors.mysql.ddl.online import ShadowRules
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -33,8 +35,12 @@ class Rules:
     """Types of statements that are published, such as ``ALTER TABLE``; empty: all."""
     ddl_exclude: frozenset[str] = frozenset()
     """Types that are not, whatever ``ddl_include`` says."""
-    shadows: tuple[str, ...] | None = None
-    """Expressions for the names of tables that tools for online schema changes make; None: those we know."""
+    never_shadows: tuple[str, ...] = ()
+    """Expressions over ``database.table`` for tables that no tool for online schema changes has made."""
+
+    def shadow_rules(self) -> ShadowRules:
+        """Which tables such tools make beside the real ones."""
+        return ShadowRules(never=self.never_shadows)
 
     def tells(self, kind: str) -> bool:
         """Whether statements of a type are published."""

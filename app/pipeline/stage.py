@@ -62,6 +62,7 @@ class ChunkStage:
             spec.charsets,
             server=spec.server,
             told=spec.told,
+            shadows=rules.shadow_rules(),
             known=spec.known,
         )
         self.book = VersionBook(rules.destination, prefix=rules.prefix, known=spec.versions)
@@ -71,8 +72,8 @@ class ChunkStage:
 
     def decode(self, chunk: Chunk) -> DecodedChunk:
         """The first step: everything in the chunk, up to the first event that cannot be read or carried."""
-        for record in chunk.learn:
-            self.tables.learn(record)
+        for applied in chunk.learn:
+            self.tables.learn(applied.record)
         gathering = Gathering(self.tables, self.rules, chunk.schema)
         reader = self._reader
         try:
@@ -120,7 +121,7 @@ class DecodedChunk:
         self._history: list[SchemaRecord] = []
         self._lost: list[Aside] = []
         if chunk.schema is not None and gathered.error is None:
-            self._note(chunk.schema)
+            self._note(chunk.schema.record)
         self._open = None if gathered.error else open_
         self._events = events
         self._seq = self._seq_after = self._version_count = 0

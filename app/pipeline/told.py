@@ -1,37 +1,49 @@
 """What the DDL topic tells of a statement beside its text: what it did, and what that means to subscribers.
 
-The law: without a history of the tables nothing is told of them, rather than something that may be wrong.
+The law: without a history of the tables nothing is told of them, rather than something that may be wrong. What a
+tool does to change a table online is told as what it comes to.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from connectors.mysql.ddl.online import online_change
+from app.pipeline.applied import Applied
+from connectors.mysql.ddl.cut_over import Logical, Noise, OnlineAlter, SetAside
+from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
 from tables.impact import ddl_effects
 
-from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange
-from tables.schema_record import SchemaRecord
 
-
-def told_of(record: SchemaRecord | None, prefix: str) -> dict[str, Any]:
-    """Fields of a DDL record; none where no history is kept, or the statement changed nothing in it."""
-    if record is None:
+def told_of(applied: Applied | None, prefix: str) -> dict[str, Any]:
+    """Fields of a DDL record; none where no history is kept, or the statement concerns nothing in it."""
+    if applied is None:
         return {}
-    tables = [change for change in record.changes if isinstance(change, TableChange)]
-    databases = [change for change in record.changes if isinstance(change, DatabaseChange)]
-    online = online_change(tables)
+    record, changes = applied.record, list(_changes(applied.meaning))
     told: dict[str, Any] = {
         "statement_type": record.type,
         "outcome": record.outcome,
-        "reason": record.reason or None,
-        "tables": [_table(change) for change in tables],
-        "databases": [_database(change) for change in databases],
-        "effects": ddl_effects(record.changes, prefix),
+        "reason": record.reason,
+        "unresolved": [_name(name) for name in record.unresolved],
+        "tables": [_table(change) for change in changes if isinstance(change, TableChange)],
+        "databases": [_database(change) for change in changes if isinstance(change, DatabaseChange)],
+        "effects": ddl_effects(changes, prefix),
     }
-    if online is not None:
-        told["online"] = {"tool": online.tool, "database": online.name[0], "table": online.name[1]}
+    online = [one for one in applied.meaning if isinstance(one, OnlineAlter)]
+    if online:
+        told["online"] = [{**_named(one.name), "tool": one.tool} for one in online]
     return told
+
+
+def _changes(meaning: tuple[Logical, ...]) -> Iterator[Change]:
+    """As statements of a user would have made them."""
+    for one in meaning:
+        if isinstance(one, OnlineAlter):
+            yield one.change
+        elif isinstance(one, SetAside):
+            yield TableChange(name=one.name, old=one.old, new=None, renamed_to=one.to)
+        elif not isinstance(one, Noise):
+            yield one
 
 
 def _table(change: TableChange) -> dict[str, Any]:
@@ -43,8 +55,7 @@ def _table(change: TableChange) -> dict[str, Any]:
     elif change.new is None:
         kind = "dropped"
     return {
-        "database": change.name[0],
-        "table": change.name[1],
+        **_named(change.name),
         "change": kind,
         "renamed_to": _name(change.renamed_to),
         "renamed_from": _name(change.renamed_from),
@@ -53,8 +64,12 @@ def _table(change: TableChange) -> dict[str, Any]:
     }
 
 
-def _name(name: tuple[str, str] | None) -> dict[str, str] | None:
-    return None if name is None else {"database": name[0], "table": name[1]}
+def _name(name: TableName | None) -> dict[str, str] | None:
+    return None if name is None else _named(name)
+
+
+def _named(name: TableName) -> dict[str, str]:
+    return {"database": name[0], "table": name[1]}
 
 
 def _database(change: DatabaseChange) -> dict[str, Any]:
