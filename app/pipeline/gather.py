@@ -20,9 +20,8 @@ from connectors.mysql.events import Query
 from connectors.mysql.mariadb.events import FIRST_COMPRESSED_ROWS, plain_rows
 from connectors.mysql.prepared import PreparedAt
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
-from connectors.mysql.statements import Kind, truncated_table
+from connectors.mysql.statements import Kind, statement_type, truncated_table
 from connectors.mysql.table_map import TableMap
-from tables.schema_record import statement_type
 from tables.version import TableVersion
 
 _tuple = tuple.__new__
