@@ -214,8 +214,12 @@ class Definitions:
         key = orjson.dumps(value)
         session = self._sessions.get(key)
         if session is None:
-            mode = frozenset(value.get("sql_mode", ()))
-            session = self._sessions[key] = Session(**{**value, "sql_mode": mode})
+            told = {**value, "sql_mode": frozenset(value.get("sql_mode", ()))}
+            if "charset_collations" in value:
+                told["charset_collations"] = tuple(
+                    [(charset, collation) for charset, collation in value["charset_collations"]]
+                )
+            session = self._sessions[key] = Session(**told)
         return session
 
 

@@ -4,6 +4,7 @@ A statement ends with ``;`` at the end of a line, or with what a ``DELIMITER`` l
 program. Lines that begin with ``#:`` are for the reader of the file:
 
 * ``#: on 9.7 8.0 mariadb-11.8``: the servers that take this file; 9.7 where it does not say.
+* ``#: only 9.7 8.0``: the next statement is for some of them.
 * ``#: session b``: what follows is sent through another connection, until the next such line.
 * ``#: as written``: the next statement means what data or settings of the server make of it; what decides
   is how the server writes it into its binlog.
@@ -27,6 +28,7 @@ class Entry:
     line: int
     """Where it begins in its file, from 1."""
     sql: str
+    only: tuple[str, ...] = ()
     session: str = "a"
     as_written: bool = False
     refused: bool = False
@@ -39,6 +41,10 @@ class CorpusFile:
     path: Path
     servers: tuple[str, ...]
     entries: tuple[Entry, ...]
+
+    def on(self, server: str) -> list[Entry]:
+        """Those that are for a server."""
+        return [entry for entry in self.entries if not entry.only or server in entry.only]
 
 
 def corpus() -> list[CorpusFile]:
@@ -66,15 +72,16 @@ class _Reading:
     begin: int = 0
     delimiter: str = ";"
     session: str = "a"
+    only: tuple[str, ...] = ()
     marks: set[str] = field(default_factory=set)
 
     def take(self, number: int, line: str) -> None:
+        if line.startswith("DELIMITER ") and all(one.startswith("--") for one in self.lines):
+            self.lines, self.delimiter = [], line.split()[1]
+            return
         if not self.lines:
             if line.startswith(_REMARK):
                 self._remark(line.removeprefix(_REMARK).strip())
-                return
-            if line.startswith("DELIMITER "):
-                self.delimiter = line.split()[1]
                 return
             if not line.strip():
                 return
@@ -89,6 +96,8 @@ class _Reading:
         word, _, rest = text.partition(" ")
         if word == "on":
             self.servers = tuple(rest.split())
+        elif word == "only":
+            self.only = tuple(rest.split())
         elif word == "session":
             self.session = rest
         elif text in ("as written", "refused"):
@@ -98,9 +107,10 @@ class _Reading:
         entry = Entry(
             line=self.begin,
             sql="\n".join(self.lines),
+            only=self.only,
             session=self.session,
             as_written="as written" in self.marks,
             refused="refused" in self.marks,
         )
         self.entries.append(entry)
-        self.lines, self.marks = [], set()
+        self.lines, self.marks, self.only = [], set(), ()

@@ -14,7 +14,7 @@ from connectors.mysql.position import Coordinates
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
 from tests.integration.ddl.truth import Seen, truth
-from tests.integration.old_mysql.source import charsets_of, end_of
+from tests.integration.old_mysql.source import charsets_of
 from tests.integration.worker.source import connected
 from tests.steps import Statement
 
@@ -62,7 +62,7 @@ class Player:
         self._variables = dict(self._known_variables())
         for name in truth(self._looking).databases:
             self._looking.execute(f"DROP DATABASE `{name.replace('`', '``')}`")
-        self._end = end_of(self._mysql)
+        self._end = self._end_of_binlog()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,9 +129,17 @@ class Player:
             thread=told["thread"],
         )
 
+    def _end_of_binlog(self) -> Coordinates:
+        try:
+            self._looking.execute("SHOW MASTER STATUS")
+        except pymysql.MySQLError:
+            self._looking.execute("SHOW BINARY LOG STATUS")
+        file, pos, *_ = self._looking.fetchone()
+        return Coordinates(file, int(pos))
+
     def _written(self, under: Session) -> Iterator[Written]:
         """The statements between the last end of the binlog and this one."""
-        begin, self._end = self._end, end_of(self._mysql)
+        begin, self._end = self._end, self._end_of_binlog()
         charsets = charsets_of(self._mysql)
         for place, end in _stretches(begin, self._end):
             path = self._mysql.data / place.file

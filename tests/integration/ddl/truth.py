@@ -91,8 +91,9 @@ def _column(
         name=name,
         type=kind,
         nullable=nullable == "YES",
-        charset=charset,
-        collation=collation,
+        # Old servers call labels of bytes so, as if they were text.
+        charset=None if charset == "binary" else charset,
+        collation=None if charset == "binary" else collation,
         # DEFAULT_GENERATED says that a default is an expression.
         generated="virtual" if virtual else "stored" if stored else None,
         invisible="INVISIBLE" in words,

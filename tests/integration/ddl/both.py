@@ -1,0 +1,59 @@
+"""The model told in two ways beside a server: by statements as they were sent, and as the binlog has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from connectors.mysql.ddl.definition import Server, Session
+from tests.integration.ddl.difference import differences
+from tests.integration.ddl.model import Model
+from tests.integration.ddl.player import Played
+
+_QUERY = re.compile(r"\bcreate\b.*\b(select|table\s+\S+$|values)", re.DOTALL | re.IGNORECASE)
+_LIKE = re.compile(r"\blike\b", re.IGNORECASE)
+Given = tuple[str, Session]
+
+
+class Both:
+    """Two models of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self.told = Model(server, logged=False)
+        self.read = Model(server, logged=True)
+
+    def take(self, sql: str, played: Played, *, as_written: bool = False) -> Iterator[str]:
+        """Go on by one statement; tell where a model says something else than the server.
+
+        What the server refused is not told; what it did of it all the same, it wrote. ``as_written``: nor is a
+        statement that means more than it says. A query's columns may be more than the model can tell.
+        """
+        written = [(one.sql, one.session) for one in played.written]
+        if played.error is None:
+            given = [(sql, played.session)]
+            if as_written or (_QUERY.search(sql) and not self.told.resolves(sql, played.session)):
+                given = written
+            yield from _taken("told", self.told, given, played)
+        elif written:
+            self.told.follow(played.after)
+        yield from _taken(
+            "written", self.read, written, played, unsure=_like_temporary(sql, written)
+        )
+
+
+def _like_temporary(sql: str, written: list[Given]) -> bool:
+    """Whether a table was made like a temporary one: the server writes its columns, not its own collation."""
+    return bool(_LIKE.search(sql)) and not any(_LIKE.search(text) for text, _ in written)
+
+
+def _taken(
+    name: str, model: Model, statements: list[Given], played: Played, *, unsure: bool = False
+) -> Iterator[str]:
+    reasons = [model.apply(sql, session) for sql, session in statements]
+    if unsure:
+        model.follow_collations(played.after)
+    found = [f"unresolved: {reason}" for reason in reasons if reason]
+    found += differences(played.after, model.seen())
+    if found:
+        yield f"{name}: " + "\n    ".join(found)
+        model.follow(played.after)

@@ -1,0 +1,34 @@
+#: Statements that name other databases than the one in use, or that run without one in use.
+#: on 9.7 8.0 5.7 5.6 mariadb-10.11
+CREATE DATABASE one;
+CREATE DATABASE two CHARACTER SET latin1;
+CREATE TABLE one.t (a INT, b VARCHAR(10));
+CREATE TABLE two . t (a INT, b VARCHAR(10));
+CREATE TABLE `one`.`u`(a INT);
+CREATE TABLE `two`. `u` (a INT);
+CREATE TABLE two .`v` (a INT, `b` INT);
+USE one;
+CREATE TABLE two.w (a TEXT);
+CREATE TABLE w LIKE two.w;
+CREATE TABLE two.x LIKE t;
+ALTER TABLE two.t ADD c TEXT;
+ALTER TABLE t ADD c TEXT;
+ALTER TABLE `two`.`t` DROP COLUMN b, RENAME TO one.moved;
+ALTER TABLE moved ADD d TEXT;
+RENAME TABLE moved TO two.t, t TO two.moved, two.u TO one.u2;
+RENAME TABLE two.moved TO t;
+CREATE UNIQUE INDEX i ON two.t (a);
+DROP INDEX i ON two.t;
+USE two;
+TRUNCATE one.t;
+DROP TABLE one.t, t, one.u;
+USE one;
+DROP DATABASE two;
+CREATE DATABASE two;
+CREATE TABLE two.t (a TEXT);
+DROP DATABASE one;
+CREATE TABLE two.u (`one.t` INT, `a``b` INT, `two.``x` INT);
+CREATE TABLE two.`dots.in.name` (a INT);
+CREATE TABLE `two`.`sp ace` (`col umn` INT, ` lead` INT);
+RENAME TABLE two.`dots.in.name` TO two.`more.dots`, two.`sp ace` TO two.`semi;colon`;
+ALTER TABLE two.`semi;colon` ADD `;` INT, ADD `--` INT, ADD `/*` INT, ADD `*/` INT, ADD `#` INT, ADD `'` INT, ADD `"` INT;

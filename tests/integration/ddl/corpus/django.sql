@@ -1,0 +1,36 @@
+#: What Django's migrate sends: its own apps, then a project's changes over some releases.
+#: on 9.7 8.0 5.7 mariadb-10.11
+CREATE DATABASE books CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;
+USE books;
+CREATE TABLE `django_migrations` (`id` bigint AUTO_INCREMENT NOT NULL PRIMARY KEY, `app` varchar(255) NOT NULL, `name` varchar(255) NOT NULL, `applied` datetime(6) NOT NULL);
+CREATE TABLE `django_content_type` (`id` integer AUTO_INCREMENT NOT NULL PRIMARY KEY, `name` varchar(100) NOT NULL, `app_label` varchar(100) NOT NULL, `model` varchar(100) NOT NULL);
+ALTER TABLE `django_content_type` ADD CONSTRAINT `django_content_type_app_label_model_76bd3d3b_uniq` UNIQUE (`app_label`, `model`);
+CREATE TABLE `auth_permission` (`id` integer AUTO_INCREMENT NOT NULL PRIMARY KEY, `name` varchar(50) NOT NULL, `content_type_id` integer NOT NULL, `codename` varchar(100) NOT NULL);
+CREATE TABLE `auth_group` (`id` integer AUTO_INCREMENT NOT NULL PRIMARY KEY, `name` varchar(80) NOT NULL UNIQUE);
+CREATE TABLE `auth_group_permissions` (`id` bigint AUTO_INCREMENT NOT NULL PRIMARY KEY, `group_id` integer NOT NULL, `permission_id` integer NOT NULL);
+CREATE TABLE `auth_user` (`id` integer AUTO_INCREMENT NOT NULL PRIMARY KEY, `password` varchar(128) NOT NULL, `last_login` datetime(6) NOT NULL, `is_superuser` bool NOT NULL, `username` varchar(30) NOT NULL UNIQUE, `first_name` varchar(30) NOT NULL, `last_name` varchar(30) NOT NULL, `email` varchar(75) NOT NULL, `is_staff` bool NOT NULL, `is_active` bool NOT NULL, `date_joined` datetime(6) NOT NULL);
+ALTER TABLE `auth_permission` ADD CONSTRAINT `auth_permission_content_type_id_2f476e4b_fk_django_co` FOREIGN KEY (`content_type_id`) REFERENCES `django_content_type` (`id`);
+ALTER TABLE `auth_permission` MODIFY `name` varchar(255) NOT NULL;
+ALTER TABLE `auth_user` MODIFY `email` varchar(254) NOT NULL;
+ALTER TABLE `auth_user` MODIFY `username` varchar(150) NOT NULL;
+ALTER TABLE `auth_user` MODIFY `last_login` datetime(6) NULL;
+ALTER TABLE `django_content_type` MODIFY `name` varchar(100) NULL;
+ALTER TABLE `django_content_type` DROP COLUMN `name`;
+CREATE TABLE `django_session` (`session_key` varchar(40) NOT NULL PRIMARY KEY, `session_data` longtext NOT NULL, `expire_date` datetime(6) NOT NULL);
+CREATE INDEX `django_session_expire_date_a5c62663` ON `django_session` (`expire_date`);
+CREATE TABLE `django_admin_log` (`id` integer AUTO_INCREMENT NOT NULL PRIMARY KEY, `action_time` datetime(6) NOT NULL, `object_id` longtext NULL, `object_repr` varchar(200) NOT NULL, `action_flag` smallint UNSIGNED NOT NULL, `change_message` longtext NOT NULL, `content_type_id` integer NULL, `user_id` integer NOT NULL);
+CREATE TABLE `books_author` (`id` bigint AUTO_INCREMENT NOT NULL PRIMARY KEY, `name` varchar(200) NOT NULL, `born` date NULL, `uuid` char(32) NOT NULL UNIQUE, `rating` double precision NULL, `height` numeric(5, 2) NULL);
+CREATE TABLE `books_book` (`isbn` varchar(13) NOT NULL PRIMARY KEY, `title` varchar(200) NOT NULL, `pages` integer UNSIGNED NOT NULL, `cover` varchar(100) NULL, `data` json NULL, `read_in` bigint NULL, `at` time(6) NULL, `blob` longblob NULL, `ip` char(39) NULL, `author_id` bigint NOT NULL);
+ALTER TABLE `books_book` ADD CONSTRAINT `books_book_author_id_8b91747b_fk_books_author_id` FOREIGN KEY (`author_id`) REFERENCES `books_author` (`id`);
+ALTER TABLE `books_book` ADD COLUMN `language` varchar(5) DEFAULT 'en' NOT NULL;
+ALTER TABLE `books_book` ALTER COLUMN `language` DROP DEFAULT;
+ALTER TABLE `books_book` CHANGE `pages` `page_count` integer UNSIGNED NOT NULL;
+ALTER TABLE `books_book` DROP FOREIGN KEY `books_book_author_id_8b91747b_fk_books_author_id`;
+ALTER TABLE `books_book` MODIFY `author_id` bigint NULL, ADD COLUMN `editor_id` bigint NULL;
+ALTER TABLE `books_author` ADD COLUMN `bio` longtext DEFAULT NULL , ADD COLUMN `prefs` json NULL;
+ALTER TABLE `books_author` MODIFY `uuid` binary(16) NOT NULL;
+RENAME TABLE `books_book` TO `catalog_book`;
+RENAME TABLE `books_author` TO `catalog_author`;
+ALTER TABLE `catalog_book` ADD COLUMN `id` bigint NOT NULL, DROP PRIMARY KEY, ADD PRIMARY KEY (`id`);
+ALTER TABLE `catalog_book` MODIFY `id` bigint AUTO_INCREMENT NOT NULL;
+DROP TABLE `django_session` CASCADE;

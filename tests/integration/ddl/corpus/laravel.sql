@@ -1,0 +1,33 @@
+#: What Laravel's schema builder compiles.
+#: on 9.7 8.0 5.7 mariadb-10.11
+create database `blog` default character set `utf8mb4` default collate `utf8mb4_unicode_ci`;
+use `blog`;
+create table `migrations` (`id` int unsigned not null auto_increment primary key, `migration` varchar(255) not null, `batch` int not null) default character set utf8mb4 collate 'utf8mb4_unicode_ci';
+create table `users` (`id` bigint unsigned not null auto_increment primary key, `name` varchar(255) not null, `email` varchar(255) not null, `email_verified_at` timestamp null, `password` varchar(255) not null, `remember_token` varchar(100) null, `created_at` timestamp null, `updated_at` timestamp null) default character set utf8mb4 collate 'utf8mb4_unicode_ci';
+alter table `users` add unique `users_email_unique`(`email`);
+create table `password_reset_tokens` (`email` varchar(255) not null, `token` varchar(255) not null, `created_at` timestamp null, primary key (`email`)) default character set utf8mb4 collate 'utf8mb4_unicode_ci';
+create table `sessions` (`id` varchar(255) not null, `user_id` bigint unsigned null, `ip_address` varchar(45) null, `user_agent` text null, `payload` longtext not null, `last_activity` int not null, primary key (`id`)) default character set utf8mb4 collate 'utf8mb4_unicode_ci';
+alter table `sessions` add index `sessions_user_id_index`(`user_id`);
+alter table `sessions` add index `sessions_last_activity_index`(`last_activity`);
+create table `jobs` (`id` bigint unsigned not null auto_increment primary key, `queue` varchar(255) not null, `payload` longtext not null, `attempts` tinyint unsigned not null, `reserved_at` int unsigned null, `available_at` int unsigned not null, `created_at` int unsigned not null) default character set utf8mb4 collate 'utf8mb4_unicode_ci' engine = InnoDB;
+create table `failed_jobs` (`id` bigint unsigned not null auto_increment primary key, `uuid` varchar(255) not null, `connection` text not null, `queue` text not null, `payload` longtext not null, `exception` longtext not null, `failed_at` timestamp default CURRENT_TIMESTAMP not null) default character set utf8mb4 collate 'utf8mb4_unicode_ci';
+create table `posts` (`id` char(36) not null, `author_id` bigint unsigned not null, `title` varchar(120) character set utf8mb3 collate 'utf8_general_ci' not null, `body` mediumtext not null, `status` enum('draft', 'published', 'gone') not null default 'draft', `roles` set('a', 'b', 'c') null, `views` mediumint unsigned not null default '0', `score` decimal(8, 2) not null default '0', `ratio` double null, `meta` json null, `day` date null, `at` datetime null, `t` time null, `y` year null, `mac` varchar(17) null, `raw` blob null, primary key (`id`)) default character set utf8mb4 collate 'utf8mb4_unicode_ci';
+alter table `posts` add `slug` varchar(255) not null after `title`;
+alter table `posts` add `deleted_at` timestamp null;
+alter table `posts` add `imageable_type` varchar(255) not null, add `imageable_id` bigint unsigned not null;
+alter table `posts` add index `posts_imageable_type_imageable_id_index`(`imageable_type`, `imageable_id`);
+alter table `posts` add constraint `posts_author_id_foreign` foreign key (`author_id`) references `users` (`id`) on delete cascade;
+alter table `posts` modify `title` varchar(191) null;
+alter table `posts` change `views` `hits` int unsigned not null default '0' comment 'how often; it''s cached';
+alter table `posts` drop foreign key `posts_author_id_foreign`;
+alter table `posts` drop `imageable_type`, drop `imageable_id`;
+alter table `posts` add `name_lower` varchar(255) as (lower(`slug`)) virtual, add `length` int as (char_length(`body`)) stored;
+alter table `posts` drop primary key;
+alter table `posts` add primary key `posts_id_primary`(`id`, `author_id`);
+alter table `users` add `two_factor_secret` text null after `password`, add `two_factor_recovery_codes` text null after `two_factor_secret`;
+alter table `users` modify `created_at` datetime(3) not null default current_timestamp(3), modify `updated_at` datetime(3) null on update current_timestamp(3);
+rename table `posts` to `articles`;
+alter table `users` rename index `users_email_unique` to `users_email`;
+drop table if exists `password_reset_tokens`;
+alter table `jobs` auto_increment = 1000;
+alter table `jobs` comment = 'what is to be done';

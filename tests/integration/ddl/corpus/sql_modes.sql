@@ -1,0 +1,41 @@
+#: Statements that mean something else under ANSI_QUOTES, NO_BACKSLASH_ESCAPES, REAL_AS_FLOAT and others.
+#: on 9.7 8.0 5.7 5.6 mariadb-10.11
+CREATE DATABASE modes;
+USE modes;
+SET sql_mode = 'ANSI_QUOTES';
+CREATE TABLE "t" ("id" INT NOT NULL, "na me" VARCHAR(10) DEFAULT 'x"y', `tick` INT, PRIMARY KEY ("id"));
+ALTER TABLE "t" ADD COLUMN "a""b" INT AFTER "id", ADD "c`d" INT;
+ALTER TABLE "modes"."t" RENAME AS "T2";
+CREATE INDEX "i" ON "T2" ("na me");
+RENAME TABLE "T2" TO modes."t";
+CREATE TABLE "enums" (a ENUM('"', 'x') COMMENT '"', "b" SET('a', 'b') DEFAULT 'a');
+ALTER TABLE "enums" CHANGE a "a2" ENUM('"', 'x', 'y');
+SET sql_mode = '';
+CREATE TABLE u (a VARCHAR(10) DEFAULT "it's", b ENUM("x", "y""z", 'w') COMMENT "say ""hi""", c CHAR(2) DEFAULT 'a' 'b');
+SET sql_mode = 'NO_BACKSLASH_ESCAPES';
+CREATE TABLE v (a VARCHAR(10) DEFAULT '\', b ENUM('\', 'a\b', 'c''d'), c INT);
+ALTER TABLE v ADD d VARCHAR(9) DEFAULT '\' COMMENT 'a\', ADD e INT;
+SET sql_mode = '';
+CREATE TABLE w (a VARCHAR(10) DEFAULT '\'', b ENUM('\\', 'a\'b', 'c''d', 'n\nl', 't\tb', '\%', 'q\q', '\_') COMMENT 'x\\', c INT);
+ALTER TABLE w ADD d VARCHAR(10) DEFAULT '\\', ADD e VARCHAR(10) DEFAULT "\"", ADD f INT;
+SET sql_mode = 'REAL_AS_FLOAT';
+CREATE TABLE x (a REAL, b DOUBLE PRECISION, c REAL UNSIGNED, d FLOAT, e FLOAT(25), f DOUBLE);
+ALTER TABLE x ADD g REAL NOT NULL;
+SET sql_mode = '';
+ALTER TABLE x ADD h REAL, MODIFY a REAL;
+SET sql_mode = 'ANSI';
+CREATE TABLE "y" ("a" REAL, "b" INT DEFAULT 1 , "c" CHAR(3) DEFAULT 'a' COLLATE latin1_bin);
+SET sql_mode = 'PIPES_AS_CONCAT,IGNORE_SPACE,NO_UNSIGNED_SUBTRACTION';
+CREATE TABLE z (a INT, b VARCHAR(20));
+SET sql_mode = 'NO_ZERO_DATE';
+CREATE TABLE dates (a DATE, b DATETIME NULL, c TIMESTAMP NULL);
+SET sql_mode = 'TRADITIONAL';
+CREATE TABLE trad (a DATE NOT NULL, b CHAR(4) NOT NULL);
+SET sql_mode = '';
+#: Outside strict mode a TEXT or VARCHAR too long is made into what can hold it.
+CREATE TABLE lax (a VARCHAR(70000), b VARBINARY(70000), c VARCHAR(20000000) CHARACTER SET latin1) CHARACTER SET utf8;
+ALTER TABLE lax ADD d VARCHAR(66000) CHARACTER SET latin1, ADD e VARCHAR(20000);
+CREATE TABLE lax2 (a CHAR(0), b VARCHAR(0), c BINARY(0), d VARBINARY(0), e CHAR, f BINARY, g BIT);
+CREATE TABLE spaces (a ENUM('a ', ' b', 'c  '), b SET('x ', 'y'));
+CREATE TABLE trailing_bin (a ENUM('a ', 'b') CHARACTER SET binary, b SET('x ') CHARACTER SET latin1 COLLATE latin1_bin);
+CREATE TABLE pk_null (a INT PRIMARY KEY, b INT NULL, c INT NULL DEFAULT NULL);

@@ -1,0 +1,41 @@
+#: Temporary tables, which stand before the tables of the same name, for one connection, and are no table of the history.
+#: on 9.7 8.0 5.7
+CREATE DATABASE tmp;
+USE tmp;
+CREATE TABLE t (id INT, name VARCHAR(10));
+CREATE TEMPORARY TABLE t (other INT);
+ALTER TABLE t ADD more INT;
+CREATE INDEX i ON t (other);
+TRUNCATE TABLE t;
+#: session b
+USE tmp;
+ALTER TABLE t ADD seen_by_b INT;
+#: session a
+DROP TABLE t;
+ALTER TABLE t ADD seen_by_a INT;
+CREATE TEMPORARY TABLE t (x INT);
+DROP TEMPORARY TABLE t;
+DROP TEMPORARY TABLE IF EXISTS t;
+CREATE TEMPORARY TABLE IF NOT EXISTS tt LIKE t;
+ALTER TABLE tt DROP COLUMN name;
+CREATE TEMPORARY TABLE ts SELECT * FROM t;
+CREATE TEMPORARY TABLE ts2 (a INT) AS SELECT 1 AS b;
+ALTER TABLE ts ADD y INT, RENAME TO ts3;
+ALTER TABLE ts3 RENAME TO t;
+ALTER TABLE t ADD in_the_temporary_one INT;
+DROP TEMPORARY TABLE t;
+ALTER TABLE t ADD in_the_real_one INT;
+#: as written
+CREATE TABLE from_temporary LIKE tt;
+CREATE TEMPORARY TABLE u (a INT);
+CREATE TABLE u (b INT);
+DROP TABLE IF EXISTS u, tt;
+DROP TABLE u;
+CREATE TEMPORARY TABLE w (a INT);
+#: session b
+CREATE TABLE w (c INT);
+ALTER TABLE w ADD d INT;
+RENAME TABLE w TO w2;
+#: session a
+DROP TABLE w;
+DROP TABLE w2;

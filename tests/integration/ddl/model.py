@@ -1,0 +1,142 @@
+"""Our model of a server's tables, in the shape that the server's own answer has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from connectors.errors import DdlUnresolved
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import (
+    Change,
+    Column,
+    Database,
+    DatabaseChange,
+    Index,
+    Server,
+    Session,
+    Table,
+    TableName,
+)
+from tests.integration.ddl.truth import Seen, SeenColumn, SeenTable
+
+
+class Model:
+    """A catalog beside a server: what it says, and whether its changes tell the same story."""
+
+    def __init__(self, server: Server, *, logged: bool) -> None:
+        self.catalog = Catalog(server, logged=logged)
+        self._told: dict[TableName, Table] = {}
+        """The tables, put together from the changes alone."""
+
+    def resolves(self, sql: str, session: Session) -> bool:
+        """Whether a statement can be resolved; nothing is changed."""
+        try:
+            self.catalog.copy().apply(sql, session)
+        except DdlUnresolved:
+            return False
+        return True
+
+    def apply(self, sql: str, session: Session) -> str | None:
+        """Take a statement; the reason where it cannot be resolved."""
+        try:
+            changes = self.catalog.apply(sql, session)
+        except DdlUnresolved as fault:
+            return f"{fault.detail} {fault.tables}"
+        try:
+            for change in changes:
+                self._take(change)
+        except AssertionError as fault:
+            return f"its changes do not follow one another: {fault}"
+        if self._told != dict(self.catalog):
+            return f"its changes tell of other tables than it has: {changes}"
+        return None
+
+    def _take(self, change: Change) -> None:
+        if isinstance(change, DatabaseChange):
+            return
+        if change.renamed_from is None:
+            assert self._told.get(change.name) == change.old, f"old of {change.name}"
+        self._told.pop(change.name, None)
+        if change.new is not None:
+            self._told[change.name] = change.new
+
+    def seen(self) -> Seen:
+        """All of it."""
+        tables = {name: seen(table) for name, table in self.catalog.items()}
+        databases = {name: one.collation for name, one in self.catalog.databases.items()}
+        return Seen(databases=databases, tables=tables)
+
+    def follow_collations(self, truth: Seen) -> None:
+        """Take tables' own collations, not their columns', from what the server says."""
+        for name, table in list(self.catalog.items()):
+            told = truth.tables.get(name)
+            if told is not None and told.collation and told.collation != table.collation:
+                charset = told.collation.partition("_")[0]
+                self.catalog.put(name, replace(table, charset=charset, collation=told.collation))
+        self._told = dict(self.catalog)
+
+    def follow(self, truth: Seen) -> None:
+        """Go on from what the server says, after a fault."""
+        for name in set(self.catalog) - set(truth.tables):
+            self.catalog.remove(name)
+        for name, told in truth.tables.items():
+            if name not in self.catalog or seen(self.catalog[name]) != told:
+                self.catalog.put(name, _table(told))
+        for database in set(self.catalog.databases) - set(truth.databases):
+            self.catalog.remove_database(database)
+        for database, collation in truth.databases.items():
+            charset = collation.partition("_")[0]
+            self.catalog.put_database(database, Database(charset=charset, collation=collation))
+        self._told = dict(self.catalog)
+
+
+def seen(table: Table) -> SeenTable:
+    """A table as a server would show it."""
+    return SeenTable(
+        columns=tuple(
+            SeenColumn(
+                name=column.name,
+                type=column.type,
+                nullable=column.nullable,
+                charset=column.charset,
+                collation=column.collation,
+                generated=column.generated,
+                invisible=column.invisible,
+            )
+            for column in table.columns
+        ),
+        primary_key=table.primary_key,
+        collation=table.collation,
+    )
+
+
+def _table(told: SeenTable) -> Table:
+    columns = tuple(
+        Column(
+            name=column.name,
+            type=column.type,
+            nullable=column.nullable,
+            charset=column.charset,
+            collation=column.collation,
+            generated="stored" if column.generated == "stored" else "virtual",
+            invisible=column.invisible,
+        )
+        if column.generated
+        else Column(
+            name=column.name,
+            type=column.type,
+            nullable=column.nullable,
+            charset=column.charset,
+            collation=column.collation,
+            invisible=column.invisible,
+        )
+        for column in told.columns
+    )
+    keys = (Index(name="PRIMARY", columns=told.primary_key, unique=True),)
+    collation = told.collation or "utf8mb4_0900_ai_ci"
+    return Table(
+        columns=columns,
+        indexes=keys if told.primary_key else (),
+        charset=collation.partition("_")[0],
+        collation=collation,
+    )

@@ -1,0 +1,66 @@
+"""Statements at random, on a real server and on the model: what the server takes, the model takes the same way.
+
+``DDL_SEED`` runs one again, ``DDL_STATEMENTS`` says how many; ``make ddl-random`` is a long run.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from random import SystemRandom
+
+import pytest
+
+from tests.integration.ddl.both import Both
+from tests.integration.ddl.conftest import Servers
+from tests.integration.ddl.player import Player
+from tests.integration.ddl.random_statements import Statements
+from tests.integration.ddl.truth import Seen
+
+STATEMENTS = {"9.7": 500, "8.0": 150, "5.7": 150, "mariadb-10.11": 150, "mariadb-11.8": 150}
+MOST_FAULTS = 20
+
+
+@pytest.mark.parametrize("server", list(STATEMENTS))
+def test_the_model_takes_any_statement_as_the_server_does(
+    servers: Servers, server: str, record_property: Callable[[str, object], None]
+) -> None:
+    seed = os.environ.get("DDL_SEED") or str(SystemRandom().randrange(10**9))
+    count = int(os.environ.get("DDL_STATEMENTS") or STATEMENTS[server])
+    sys.stdout.write(f"DDL_SEED={seed} on {server}\n")
+    record_property("seed", seed)
+    with Player(servers(server)) as player:
+        # MariaDB writes the RENAME of a temporary table as if it were the real one's.
+        statements = Statements(seed, temporary=not player.server().mariadb)
+        faults, accepted = _run(player, statements, count)
+    assert not faults, "\n\n".join([f"DDL_SEED={seed}", *faults])
+    assert accepted > count / 4, "most statements are refused: they test nothing"
+
+
+def _run(player: Player, statements: Statements, count: int) -> tuple[list[str], int]:
+    """What differs, and how many statements the server took."""
+    both = Both(player.server())
+    faults: list[str] = []
+    accepted = 0
+    for sql in ("CREATE DATABASE d1", "CREATE DATABASE d2 CHARACTER SET latin1", "USE d1"):
+        there = player.play(sql)
+        faults += both.take(sql, there)
+    for number in range(count):
+        before, sql = there.after, statements.next(there.after)
+        there = player.play(sql)
+        accepted += there.error is None
+        found = list(both.take(sql, there))
+        if found:
+            told = "\n    ".join(found)
+            faults.append(
+                f"number {number}: {sql}\n    {told}\n    before: {_concerned(sql, before)}"
+            )
+        if len(faults) > MOST_FAULTS:
+            break
+    return faults, accepted
+
+
+def _concerned(sql: str, before: Seen) -> str:
+    """The tables that a statement may be about, and all databases."""
+    plain = sql.replace("`", "").lower()
+    tables = {name: table for name, table in before.tables.items() if name[1].lower() in plain}
+    return f"{before.databases} {tables}".replace("SeenColumn", "").replace("SeenTable", "")
