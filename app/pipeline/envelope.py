@@ -43,8 +43,8 @@ class Envelope:
     """Makes the records of one chunk, numbered from ``seq``."""
 
     def __init__(self, rules: Rules, *, connector: str, epoch: int, seq: int, now_ms: int) -> None:
+        self._rules = rules
         self._destination = rules.destination
-        self._prefix = rules.prefix
         self._connector = connector
         self._epoch = epoch
         self._now = now_ms
@@ -136,7 +136,7 @@ class Envelope:
             "type": type_of(query.sql),
             "user": user_of(query.status),
             "ts_ms": self._now,
-            **told_of(item.applied, self._prefix),
+            **told_of(item.applied, self._rules),
         }
         key = orjson.dumps({"destination": self._destination})
         headers = [(HEADER_CHANGE_ID, f"{transaction.id}#ddl".encode())]

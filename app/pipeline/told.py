@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.pipeline.applied import Applied
+from app.pipeline.filter import TableFilter
+from app.pipeline.rules import Rules
 from connectors.mysql.ddl.cut_over import Logical, Noise, OnlineAlter, SetAside
 from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
-from tables.impact import ddl_effects
+from tables.impact import Subscribers, ddl_effects
 
 
-def told_of(applied: Applied | None, prefix: str) -> dict[str, Any]:
+def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
     """Fields of a DDL record; none where no history is kept, or the statement concerns nothing in it."""
     if applied is None:
         return {}
@@ -27,12 +29,17 @@ def told_of(applied: Applied | None, prefix: str) -> dict[str, Any]:
         "unresolved": [_name(name) for name in record.unresolved],
         "tables": [_table(change) for change in changes if isinstance(change, TableChange)],
         "databases": [_database(change) for change in changes if isinstance(change, DatabaseChange)],
-        "effects": ddl_effects(changes, prefix),
+        "effects": ddl_effects(applied.meaning, _subscribers(rules)),
     }
     online = [one for one in applied.meaning if isinstance(one, OnlineAlter)]
     if online:
         told["online"] = [{**_named(one.name), "tool": one.tool} for one in online]
     return told
+
+
+def _subscribers(rules: Rules) -> Subscribers:
+    tables = TableFilter(rules.include, rules.black)
+    return Subscribers(prefix=rules.prefix, captured=lambda name: tables.captures(*name))
 
 
 def _changes(meaning: tuple[Logical, ...]) -> Iterator[Change]:
