@@ -54,7 +54,7 @@ def destination_plan(
     return Plan(
         name=name,
         worker=settings.worker.id,
-        address=_address(settings, destination),
+        address=source_address(settings, name),
         start=_start(destination),
         rules=Rules(
             prefix=settings.prefix,
@@ -76,7 +76,9 @@ def destination_plan(
     )
 
 
-def _address(settings: Settings, destination: DestinationSettings) -> SourceAddress:
+def source_address(settings: Settings, name: str) -> SourceAddress:
+    """How to reach a destination's source."""
+    destination = settings.destinations[name]
     source = destination.source
     return SourceAddress(
         host=source.host,

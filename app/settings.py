@@ -164,6 +164,58 @@ class SourceSettings(_Part):
         return self.password.get_secret_value()
 
 
+class CentralStoreSettings(_Part):
+    """A MySQL that gets a copy of all schema histories, in the tables that Canal has for them."""
+
+    host: str = ""
+    port: int = Field(default=3306, ge=1, le=65535)
+    user: str = ""
+    password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    database: str = "aqueduct"
+    tls: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] = "preferred"
+    tls_ca: Path | None = None
+
+    def secret(self) -> str:
+        """The password, from wherever it is kept."""
+        if self.password_file:
+            return self.password_file.read_text().rstrip("\n")
+        return self.password.get_secret_value()
+
+
+class SchemaHistorySettings(_Part):
+    """How the history of all tables is kept."""
+
+    store: Literal["journal", "mysql", "off"] = "journal"
+    """In the journal alone, in a MySQL too, or not at all."""
+    snapshot_interval_hours: float = Field(default=24, gt=0)
+    snapshot_statements: int = Field(default=5000, ge=1)
+    """Statements after which a snapshot is made, whatever the time."""
+    snapshot_expire_hours: float = Field(default=360, gt=0)
+    mysql: CentralStoreSettings = CentralStoreSettings()
+
+    @model_validator(mode="after")
+    def _has_a_server(self) -> Self:
+        if self.store == "mysql" and not (self.mysql.host and self.mysql.user):
+            raise ValueError("store: mysql needs mysql.host and mysql.user")
+        return self
+
+
+class DdlSettings(_Part):
+    """Which statements are published."""
+
+    include: str = ""
+    """Types with commas, such as ``ALTER TABLE, DROP TABLE``; empty: all."""
+    exclude: str = ""
+    never_online: str = ""
+    """Expressions over ``database.table`` for tables that no tool for online schema changes has made."""
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Self:
+        TableFilter(self.never_online, "")
+        return self
+
+
 class DestinationSettings(_Part):
     """One subscribed MySQL source."""
 
@@ -208,6 +260,8 @@ class Settings(BaseSettings):
     provide_transaction_metadata: bool = True
     include_query: bool = False
     """Whether the statement that changed rows is published with each of them."""
+    schema_history: SchemaHistorySettings = SchemaHistorySettings()
+    ddl: DdlSettings = DdlSettings()
     destinations: dict[Name, DestinationSettings] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -6,22 +6,29 @@ anew, puts an end to that.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import (
     Change,
+    Column,
     DatabaseChange,
     Session,
     Table,
     TableChange,
     TableName,
 )
+from connectors.mysql.ddl.summary import summary
 from tables.schema_view import SchemaView
 
-UNKNOWN = Table(columns=(), charset="utf8mb4", collation="utf8mb4_general_ci")
-"""Stands in a catalog for a table whose definition is not known: none without columns can be."""
+log = logging.getLogger(__name__)
+
+_NAMELESS = Column(name="\0", type="int", nullable=True)
+UNKNOWN = Table(columns=(_NAMELESS,), charset="utf8mb4", collation="utf8mb4_general_ci")
+"""Stands in a catalog for a table whose definition is not known: no column can have such a name, so no
+statement names it, and whatever is made of this table still shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +59,11 @@ def effect_of(sql: str, session: Session, catalog: Catalog) -> Effect:
         effect = _trusted(catalog.apply(sql, session))
     except DdlUnresolved as error:
         effect = Effect(reason=error.detail or str(error), unresolved=error.tables)
+    except Exception as error:
+        # A fault of ours, too, concerns no more than the tables of its statement; nothing was changed.
+        log.exception("a statement cannot be taken: %s", sql)
+        names = sorted(summary(sql, catalog.server, session).tables)
+        effect = Effect(reason=repr(error), unresolved=tuple(names))
     for name in effect.unresolved:
         catalog.put(name, UNKNOWN)
     return effect
@@ -79,13 +91,17 @@ def _trusted(changes: tuple[Change, ...]) -> Effect:
 
 def _is_doubtful(change: TableChange, moved: set[TableName]) -> bool:
     """Whether it begins or ends with the stand-in, or comes from such a table by another name."""
-    if any(table is not None and not table.columns for table in (change.old, change.new)):
+    if any(table is not None and _stands_in(table) for table in (change.old, change.new)):
         return True
     return change.renamed_from is not None and change.name in moved
 
 
+def _stands_in(table: Table) -> bool:
+    return any(column.name == _NAMELESS.name for column in table.columns)
+
+
 def _without_stand_in(change: TableChange) -> TableChange:
-    if change.old is None or change.old.columns:
+    if change.old is None or not _stands_in(change.old):
         return change
     return TableChange(
         name=change.name,

@@ -24,12 +24,13 @@ from connectors.mysql.ddl.definition import (
     TableChange,
     TableName,
 )
+from connectors.mysql.ddl.summary import summary
 from tables.definition_json import packs
 from tables.effect import UNKNOWN, Effect, effect_of, fill
 from tables.place import Asked, HistoryPlace
 from tables.resolution import Corrections, resolutions
 from tables.schema_checkpoint import CheckpointHead, CheckpointPolicy, SchemaCheckpoint
-from tables.schema_record import Known, SchemaRecord, TableState, Unresolved, statement_type
+from tables.schema_record import Known, SchemaRecord, TableState, Unresolved
 from tables.schema_view import SchemaView
 from tables.steps import Rewound, Steps
 
@@ -143,7 +144,7 @@ class SchemaHistory:
             steps.heads += [head for head in heads if head.number > checkpoint.head.number]
             for record in records:
                 steps.add(record)
-            for record in resolutions:
+            for record in (*checkpoint.given, *resolutions):
                 self._corrections.note(record)
             self._steps, self._server = steps, checkpoint.head.server
             self._checkpoints = max(numbered, steps.newest.number)
@@ -207,7 +208,8 @@ class SchemaHistory:
             if steps.has_passed(position):
                 return None
             session, before = replace(extra, database=schema), self.now()
-            effect = effect_of(ddl, session, self._catalog_now())
+            catalog = self._catalog_now()
+            effect = effect_of(ddl, session, catalog)
             if not effect:
                 return None
             given = self._corrections.changes_of(position, effect.unresolved, before)
@@ -219,7 +221,7 @@ class SchemaHistory:
                     number=steps.count + 1,
                     place=position,
                     statement=ddl,
-                    type=statement_type(ddl),
+                    type=summary(ddl, catalog.server, session).type,
                     session=session,
                     changes=effect.changes,
                     reason=effect.reason,
@@ -249,7 +251,7 @@ class SchemaHistory:
             steps, again = old.until(number, position)
             self._steps, self._catalog = steps, None
             records = [self._take(replace(one, number=steps.count + 1)) for one in again]
-            return old.rewound(number, records)
+            return old.rewound(number, position, records)
 
     def is_due(self, now_ms: int, server_uuid: str | None = None) -> bool:
         """Whether a checkpoint is to be made, now that this server is read."""
@@ -272,7 +274,7 @@ class SchemaHistory:
             steps.heads.append(head)
             oldest = at.ts_ms - self.policy.expire_ms
             kept = {name: since for name, since in made.dropped.items() if since.ts_ms >= oldest}
-            return replace(made, dropped=kept)
+            return replace(made, dropped=kept, given=self._corrections.behind(at))
 
     def forget_before(self, checkpoint: int) -> None:
         """Begin at a later checkpoint, by its number, as the journal does from now on."""

@@ -80,7 +80,7 @@ class HistoryFold:
 
     def _keep(self, number: int) -> None:
         """A checkpoint is complete, so only one content of several is needed."""
-        if not self._is_complete(number):
+        if self._base > 0 or not self._is_complete(number):
             return
         complete = [one for one in self._parts if self._has_content(one)]
         kept = number

@@ -92,6 +92,7 @@ def items_json(checkpoint: SchemaCheckpoint) -> list[list[Any]]:
         items.append(["unresolved", table_name, [state.reason, *places]])
     for table_name, since in checkpoint.dropped.items():
         items.append(["dropped", table_name, place_json(since)])
+    items += (["given", record.tables[0], record_json(record)] for record in checkpoint.given)
     return items
 
 
@@ -159,6 +160,7 @@ class Reading:
         databases: dict[str, Database] = {}
         unresolved: dict[TableName, Unresolved] = {}
         dropped: dict[TableName, HistoryPlace] = {}
+        given: list[SchemaRecord] = []
         for kind, name, value in items:
             if kind == "table":
                 tables[self.definitions.name(name)] = self.definitions.table(value)
@@ -170,8 +172,15 @@ class Reading:
                 unresolved[self.definitions.name(name)] = state
             elif kind == "dropped":
                 dropped[self.definitions.name(name)] = self.place(value)
+            elif kind == "given":
+                given.append(self.record(value))
             else:
                 raise ValueError(f"a checkpoint holds {kind!r}")
         return SchemaCheckpoint(
-            head=head, tables=tables, databases=databases, unresolved=unresolved, dropped=dropped
+            head=head,
+            tables=tables,
+            databases=databases,
+            unresolved=unresolved,
+            dropped=dropped,
+            given=tuple(given),
         )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableChange, TableName
-from tables.place import HistoryPlace
+from tables.place import HistoryPlace, reached
 from tables.schema_record import SchemaRecord, Unresolved
 from tables.schema_view import SchemaView
 from tables.steps import Steps
@@ -42,6 +42,11 @@ class Corrections:
                 return ()
             found.append(TableChange(name=name, old=before.find(*name), new=given_by(record)))
         return tuple(found)
+
+    def behind(self, place: HistoryPlace) -> tuple[SchemaRecord, ...]:
+        """Those for places that are still to come."""
+        given = (record for records in self._given.values() for record in records.values())
+        return tuple(record for record in given if not reached(record.place, place))
 
     def before(self, name: TableName, place: HistoryPlace) -> SchemaRecord | None:
         """The last one of a table on the same server that is not behind a place."""

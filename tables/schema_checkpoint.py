@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from tables.place import HistoryPlace
-from tables.schema_record import Unresolved
+from tables.schema_record import SchemaRecord, Unresolved
 
 HOUR_MS = 3_600_000
 
@@ -62,3 +62,5 @@ class SchemaCheckpoint:
     unresolved: Mapping[TableName, Unresolved] = field(default_factory=dict)
     dropped: Mapping[TableName, HistoryPlace] = field(default_factory=dict)
     """Of the tables that were there, and when they went."""
+    given: tuple[SchemaRecord, ...] = ()
+    """Definitions that a person gave for places still to come: the destination went back behind them."""

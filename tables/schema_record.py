@@ -17,24 +17,7 @@ from connectors.mysql.ddl.definition import (
     TableChange,
     TableName,
 )
-from connectors.mysql.statements import words
 from tables.place import HistoryPlace
-
-_MODIFIERS = frozenset(
-    [
-        "OR",
-        "REPLACE",
-        "ONLINE",
-        "OFFLINE",
-        "IGNORE",
-        "TEMPORARY",
-        "UNIQUE",
-        "FULLTEXT",
-        "SPATIAL",
-        "VECTOR",
-    ]
-)
-_OBJECTS = {"SCHEMA": "DATABASE", "KEY": "INDEX", "TABLES": "TABLE"}
 
 Kind = Literal["statement", "baseline", "resolution"]
 """A statement of the binlog; tables that the server told later; a definition that a person gave."""
@@ -116,12 +99,3 @@ class SchemaRecord:
         """The databases that it touched, each once."""
         named = [change.name for change in self.changes if isinstance(change, DatabaseChange)]
         return tuple(dict.fromkeys([*named, *(database for database, _ in self.tables)]))
-
-
-def statement_type(sql: str) -> str:
-    """What a statement does to what, in two words, such as ``ALTER TABLE``."""
-    verb, *rest = words(sql, 6) or [""]
-    if verb == "TRUNCATE":
-        return "TRUNCATE TABLE"
-    objects = [word for word in rest if word not in _MODIFIERS]
-    return f"{verb} {_OBJECTS.get(objects[0], objects[0])}" if objects else verb

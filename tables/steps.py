@@ -177,7 +177,7 @@ class Steps:
         new.versions.databases = self.versions.databases.until(number)
         kept = self.records[: number - self.base.count]
         later = self.records[number - self.base.count :]
-        new.heads = [head for head in self.heads if head.count <= number]
+        new.heads = [head for head in self.heads if not _is_behind(head, number, asked)]
         new._note(kept)
         return new, [
             replace(record, current=not _touched(record, kept))
@@ -185,14 +185,14 @@ class Steps:
             if _holds(record, number, asked)
         ]
 
-    def rewound(self, number: int, records: Iterable[SchemaRecord]) -> Rewound:
-        """What goes with the steps behind one, where these records come instead."""
+    def rewound(self, number: int, asked: Asked, records: Iterable[SchemaRecord]) -> Rewound:
+        """What goes with the steps behind a place, where these records come instead."""
         later = self.records[number - self.base.count :]
         return Rewound(
             count=number,
             records=tuple(records),
             forgotten=tuple(record for record in later if record.kind != "resolution"),
-            heads=tuple(head for head in self.heads if head.count > number),
+            heads=tuple(head for head in self.heads if _is_behind(head, number, asked)),
         )
 
     def since(self, head: CheckpointHead) -> Steps:
@@ -235,6 +235,11 @@ def _holds(record: SchemaRecord, number: int, asked: Asked) -> bool:
     if record.kind != "resolution" or record.amends is None or record.amends > number:
         return False
     return record.amends < number or reached(record.place, asked) is not False
+
+
+def _is_behind(head: CheckpointHead, number: int, asked: Asked) -> bool:
+    """Whether a checkpoint is of a later place; nothing may have happened in between."""
+    return head.count > number or reached(head.place, asked) is False
 
 
 def _touched(resolution: SchemaRecord, records: Iterable[SchemaRecord]) -> bool:

@@ -15,8 +15,11 @@ from connectors.mysql.hidden import is_row_end
 from connectors.mysql.table_map import TableMap
 
 
-def row_key(table: Table, charsets: Charsets) -> tuple[str, ...]:
-    """The primary key, else the unique key that the server takes for one; empty without either."""
+def row_key(table: Table, charsets: Charsets | None = None) -> tuple[str, ...]:
+    """The primary key, else the unique key that the server takes for one; empty without either.
+
+    Without ``charsets``, characters are taken to be of four bytes.
+    """
     if table.primary_key:
         return table.primary_key
     return next(iter(_promotable(table, charsets)), ())
@@ -40,7 +43,7 @@ def _without_row_end(key: Sequence[str], table: Table) -> list[str]:
     return [name.lower() for name in key if not is_row_end(name, table)]
 
 
-def _promotable(table: Table, charsets: Charsets) -> Iterator[tuple[str, ...]]:
+def _promotable(table: Table, charsets: Charsets | None) -> Iterator[tuple[str, ...]]:
     columns = {column.name.lower(): column for column in table.columns}
     for index in table.indexes:
         parts = [columns.get(name.lower()) for name in index.columns]
@@ -52,17 +55,18 @@ def _promotable(table: Table, charsets: Charsets) -> Iterator[tuple[str, ...]]:
             yield index.columns
 
 
-def _bytes(column: Column, charsets: Charsets) -> int:
+def _bytes(column: Column, charsets: Charsets | None) -> int:
     """About how many bytes of a column stand in a key."""
     if _LONG.match(column.type):
         return _LONGEST + 1
     sized = _SIZED.match(column.type)
     if sized is None:
         return 8
-    width = 1 if column.charset is None else charsets.width(column.charset)
-    return int(sized[1]) * width
+    if column.charset is None:
+        return int(sized[1])
+    return int(sized[1]) * (charsets.width(column.charset) if charsets else _WIDEST)
 
 
-_LONGEST = 3072
+_LONGEST, _WIDEST = 3072, 4
 _LONG = re.compile(r"(tiny|medium|long)?(text|blob)\b|json\b")
 _SIZED = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)")

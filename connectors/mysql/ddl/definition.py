@@ -6,7 +6,7 @@ is the same object in both, so that a long history is small.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 TableName = tuple[str, str]
@@ -49,6 +49,9 @@ class Index:
     """``FULLTEXT``, ``SPATIAL`` or ``VECTOR``."""
     options: str = ""
     """What else rebuilds it, such as ``USING HASH``."""
+    implicit: bool = field(default=False, compare=False)
+    """Whether the server made it for a foreign key: it gives way to any other that begins with its columns. No
+    server tells this later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from connectors.mysql.ddl.action import (
     RenameColumn,
     RenameIndex,
     SetOptions,
+    SystemVersioning,
 )
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.effect import keys
@@ -32,6 +33,7 @@ from connectors.mysql.ddl.effect.columns import Refused, Terms, altered, made, n
 from connectors.mysql.ddl.effect.create import chosen, converting, keyed, unique, with_period
 from connectors.mysql.ddl.effect.invisible_key import has_invisible_key
 from connectors.mysql.ddl.effect.options import merged
+from connectors.mysql.ddl.effect.versioning import is_hidden, with_hidden_last
 from connectors.mysql.ddl.grammar.keys import of_column
 from connectors.mysql.ddl.spec import Charset, ColumnSpec, IndexSpec
 
@@ -65,6 +67,9 @@ class _Alteration:
         self._keep_columns()
         self._place_columns()
         self._place_invisible_key()
+        self._columns = with_hidden_last(self._columns, versioned=self._versioned())
+        if self._versioned() is False:
+            self._names |= {one.name: None for one in self._table.columns if is_hidden(one)}
         self._convert()
         for action in self._actions:
             if isinstance(action, AddPeriod):
@@ -77,8 +82,13 @@ class _Alteration:
             indexes=indexes,
             charset=self._defaults.charset,
             collation=self._defaults.collation,
-            options=merged(self._table.options, options),
+            options=merged(self._table.options, options, self._versioned()),
         )
+
+    def _versioned(self) -> bool | None:
+        """Whether MariaDB keeps the table's past from now on; None: as before."""
+        said = [one.added for one in self._actions if isinstance(one, SystemVersioning)]
+        return said[-1] if said else None
 
     def _new_defaults(self, database: Database) -> Database:
         """The table's character set: what several actions say of it is one."""

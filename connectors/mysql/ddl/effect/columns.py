@@ -108,8 +108,15 @@ def attributes_in(definition: str) -> Attributes | None:
 
 
 def required(column: Column) -> Column:
-    """The column, NOT NULL."""
-    return replace(column, nullable=False) if column.nullable else column
+    """The column, NOT NULL, which ends a default of NULL."""
+    if not column.nullable:
+        return column
+    definition = column.definition
+    if "NULL" in definition.upper() and (attributes := attributes_in(definition)) is not None:
+        is_null = (attributes.default or "").upper() == "NULL"
+        attributes = replace(attributes, default=None if is_null else attributes.default)
+        definition = definition_of(attributes)
+    return replace(column, nullable=False, definition=definition)
 
 
 def numbered(columns: Sequence[Column], name: str) -> int | None:

@@ -13,6 +13,7 @@ from connectors.mysql.ddl.collation_names import FIRST
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.effect import keys
 from connectors.mysql.ddl.effect.columns import Refused, Terms, made, required
+from connectors.mysql.ddl.effect.options import text_of
 from connectors.mysql.ddl.spec import Charset, Period, TableOptions
 from connectors.mysql.ddl.statement import CreateTable
 
@@ -85,7 +86,7 @@ def finished(
         indexes=indexes,
         charset=defaults.charset,
         collation=defaults.collation,
-        options=" ".join(f"{name}={value}" for name, value in options.texts),
+        options=text_of(options),
     )
 
 

@@ -31,9 +31,10 @@ def added(
             found.append(index)
     for spec in foreign:
         if not _is_covered(found, spec):
-            found.append(
-                _made(replace(spec, kind="KEY", name=_foreign_name(found, spec)), found, columns)
-            )
+            name = _foreign_name(found, spec)
+            made = _made(replace(spec, kind="KEY", name=name), found, columns)
+            found.append(replace(made, implicit=True))
+    found = [index for index in found if not (index.implicit and _gives_way(index, found))]
     return tuple(sorted(found, key=lambda index: index.name != PRIMARY))
 
 
@@ -70,7 +71,7 @@ def _new(found: list[Index], spec: IndexSpec, columns: Sequence[Column]) -> Inde
         return None
     if there.unique:
         raise Refused(f"there is a key {index.name} already")
-    # One that the server made for a foreign key gives way to another.
+    # It cannot be there any more: perhaps one that a server made for a foreign key.
     found.remove(there)
     return index
 
@@ -130,14 +131,19 @@ def is_prefix(column: Column, length: int) -> bool:
     return word.endswith(("text", "blob"))
 
 
-def _is_covered(indexes: Sequence[Index], spec: IndexSpec) -> bool:
-    """Whether a key begins with a foreign key's columns, so that it needs none of its own."""
+def _is_covered(indexes: Iterable[Index], spec: IndexSpec) -> bool:
+    """Whether a foreign key needs no key of its own."""
     wanted = [part.column.lower() for part in spec.parts]
-    return any(
-        [name.lower() for name in index.columns[: len(wanted)]] == wanted
-        for index in indexes
-        if not index.kind
-    )
+    return any(_begins_with(index, wanted) for index in indexes)
+
+
+def _gives_way(implicit: Index, indexes: Iterable[Index]) -> bool:
+    wanted = [name.lower() for name in implicit.columns]
+    return any(_begins_with(index, wanted) for index in indexes if index is not implicit)
+
+
+def _begins_with(index: Index, wanted: list[str]) -> bool:
+    return not index.kind and [name.lower() for name in index.columns[: len(wanted)]] == wanted
 
 
 def _foreign_name(indexes: Sequence[Index], spec: IndexSpec) -> str | None:

@@ -11,22 +11,33 @@ from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
 from connectors.mysql.ddl.grammar.options import table_options
 from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader
-from connectors.mysql.ddl.spec import TableOptions
+from connectors.mysql.ddl.spec import NO_OPTIONS, TableOptions
+
+_VERSIONED = "WITH SYSTEM VERSIONING"
 
 
-def merged(text: str, changes: Sequence[TableOptions]) -> str:
-    """The text of a table's options after others were set."""
+def text_of(options: TableOptions) -> str:
+    """A table's options as text."""
+    return _text(dict(options.texts), options.versioned)
+
+
+def merged(text: str, changes: Sequence[TableOptions], versioned: bool | None = None) -> str:
+    """The text of a table's options after others were set, and system versioning turned on or off."""
     new = {name: value for options in changes for name, value in options.texts}
-    return _text({**_parsed(text), **new}) if new else text
+    if not new and versioned is None:
+        return text
+    old = _parsed(text)
+    return _text({**dict(old.texts), **new}, old.versioned if versioned is None else versioned)
 
 
-def _text(options: dict[str, str]) -> str:
-    return " ".join(f"{name}={value}" for name, value in options.items())
+def _text(options: dict[str, str], versioned: bool) -> str:
+    words = [f"{name}={value}" for name, value in options.items()]
+    return " ".join([*words, _VERSIONED] if versioned else words)
 
 
-def _parsed(text: str) -> dict[str, str]:
+def _parsed(text: str) -> TableOptions:
     server, session = Server(version=(99, 0, 0)), Session()
     try:
-        return dict(table_options(Reader(lexed(text, server, session), server, session)).texts)
+        return table_options(Reader(lexed(text, server, session), server, session))
     except (LexicalFault, GrammarFault):
-        return {}
+        return NO_OPTIONS

@@ -1,0 +1,256 @@
+"""How the values of a column's new type stand to those of its old one, as a subscriber meets them.
+
+The law: what is told is about values on the wire (docs/wire.md), not about bytes in MySQL; a type is only
+called wider if it holds every value of the other one in the same form.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from connectors.mysql.ddl.definition import Column
+from connectors.mysql.described import labels_in
+
+
+class Relation(Enum):
+    """Of the new values to the old ones."""
+
+    SAME = "same"
+    WIDER = "wider"
+    NARROWER = "narrower"
+    SHIFTED = "shifted"
+    """Some went, and some came."""
+    OTHER_FORM = "other form"
+    """The same value is written in another way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A column type, taken apart."""
+
+    base: str
+    numbers: tuple[int, ...] = ()
+    unsigned: bool = False
+    labels: tuple[str, ...] = ()
+    charset: str | None = None
+
+    @property
+    def form(self) -> str:
+        """What its values look like in a record; types of one form are written alike."""
+        return _FORMS.get(self.base, self.base)
+
+
+def kind_of(column: Column) -> Kind:
+    """A column's type."""
+    text = column.type.lower().partition(" /*")[0]
+    base = text.partition("(")[0]
+    if base in ("enum", "set"):
+        return Kind(base=base, labels=tuple(labels_in(column.type)), charset=column.charset)
+    found = _NUMBERS.search(text)
+    words = text.split()
+    base = words[0].partition("(")[0] if words else ""
+    return Kind(
+        base=_SYNONYMS.get(base, base),
+        numbers=tuple(int(number) for number in found[1].split(",")) if found else (),
+        unsigned="unsigned" in words or "zerofill" in words,
+        charset=column.charset,
+    )
+
+
+def wire_type(column_type: str) -> str:
+    """The type as the wire tells it: without notes, and addresses as the bytes that the binlog has of them."""
+    if column_type.startswith(("enum(", "set(")):
+        return column_type
+    text = column_type.partition(" /*")[0]
+    size = _ADDRESSES.get(text)
+    return text if size is None else f"binary({size})"
+
+
+def relation(old: Kind, new: Kind) -> Relation:
+    """How new values stand to old ones; character sets are not looked at."""
+    if old.form != new.form:
+        return Relation.OTHER_FORM
+    return _RELATIONS.get(old.form, _by_name)(old, new)
+
+
+def charset_relation(old: str | None, new: str | None) -> Relation:
+    """How the characters of a character set stand to those of another one."""
+    if old == new or old is None or new is None:
+        return Relation.SAME
+    one, other = _repertoire(old), _repertoire(new)
+    if one is not None and one == other:
+        return Relation.SAME
+    if other == _ALL or old == "ascii" or (other == _BASIC and one != _ALL):
+        return Relation.WIDER
+    if one == _ALL or new == "ascii" or (one == _BASIC and other != _ALL):
+        return Relation.NARROWER
+    return Relation.SHIFTED
+
+
+_ALL, _BASIC = "all characters", "the first 65,536"
+
+
+def _repertoire(charset: str) -> str | None:
+    if charset in ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"):
+        return _ALL
+    return _BASIC if charset in ("utf8mb3", "utf8", "ucs2") else None
+
+
+_NUMBERS = re.compile(r"\((\d+(?:,\d+)*)\)")
+_SYNONYMS = {"geometrycollection": "geomcollection"}
+_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_CLOCKS = ("date", "time", "datetime", "timestamp")
+_BYTES = {"tiny": 255, "": 65_535, "medium": 2**24 - 1, "long": 2**32 - 1}
+_TEXTS = {f"{size}text": limit for size, limit in _BYTES.items()}
+_BLOBS = {f"{size}blob": limit for size, limit in _BYTES.items()}
+_ADDRESSES = {"uuid": 16, "inet6": 16, "inet4": 4}
+_GEOMETRIES = {
+    "geometry": "geometry point linestring polygon multipoint multilinestring multipolygon geomcollection",
+    "geomcollection": "geomcollection multipoint multilinestring multipolygon",
+}
+_FORMS = {
+    **dict.fromkeys((*_BITS, "year", "float", "double"), "number"),
+    **dict.fromkeys(("char", "varchar", "enum", "set", "json", *_TEXTS), "text"),
+    **dict.fromkeys(("binary", "varbinary", *_BLOBS, *_ADDRESSES), "bytes"),
+    **dict.fromkeys(
+        ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+         "geomcollection"),
+        "geometry",
+    ),
+}  # fmt: skip
+
+
+def _judged(keeps: bool, gains: bool) -> Relation:
+    """Of types with the same form: whether the new one keeps all old values, and whether it has more."""
+    if keeps:
+        return Relation.WIDER if gains else Relation.SAME
+    return Relation.SHIFTED if gains else Relation.NARROWER
+
+
+def _numbers(old: Kind, new: Kind) -> Relation:
+    return _judged(_takes(new, old), not _takes(old, new))
+
+
+def _takes(wide: Kind, narrow: Kind) -> bool:
+    """Whether one type has every number of another."""
+    if narrow.base in ("float", "double"):
+        if wide.unsigned and not narrow.unsigned:
+            return False
+        return wide.base == "double" or wide.base == narrow.base
+    low, high = _bounds(narrow)
+    if wide.base in ("float", "double"):
+        exact = 2 ** (24 if wide.base == "float" else 53)
+        return high <= exact and low >= (0 if wide.unsigned else -exact)
+    least, most = _bounds(wide)
+    return least <= low and high <= most and (wide.base != "year" or narrow.base == "year")
+
+
+def _bounds(kind: Kind) -> tuple[int, int]:
+    if kind.base == "year":
+        return 0, 2155
+    bits = _BITS[kind.base]
+    return (0, 2**bits - 1) if kind.unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def _decimals(old: Kind, new: Kind) -> Relation:
+    scales = old.numbers[1:], new.numbers[1:]
+    if scales[0] != scales[1]:
+        # The text has as many digits behind the point as the type.
+        return Relation.OTHER_FORM
+    first, second = old.numbers[0], new.numbers[0]
+    keeps = second >= first and (old.unsigned or not new.unsigned)
+    gains = second > first or (old.unsigned and not new.unsigned)
+    return _judged(keeps, gains)
+
+
+def _clocks(old: Kind, new: Kind) -> Relation:
+    return Relation.SAME if old.numbers == new.numbers else Relation.OTHER_FORM
+
+
+def _texts(old: Kind, new: Kind) -> Relation:
+    if old.base == new.base == "set" and _order(old, new) != _order(new, old):
+        # A value's labels come in the order of the type's.
+        return Relation.OTHER_FORM
+    return _judged(_holds(new, old), not _holds(old, new))
+
+
+def _order(one: Kind, other: Kind) -> list[str]:
+    return [label for label in one.labels if label in other.labels]
+
+
+def _holds(wide: Kind, narrow: Kind) -> bool:
+    """Whether one kind of text takes every text of another."""
+    if wide.base in ("enum", "set"):
+        return narrow.base == wide.base and set(narrow.labels) <= set(wide.labels)
+    if wide.base == "json":
+        return narrow.base == "json"
+    if narrow.base == "json":
+        return wide.base == "longtext"
+    if wide.base in _TEXTS and narrow.base in _TEXTS:
+        return _TEXTS[wide.base] >= _TEXTS[narrow.base]
+    return _sure(wide) >= _longest(narrow)
+
+
+def _longest(kind: Kind) -> int:
+    """The most characters of a text."""
+    if kind.base == "enum":
+        return max(map(len, kind.labels), default=0)
+    if kind.base == "set":
+        return sum(map(len, kind.labels)) + max(len(kind.labels) - 1, 0)
+    return _TEXTS.get(kind.base) or (kind.numbers or (1,))[0]
+
+
+def _sure(kind: Kind) -> int:
+    """The characters of any kind that a text surely takes."""
+    size = _TEXTS.get(kind.base)
+    return (kind.numbers or (1,))[0] if size is None else size // 4
+
+
+def _bytes(old: Kind, new: Kind) -> Relation:
+    padded = "binary" in (old.base, new.base)
+    if padded and (old.base != new.base or old.numbers != new.numbers):
+        # A value has the zero bytes that fill it up.
+        both = {kind.base for kind in (old, new)} & {*_ADDRESSES, "binary"}
+        same = len(both) > 1 and _size(old) == _size(new)
+        return Relation.SAME if same else Relation.OTHER_FORM
+    if old.base != new.base and {old.base, new.base} & set(_ADDRESSES):
+        return Relation.OTHER_FORM
+    return _judged(_size(new) >= _size(old), _size(new) > _size(old))
+
+
+def _size(kind: Kind) -> int:
+    return _BLOBS.get(kind.base) or _ADDRESSES.get(kind.base) or (kind.numbers or (1,))[0]
+
+
+def _bits(old: Kind, new: Kind) -> Relation:
+    first, second = ((kind.numbers or (1,))[0] for kind in (old, new))
+    if (first + 7) // 8 != (second + 7) // 8:
+        return Relation.OTHER_FORM
+    return _judged(second >= first, second > first)
+
+
+def _geometries(old: Kind, new: Kind) -> Relation:
+    one, other = (set(_GEOMETRIES.get(kind.base, kind.base).split()) for kind in (old, new))
+    return _judged(other >= one, not one >= other)
+
+
+def _by_size(old: Kind, new: Kind) -> Relation:
+    return _judged(new.numbers >= old.numbers, new.numbers > old.numbers)
+
+
+def _by_name(old: Kind, new: Kind) -> Relation:
+    return Relation.SAME if old == new else Relation.OTHER_FORM
+
+
+_RELATIONS = {
+    "number": _numbers,
+    "decimal": _decimals,
+    **dict.fromkeys(_CLOCKS, _clocks),
+    "text": _texts,
+    "bytes": _bytes,
+    "bit": _bits,
+    "geometry": _geometries,
+    "vector": _by_size,
+}
