@@ -16,6 +16,7 @@ from connectors.kafka.client import KafkaClient
 from connectors.mysql.position import Coordinates, parse_gtids
 from connectors.mysql.server import SourceAddress, Tls
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
+from tables.schema_checkpoint import HOUR_MS, CheckpointPolicy
 
 
 def kafka_client(settings: Settings) -> KafkaClient:
@@ -67,7 +68,11 @@ def destination_plan(
             compression=settings.publish.compression,
             max_bytes=settings.publish.max_bytes,
             max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),
+            ddl_include=_types(settings.ddl.include),
+            ddl_exclude=_types(settings.ddl.exclude),
+            never_shadows=_listed(settings.ddl.never_online),
         ),
+        history=history_policy(settings),
         decoders=destination.decoders,
         topics=topics,
         kafka_options=options,
