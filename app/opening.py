@@ -107,8 +107,12 @@ class Opening:
             return {}, baseline.databases
         passage = Passage(begin=offset)
         passage.read_to(baseline.at.coordinates, self.address, self.facts.charsets)
-        statements = [written.query for written in passage.statements]
-        changed = touched(statements, set(baseline.tables))
+        known = baseline.tables.keys()
+        changed = {
+            name
+            for written in passage.statements
+            for name in touched(written.query, written.told, known)
+        } & known
         kept = {name: table for name, table in baseline.tables.items() if name not in changed}
         if changed:
             names = ", ".join(sorted(".".join(name) for name in changed))

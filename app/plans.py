@@ -81,6 +81,27 @@ def destination_plan(
     )
 
 
+def history_policy(settings: Settings) -> CheckpointPolicy | None:
+    """How the schema history is kept; None where it is not."""
+    history = settings.schema_history
+    if history.store == "off":
+        return None
+    return CheckpointPolicy(
+        interval_ms=int(history.snapshot_interval_hours * HOUR_MS),
+        statements=history.snapshot_statements,
+        expire_ms=int(history.snapshot_expire_hours * HOUR_MS),
+    )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _types(text: str) -> frozenset[str]:
+    """Types of statements, each with one space between its words."""
+    return frozenset(" ".join(part.upper().split()) for part in _listed(text))
+
+
 def source_address(settings: Settings, name: str) -> SourceAddress:
     """How to reach a destination's source."""
     destination = settings.destinations[name]
