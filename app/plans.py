@@ -68,9 +68,10 @@ def destination_plan(
             compression=settings.publish.compression,
             max_bytes=settings.publish.max_bytes,
             max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),
-            ddl_include=_types(settings.ddl.include),
-            ddl_exclude=_types(settings.ddl.exclude),
-            never_shadows=_listed(settings.ddl.never_online),
+            ddl_include=settings.ddl.include,
+            ddl_exclude=settings.ddl.exclude,
+            never_shadows=settings.ddl.never_online,
+            also_shadows=settings.ddl.also_online,
         ),
         history=history_policy(settings),
         decoders=destination.decoders,
@@ -91,15 +92,6 @@ def history_policy(settings: Settings) -> CheckpointPolicy | None:
         statements=history.snapshot_statements,
         expire_ms=int(history.snapshot_expire_hours * HOUR_MS),
     )
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _types(text: str) -> frozenset[str]:
-    """Types of statements, each with one space between its words."""
-    return frozenset(" ".join(part.upper().split()) for part in _listed(text))
 
 
 def source_address(settings: Settings, name: str) -> SourceAddress:

@@ -26,6 +26,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as EnvironmentFault
 from pydantic_settings import YamlConfigSettingsSource as YamlSource
 
+from app.pipeline.ddl_filter import StatementTypes, shadow_rules
 from app.pipeline.filter import TableFilter
 from connectors.errors import SettingsError
 from connectors.mysql.position import parse_gtids
@@ -209,10 +210,13 @@ class DdlSettings(_Part):
     exclude: str = ""
     never_online: str = ""
     """Expressions over ``database.table`` for tables that no tool for online schema changes has made."""
+    also_online: str = ""
+    """Expressions over names that such a tool gives, with a group ``table`` for the name of the real table."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:
-        TableFilter(self.never_online, "")
+        StatementTypes(self.include, self.exclude)
+        shadow_rules(never=self.never_online, also=self.also_online)
         return self
 
 

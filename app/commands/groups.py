@@ -37,6 +37,13 @@ GROUPS: Mapping[str, Group] = {
         commands={
             "quarantine": "list the tables that are set aside, and why",
             "resolve": "say how a table that is set aside is to be read, so that it comes back",
+            "show": "print a table as it was at a place of the binlog",
+            "history": "list what became of a table, or all tables",
+            "diff": "print how a table at one place differs from another",
+            "check": "compare the history with the server as it is now",
+            "audit": "list the statements that changed tables: who, when, where",
+            "impact": "tell what a statement would mean to subscribers, before it is run",
+            "rebuild": "print the statements that make all tables again",
             "replay": "read statements, and print the tables that they make; needs no server",
         },
     ),

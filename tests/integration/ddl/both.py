@@ -34,8 +34,11 @@ class Both:
             if as_written or (_QUERY.search(sql) and not self.told.resolves(sql, played.session)):
                 given = written
             yield from _taken("told", self.told, given, played)
-        elif written:
+        else:
             self.told.follow(played.after)
+            if not written:
+                # An old server may leave half of what it refuses, and tell nobody.
+                self.read.follow(played.after)
         yield from _taken(
             "written", self.read, written, played, unsure=_like_temporary(sql, written)
         )

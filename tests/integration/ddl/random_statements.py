@@ -5,10 +5,12 @@ The law: what is made depends on the seed and on what the server says of its tab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from random import Random
 
-from tests.integration.ddl.random_columns import Columns
+from tests.integration.ddl.random_columns import NAMES, Columns
+from tests.integration.ddl.random_writing import scribbled
 from tests.integration.ddl.truth import Seen, SeenTable
 
 Name = tuple[str, str]
@@ -40,6 +42,9 @@ CHARSETS = (
     "CHARACTER SET DEFAULT",
     "CHARSET ascii",
 )
+_NAME_WORDS = frozenset(
+    word for name in NAMES for word in re.findall(r"[\w`]+", name.replace("`", "``").lower())
+) | {"f", "g", "h", "i"}
 MODES = ("", "ANSI_QUOTES", "STRICT_TRANS_TABLES", "REAL_AS_FLOAT,NO_BACKSLASH_ESCAPES", "ANSI")
 NOISE = (
     "INSERT INTO {} SELECT * FROM {} LIMIT 0",
@@ -57,11 +62,17 @@ NOISE = (
 
 
 class Statements:
-    """An endless row of them."""
+    """An endless row of them.
 
-    def __init__(self, seed: str, *, temporary: bool = True) -> None:
+    ``tame`` ones leave out what some servers make a mess of: several actions on one column in one statement,
+    and labels turned into UCS-2. ``temporary`` says whether there may be temporary tables.
+    """
+
+    def __init__(self, seed: str, *, tame: bool = False, temporary: bool = True) -> None:
         self._random = Random(seed)
         self._columns = Columns(self._random)
+        self._tame = tame
+        self._charsets = [words for words in CHARSETS if not tame or "ucs2" not in words]
         self._kinds: list[tuple[int, Callable[[Seen], str]]] = [
             (12, self._create),
             (4, self._create_like),
@@ -84,7 +95,7 @@ class Statements:
         """One more, for a server with these tables."""
         weights = [weight for weight, _ in self._kinds]
         ((_, make),) = self._random.choices(self._kinds, weights)
-        return self._scribbled(make(there))
+        return scribbled(make(there), self._random)
 
     # --- names ---
 
@@ -170,9 +181,15 @@ class Statements:
         name = self._table(there)
         table = self._known(there, name)
         names = [column.name for column in table.columns] if table else ["a"]
-        count = self._random.choice((1, 1, 1, 2, 2, 3, 4))
-        actions = ", ".join(self._action(names) for _ in range(count))
-        return f"ALTER TABLE {self._written(name)} {actions}"
+        actions: list[str] = []
+        for _ in range(self._random.choice((1, 1, 1, 2, 2, 3, 4))):
+            action = self._action(names)
+            if not (self._tame and self._names_of(action) & self._names_of(" ".join(actions))):
+                actions.append(action)
+        return f"ALTER TABLE {self._written(name)} {', '.join(actions)}"
+
+    def _names_of(self, text: str) -> set[str]:
+        return {word for word in re.findall(r"[\w`]+", text.lower()) if word in _NAME_WORDS}
 
     def _action(self, names: list[str]) -> str:
         return self._random.choice(
@@ -247,7 +264,7 @@ class Statements:
         return self._random.choice(("DROP PRIMARY KEY", "DROP PRIMARY KEY", "DROP KEY k1"))
 
     def _convert(self, _names: list[str]) -> str:
-        words = self._random.choice(CHARSETS)
+        words = self._random.choice(self._charsets)
         return f"CONVERT TO {words}" if self._random.random() < 0.6 else f"DEFAULT {words}"
 
     def _rename_to(self, _names: list[str]) -> str:
@@ -288,10 +305,12 @@ class Statements:
 
     def _create_database(self, _there: Seen) -> str:
         name, exists = self._random.choice(DATABASES), self._chance(0.5, "IF NOT EXISTS ")
-        return f"CREATE DATABASE {exists}{name} {self._random.choice(('', *CHARSETS))}".rstrip()
+        return (
+            f"CREATE DATABASE {exists}{name} {self._random.choice(('', *self._charsets))}".rstrip()
+        )
 
     def _alter_database(self, _there: Seen) -> str:
-        words = self._random.choice((*CHARSETS, "COLLATE utf8mb4_bin", "COLLATE latin1_bin"))
+        words = self._random.choice((*self._charsets, "COLLATE utf8mb4_bin", "COLLATE latin1_bin"))
         return f"ALTER DATABASE {self._random.choice((*DATABASES, ''))} {words}"
 
     def _drop_database(self, _there: Seen) -> str:
@@ -313,27 +332,3 @@ class Statements:
 
     def _use(self, _there: Seen) -> str:
         return f"USE {self._random.choice(DATABASES)}"
-
-    # --- how it is written ---
-
-    def _scribbled(self, text: str) -> str:
-        """The same with other gaps, comments and cases, outside of quotes."""
-        if self._random.random() < 0.5:
-            return text
-        return "".join(self._other_gaps(text))
-
-    def _other_gaps(self, text: str) -> Iterator[str]:
-        quote = ""
-        for sign in text:
-            if quote:
-                quote = "" if sign == quote else quote
-                yield sign
-            elif sign in "`'\"":
-                quote = sign
-                yield sign
-            elif sign == " " and self._random.random() < 0.2:
-                yield self._random.choice(
-                    ("\n", "\t ", " /* , x INT */ ", " -- '\n", "  ", " #`\n")
-                )
-            else:
-                yield sign.lower() if sign.isascii() and self._random.random() < 0.1 else sign

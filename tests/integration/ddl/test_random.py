@@ -16,7 +16,8 @@ from tests.integration.ddl.player import Player
 from tests.integration.ddl.random_statements import Statements
 from tests.integration.ddl.truth import Seen
 
-STATEMENTS = {"9.7": 500, "8.0": 150, "5.7": 150, "mariadb-10.11": 150, "mariadb-11.8": 150}
+STATEMENTS = {"9.7": 500, "5.7": 150, "mariadb-10.11": 150, "mariadb-11.8": 150}
+"""How many in an ordinary run. The 8.0 that we have is an early one, and crashes over some."""
 MOST_FAULTS = 20
 
 
@@ -30,7 +31,8 @@ def test_the_model_takes_any_statement_as_the_server_does(
     record_property("seed", seed)
     with Player(servers(server)) as player:
         # MariaDB writes the RENAME of a temporary table as if it were the real one's.
-        statements = Statements(seed, temporary=not player.server().mariadb)
+        mariadb = player.server().mariadb
+        statements = Statements(seed, tame=server != "9.7", temporary=not mariadb)
         faults, accepted = _run(player, statements, count)
     assert not faults, "\n\n".join([f"DDL_SEED={seed}", *faults])
     assert accepted > count / 4, "most statements are refused: they test nothing"

@@ -67,9 +67,8 @@ class _Alteration:
         self._keep_columns()
         self._place_columns()
         self._place_invisible_key()
-        self._columns = with_hidden_last(self._columns, versioned=self._versioned())
-        if self._versioned() is False:
-            self._names |= {one.name: None for one in self._table.columns if is_hidden(one)}
+        if self._terms.server.mariadb:
+            self._place_hidden_period()
         self._convert()
         for action in self._actions:
             if isinstance(action, AddPeriod):
@@ -188,6 +187,11 @@ class _Alteration:
         place = numbered(self._columns, self._table.columns[0].name)
         if place:
             self._columns.insert(0, self._columns.pop(place))
+
+    def _place_hidden_period(self) -> None:
+        self._columns = with_hidden_last(self._columns, versioned=self._versioned())
+        if self._versioned() is False:
+            self._names |= {one.name: None for one in self._table.columns if is_hidden(one)}
 
     def _move(self, action: ChangeColumn, behind: str) -> None:
         place = numbered(self._columns, action.spec.name)

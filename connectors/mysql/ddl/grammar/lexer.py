@@ -6,6 +6,7 @@ where it stands. Quotes and backslashes mean what the session's sql_mode says.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Final
@@ -25,6 +26,7 @@ BITS: Final = "b'"
 NATIONAL: Final = "n'"
 END: Final = ""
 
+_NAME_QUOTES = frozenset('`"[')
 _KEYS = {
     TokenType.IDENTIFIER: QUOTED_NAME,
     TokenType.STRING: STRING,
@@ -58,48 +60,57 @@ class _Tokenizer(MySQL.Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
-class _AnsiQuotes(_Tokenizer):
-    QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'"]
-    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`", '"']
-    STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\"]
+class _Tokenizers(threading.local):
+    """The tokenizers of one thread: each keeps what it is at."""
+
+    def __init__(self) -> None:
+        self.made: dict[tuple[bool, bool, bool], _Tokenizer] = {}
 
 
-class _NoBackslashes(_Tokenizer):
-    STRING_ESCAPES: ClassVar[list[str]] = ["'", '"']
+_TOKENIZERS = _Tokenizers()
 
 
-class _AnsiNoBackslashes(_AnsiQuotes):
-    STRING_ESCAPES: ClassVar[list[str]] = ["'"]
-
-
-_VARIANTS: dict[tuple[bool, bool], type[_Tokenizer]] = {
-    (False, False): _Tokenizer,
-    (True, False): _AnsiQuotes,
-    (False, True): _NoBackslashes,
-    (True, True): _AnsiNoBackslashes,
-}
+def _tokenizer(modes: frozenset[str]) -> _Tokenizer:
+    """This thread's tokenizer for the quotes that a sql_mode means."""
+    key = ("ANSI_QUOTES" in modes, "NO_BACKSLASH_ESCAPES" not in modes, "MSSQL" in modes)
+    found = _TOKENIZERS.made.get(key)
+    if found is None:
+        found = _TOKENIZERS.made[key] = _variant(*key)(MySQL())
+    return found
 
 
 @cache
-def _tokenizer(ansi: bool, plain: bool) -> _Tokenizer:
-    kind = _VARIANTS[ansi, plain]
+def _variant(ansi_quotes: bool, backslashes: bool, brackets: bool) -> type[_Tokenizer]:
+    """sqlglot's tokenizer for one way of quoting."""
+    quotes = ["'"] if ansi_quotes else ["'", '"']
+    names: list[str | tuple[str, str]] = ["`", *(['"'] if ansi_quotes else [])]
+    kind = type(
+        "_Variant",
+        (_Tokenizer,),
+        {
+            "QUOTES": quotes,
+            "IDENTIFIERS": [*names, ("[", "]")] if brackets else names,
+            "STRING_ESCAPES": [*quotes, "\\"] if backslashes else quotes,
+        },
+    )
     # The base class reads templates' comments, too; in MySQL those are signs like others.
-    kind._COMMENTS.pop("{#", None)
-    return kind(MySQL())
+    variant: type[_Tokenizer] = kind
+    variant._COMMENTS.pop("{#", None)
+    return variant
 
 
 def lexed(sql: str, server: Server, session: Session) -> Lexed:
     """Take a statement apart; raise LexicalFault where that cannot be done."""
-    plain = "NO_BACKSLASH_ESCAPES" in session.sql_mode
-    text = unwrapped(sql, server, backslashes=not plain)
+    modes = session.sql_mode
+    text = unwrapped(sql, server, backslashes="NO_BACKSLASH_ESCAPES" not in modes)
     try:
-        tokens = _tokenizer("ANSI_QUOTES" in session.sql_mode, plain).tokenize(text)
+        tokens = _tokenizer(modes).tokenize(text)
     except TokenError as error:
         raise LexicalFault(str(error)) from None
     keys, texts, starts, ends = [], [], [], []
     for token in tokens:
         key = _KEYS.get(token.token_type)
-        if key is None or (key is QUOTED_NAME and text[token.start] not in '`"'):
+        if key is None or (key is QUOTED_NAME and text[token.start] not in _NAME_QUOTES):
             key = token.text.upper()
         keys.append(key)
         texts.append(token.text)

@@ -7,6 +7,7 @@ harmless by a rule that names it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.grammar import lexer
@@ -41,6 +42,13 @@ _NO_TABLES = frozenset(
 
 def read(sql: str, server: Server, session: Session) -> Statement:
     """What a statement says; raise LexicalFault or GrammarFault where that is not understood."""
+    return _read(sql, server, session.sql_mode)
+
+
+@lru_cache(maxsize=16)
+def _read(sql: str, server: Server, sql_mode: frozenset[str]) -> Statement:
+    """The same; a statement that is asked for more than once, or comes from many shards, is read once."""
+    session = Session(sql_mode=sql_mode)
     return statement(Reader(lexed(sql, server, session), server, session))
 
 

@@ -1,0 +1,150 @@
+"""What a command answers: text for people, JSON for programs, both with the same content.
+
+The law: the answer goes to standard output, and nothing else does. Times are UTC.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from connectors.mysql.ddl.definition import Column, Index, Table
+from tables.difference import Difference, key_text
+from tables.place import HistoryPlace
+from tables.schema_record import SchemaRecord
+
+_JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+
+
+def answer(form: str, value: Any, lines: Iterable[str]) -> None:
+    """Print an answer in the form that was asked for."""
+    if form == "json":
+        text = orjson.dumps(value, option=_JSON).decode()
+    else:
+        text = "".join(f"{line.rstrip()}\n" for line in lines)
+    sys.stdout.write(text)
+
+
+def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Rows below their headings; the last column may be as long as it likes."""
+    table = [list(head), *map(list, rows)]
+    widths = [max(len(row[at]) for row in table) for at in range(len(head) - 1)]
+    return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]) for row in table]
+
+
+def when(ts_ms: int) -> str:
+    """A time of the source's clock."""
+    moment = datetime.fromtimestamp(ts_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def one_line(text: str, most: int = 120) -> str:
+    """A statement as it fits into a line of a list."""
+    words = " ".join(text.split())
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def place_value(place: HistoryPlace) -> dict[str, Any]:
+    """A place for programs."""
+    return {
+        "server_uuid": place.server_uuid,
+        "file": place.start.file,
+        "pos": place.start.pos,
+        "gtid": place.gtid,
+        "gtid_set": None if place.gtid_set is None else str(place.gtid_set),
+        "time": when(place.ts_ms),
+        "server_id": place.server_id,
+        "thread": place.thread,
+        "user": place.user,
+    }
+
+
+def place_text(place: HistoryPlace) -> str:
+    """A place for people: where, and by which GTID."""
+    return f"{place.start}  {place.gtid}" if place.gtid else str(place.start)
+
+
+def record_value(record: SchemaRecord) -> dict[str, Any]:
+    """A step of the history for programs."""
+    return {
+        "number": record.number,
+        "kind": record.kind,
+        "type": record.type,
+        "outcome": record.outcome,
+        "reason": record.reason,
+        "tables": [".".join(name) for name in record.tables],
+        "databases": list(record.schemas),
+        "default_database": record.use_schema,
+        "sql_mode": sorted(record.session.sql_mode),
+        "statement": record.statement,
+        **place_value(record.place),
+    }
+
+
+def difference_value(difference: Difference) -> dict[str, Any]:
+    """A difference for programs."""
+    return {
+        "what": difference.what,
+        "name": difference.name,
+        "old": difference.old,
+        "new": difference.new,
+    }
+
+
+def table_value(table: Table) -> dict[str, Any]:
+    """A definition for programs."""
+    return {
+        "columns": [_column_value(column) for column in table.columns],
+        "primary_key": list(table.primary_key),
+        "keys": [_key_value(index) for index in table.indexes if index.name != "PRIMARY"],
+        "charset": table.charset,
+        "collation": table.collation,
+        "options": table.options,
+    }
+
+
+def _column_value(column: Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "nullable": column.nullable,
+        "charset": column.charset,
+        "collation": column.collation,
+        "generated": column.generated,
+        "invisible": column.invisible,
+        "definition": column.definition,
+    }
+
+
+def _key_value(index: Index) -> dict[str, Any]:
+    return {"name": index.name, "columns": list(index.columns), "unique": index.unique}
+
+
+def table_lines(table: Table) -> list[str]:
+    """A definition for people."""
+    rows = [
+        [
+            column.name,
+            column.type,
+            "null" if column.nullable else "not null",
+            column.collation or "",
+            " ".join(filter(None, (column.definition, "INVISIBLE" if column.invisible else ""))),
+        ]
+        for column in table.columns
+    ]
+    lines = aligned(["column", "type", "null", "collation", "more"], rows)
+    lines += [
+        "",
+        f"primary key  ({', '.join(table.primary_key)})" if table.primary_key else "no primary key",
+    ]
+    for index in table.indexes:
+        if index.name != "PRIMARY":
+            lines.append(f"key {index.name}  {key_text(index)}")
+    lines.append(f"new columns take  {table.charset} {table.collation}")
+    if table.options:
+        lines.append(f"options  {table.options}")
+    return lines

@@ -1,0 +1,106 @@
+"""`python -m app schema history`: what became of a table, version by version; or which tables there are.
+
+The law: every step that touched the table is listed, also those whose effect is not known.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from app.commands import arguments
+from app.commands.report import (
+    aligned,
+    answer,
+    difference_value,
+    place_text,
+    record_value,
+    when,
+)
+from app.commands.told_history import Tell, ToldHistory, told
+from connectors.mysql.ddl.definition import TableChange, TableName
+from tables.difference import Difference, differences
+from tables.history import SchemaHistory
+from tables.schema_record import Known, SchemaRecord
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Take a destination, and perhaps a table."""
+    arguments.add_destination(parser)
+    arguments.add_table(parser, optional=True)
+    arguments.add_format(parser)
+
+
+def run(options: argparse.Namespace, tell: Tell = told) -> int:
+    """Print the versions, or all tables; the exit code."""
+    found = tell(options.destination)
+    if options.table is None:
+        rows = list(_tables(found))
+        head = ["table", "state", "steps", "since"]
+        lines = aligned(head, [[str(row[key]) for key in head] for row in rows])
+        answer(options.format, {"destination": options.destination, "tables": rows}, lines)
+        return 0
+    steps = list(steps_of(found, options.table))
+    value = {"table": ".".join(options.table), "steps": [_value(*step) for step in steps]}
+    answer(options.format, value, _lines(found.history, options.table, steps))
+    return 0 if found.history.state(*options.table) is not None else 1
+
+
+Step = tuple[SchemaRecord, list[Difference]]
+
+
+def steps_of(found: ToldHistory, name: TableName) -> Iterator[Step]:
+    """The steps that touched a table, each with what it changed."""
+    key = found.key(name)
+    for record in found.history.records:
+        if not any(found.key(touched) == key for touched in record.tables):
+            continue
+        changed: list[Difference] = []
+        for change in record.changes:
+            if isinstance(change, TableChange) and found.key(change.name) == key:
+                changed += _renames(change)
+                changed += [] if change.renamed_to else differences(change.old, change.new)
+        yield record, changed
+
+
+def _renames(change: TableChange) -> Iterator[Difference]:
+    name = ".".join(change.name)
+    if change.renamed_to is not None:
+        yield Difference(what="renamed", old=name, new=".".join(change.renamed_to))
+    if change.renamed_from is not None:
+        yield Difference(what="renamed", old=".".join(change.renamed_from), new=name)
+
+
+def _value(record: SchemaRecord, found: list[Difference]) -> dict[str, Any]:
+    return {**record_value(record), "differences": [difference_value(one) for one in found]}
+
+
+def _lines(history: SchemaHistory, name: TableName, steps: list[Step]) -> Iterator[str]:
+    title = ".".join(name)
+    begin = history.checkpoints[0].place
+    at_first = history.at(begin).state(*name)
+    what = "known" if isinstance(at_first, Known) else "not known" if at_first else "not there"
+    yield f"{title}  {what} where the history begins: {when(begin.ts_ms)}  {place_text(begin)}"
+    for record, found in steps:
+        yield ""
+        what = record.type if record.kind == "statement" else record.kind
+        yield f"{record.number}  {when(record.place.ts_ms)}  {place_text(record.place)}  {what}"
+        if record.reason is not None:
+            yield f"    not resolved: {record.reason}"
+        yield from (f"    {one}" for one in found)
+
+
+def _tables(found: ToldHistory) -> Iterator[dict[str, Any]]:
+    view = found.history.now()
+    steps = Counter(found.key(name) for record in found.history.records for name in record.tables)
+    for name, _ in sorted(view.versions(), key=lambda pair: pair[0]):
+        state = view.state(*name)
+        assert state is not None
+        yield {
+            "table": ".".join(name),
+            "state": type(state).__name__.lower(),
+            "steps": steps[found.key(name)],
+            "since": when(state.since.ts_ms),
+        }

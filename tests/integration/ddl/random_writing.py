@@ -1,0 +1,31 @@
+"""The same statement with other gaps, comments and cases: what a person's hand makes of it.
+
+The law: quoted texts and comments stay as they are. A comment within one that a server leaves out would end it
+too early in the binlog, where the server itself no longer reads it rightly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from random import Random
+
+_PARTS = re.compile(r"/\*.*?\*/|`(?:[^`]|``)*`|'(?:[^']|'')*'|\"[^\"]*\"|.", re.DOTALL)
+_GAPS = ("\n", "\t ", " /* , x INT */ ", " -- '\n", "  ", " #`\n")
+
+
+def scribbled(text: str, random: Random) -> str:
+    """Half of all statements are written otherwise."""
+    if random.random() < 0.5:
+        return text
+    return "".join(_other(text, random))
+
+
+def _other(text: str, random: Random) -> Iterator[str]:
+    for part in _PARTS.findall(text):
+        if part == " " and random.random() < 0.2:
+            yield random.choice(_GAPS)
+        elif len(part) == 1 and part.isascii() and random.random() < 0.1:
+            yield part.swapcase()
+        else:
+            yield part

@@ -1,0 +1,118 @@
+"""`python -m app` itself: what it imports, how it fails, how it ends."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app import __main__ as program
+from app.commands.groups import GROUPS, command
+from connectors.errors import KafkaLost
+
+NAMES = [(group, name) for group, known in GROUPS.items() for name in known.commands]
+
+
+def run(*words: str, settings: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own."""
+    own = {key: value for key, value in os.environ.items() if not key.startswith("AQUEDUCT_")}
+    environment = own | ({"AQUEDUCT_CONFIG": str(settings)} if settings else {})
+    return subprocess.run(
+        [sys.executable, "-m", "app", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+
+
+@pytest.mark.parametrize(("group", "name"), NAMES)
+def test_every_command_is_there_and_says_what_it_takes(group: str, name: str) -> None:
+    parser = argparse.ArgumentParser()
+    command(group, name).configure(parser)
+    assert "--format" in parser.format_help()
+
+
+def test_help_imports_no_command_and_a_command_no_other() -> None:
+    code = (
+        "import sys, contextlib\n"
+        "from app.__main__ import main\n"
+        "with contextlib.suppress(SystemExit):\n"
+        "    main(sys.argv[1:])\n"
+        "heavy = {'faust', 'mode', 'aiokafka', 'pymysql', 'kazoo', 'pydantic', 'prometheus_client'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    for words in (["--help"], ["schema", "--help"], ["schema", "replay", "--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+        )
+        assert done.stderr == "[]\n", words
+
+
+def test_settings_that_are_not_usable_are_one_message_and_exit_78(tmp_path: Path) -> None:
+    settings = tmp_path / "aqueduct.yaml"
+    settings.write_text("prefix: aq\n")
+    done = run("schema", "show", "shop", "a.b", settings=settings)
+    assert done.returncode == os.EX_CONFIG
+    assert done.stderr.startswith("aqueduct: SettingsError: ")
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_destination_that_is_not_in_the_settings_is_named_with_those_that_are(
+    tmp_path: Path,
+) -> None:
+    settings = tmp_path / "aqueduct.yaml"
+    settings.write_text(
+        "prefix: aq\n"
+        "kafka: {bootstrap_servers: 127.0.0.1:1}\n"
+        "destinations: {shop: {server_id: 5, source: {host: h, user: u}}}\n"
+    )
+    for name in ("show", "history", "check", "audit", "rebuild"):
+        words = ["a.b"] if name == "show" else []
+        done = run("schema", name, "shopp", *words, settings=settings)
+        assert done.returncode == os.EX_CONFIG, name
+        assert "there is no destination 'shopp', only: shop" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["schema"], ["schema", "nothing"], ["schema", "show"], ["schema", "show", "d", "table"]],
+)
+def test_wrong_usage_is_exit_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        program.main(words)
+    assert end.value.code == 2
+    assert "usage: python -m app" in capsys.readouterr().err
+
+
+def test_a_named_error_is_one_message_and_exit_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broken:
+        def configure(self, parser: argparse.ArgumentParser) -> None:
+            pass
+
+        def run(self, options: argparse.Namespace) -> int:
+            raise KafkaLost(f"no broker answers {options.command}")
+
+    monkeypatch.setattr(program, "command", lambda _group, _name: Broken())
+    assert program.main(["schema", "audit"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("aqueduct: KafkaLost: ")
+    assert "no broker answers audit" in told
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    source = tmp_path / "many.jsonl"
+    lines = [f'{{"database": "d", "sql": "CREATE TABLE t{n} (a INT)"}}\n' for n in range(2000)]
+    source.write_text("".join(lines))
+    command = f"{sys.executable} -m app schema replay --input {source} | head -1"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
