@@ -151,6 +151,7 @@ def test_the_servers_own_definition_is_taken_on_demand_also_after_a_kill(
     wanted = settings(stack, mysql, tmp_path, start="latest")
     with running(wanted, tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
+        run(mysql, "INSERT INTO shop.calm VALUES (1, 1)")
         tear(mysql)
         for n in range(1, 2001):
             if n % 100 == 1:
