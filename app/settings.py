@@ -26,6 +26,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as EnvironmentFault
 from pydantic_settings import YamlConfigSettingsSource as YamlSource
 
+from app.environment import refuse_unknown
 from app.pipeline.ddl_filter import StatementTypes, shadow_rules
 from app.pipeline.filter import TableFilter
 from connectors.errors import SettingsError
@@ -301,7 +302,7 @@ def load() -> Settings:
     path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
     if CONFIG_VARIABLE in os.environ and not path.is_file():
         raise SettingsError(f"{CONFIG_VARIABLE} names {path}, which is not a file")
-    _refuse_unknown_variables()
+    refuse_unknown(Settings.model_fields, CONFIG_VARIABLE)
     _refuse_unreadable(path)
     try:
         return Settings()  # type: ignore[call-arg]  # the values come from the file and the environment
@@ -331,24 +332,6 @@ def _refuse_unreadable(path: Path) -> None:
         ) from None
     if not isinstance(content, dict | None):
         raise SettingsError(f"{path} holds no settings: each begins with its name and a colon")
-
-
-_NOT_OURS = ("AQUEDUCT_SINK_", "AQUEDUCT_SPARK_", "AQUEDUCT_TEST_")
-"""What variables of the other programs begin with."""
-
-
-def _refuse_unknown_variables() -> None:
-    """A misspelt variable would be a setting that is silently not set."""
-    known = {f"AQUEDUCT_{name.upper()}" for name in Settings.model_fields} | {CONFIG_VARIABLE}
-    unknown = [
-        name
-        for name in sorted(os.environ)
-        if name.upper().startswith("AQUEDUCT_")
-        and not name.upper().startswith(_NOT_OURS)
-        and name.upper().split("__")[0] not in known
-    ]
-    if unknown:
-        raise SettingsError(f"the environment sets {', '.join(unknown)}, which is no setting")
 
 
 def _fault(error: Any) -> str:

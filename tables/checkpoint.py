@@ -19,6 +19,9 @@ from tables.journal_format import decoded, is_gone
 Row = dict[str, Any]
 """A journal record: ``{"offset": int, "value": str}``."""
 
+_LARGEST = 300_000
+"""Bytes of a value that becomes a row. A row is written with its quotation marks and letters escaped, and Faust
+sends no more than 1,000,000 bytes; what is larger is read from the journal."""
 _ONLY_IN_THE_JOURNAL = ("history/", "baseline/", "resolved/")
 
 
@@ -62,7 +65,7 @@ def take(rows: MutableMapping[str, Row], record: StoredRecord) -> None:
     key, row = row_of(record)
     if key.startswith(_ONLY_IN_THE_JOURNAL) or not newer(row, rows.get(key)):
         return
-    if is_gone(record):
+    if is_gone(record) or len(record.value) > _LARGEST:
         rows.pop(key, None)
         return
     rows[key] = row

@@ -72,7 +72,7 @@ def effect_of(sql: str, session: Session, catalog: Catalog) -> Effect:
 def _trusted(changes: tuple[Change, ...]) -> Effect:
     """The changes of tables that are known; the others only by name."""
     known: list[Change] = []
-    unresolved: list[TableName] = []
+    unresolved: dict[TableName, None] = {}
     moved: set[TableName] = set()
     for change in changes:
         if isinstance(change, DatabaseChange):
@@ -82,8 +82,10 @@ def _trusted(changes: tuple[Change, ...]) -> Effect:
         if is_doubtful and change.renamed_to is not None:
             moved.add(change.renamed_to)
         if is_doubtful and change.new is not None:
-            unresolved.append(change.name)
+            unresolved[change.name] = None
         else:
+            # Of a name that comes up again, as when tables are swapped, the last change counts.
+            unresolved.pop(change.name, None)
             known.append(_without_stand_in(change))
     reason = "it goes on from a definition that is not known" if unresolved else None
     return Effect(changes=tuple(known), reason=reason, unresolved=tuple(unresolved))

@@ -90,6 +90,7 @@ class SchemaHistory:
                 head=self._head(place, count, server, made_ms=made_ms, begins=True),
                 tables=dict(tables),
                 databases=dict(databases),
+                given=self._corrections.behind(place),
             )
             self._steps = Steps(checkpoint)
             self.serve(server)

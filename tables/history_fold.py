@@ -7,10 +7,11 @@ key counts, and of two with one number the later one, so that any compaction fol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from connectors.kafka.reading import StoredRecord
+from connectors.mysql.ddl.definition import Change
 from tables.history import SchemaHistory
 from tables.history_journal import HEAD
 from tables.journal_format import damaged, decoded, is_gone
@@ -30,6 +31,8 @@ OLDEST = -1
 class _Kept:
     offset: int
     record: SchemaRecord
+    more: int
+    """How many records go on with its changes."""
 
 
 class HistoryFold:
@@ -42,6 +45,8 @@ class HistoryFold:
         self._base = base
         self._reading = Reading()
         self._records: dict[bytes, _Kept] = {}
+        self._more: dict[bytes, dict[int, tuple[Change, ...]]] = {}
+        """Changes that did not fit, by the record's key and their part."""
         self._heads: dict[int, CheckpointHead] = {}
         self._parts: dict[int, dict[int, bytes | None]] = {}
         """Of each checkpoint its parts; None for a part whose content is not kept."""
@@ -54,13 +59,25 @@ class HistoryFold:
         try:
             if kind == "checkpoint":
                 self._checkpoint(int(names[0]), names[1], record)
-            elif is_gone(record):
-                self._records.pop(record.key, None)
             else:
-                read = self._reading.record(decoded(record))
-                self._records[record.key] = _Kept(record.offset, read)
+                self._record(record)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise damaged("a record of the schema history", record, error) from error
+
+    def _record(self, record: StoredRecord) -> None:
+        if is_gone(record):
+            if self._records.pop(record.key, None) is None:
+                key, _, part = record.key.rpartition(b"/")
+                self._more.get(key, {}).pop(int(part) if part.isdigit() else 0, None)
+            return
+        value = decoded(record)
+        if "part" in value:
+            key = record.key.rpartition(b"/")[0]
+            changes = tuple([self._reading.definitions.change(one) for one in value["changes"]])
+            self._more.setdefault(key, {})[value["part"]] = changes
+            return
+        read = self._reading.record(value)
+        self._records[record.key] = _Kept(record.offset, read, value.get("more", 0))
 
     def _checkpoint(self, number: int, part: str, record: StoredRecord) -> None:
         self._highest = max(self._highest, number)
@@ -96,6 +113,7 @@ class HistoryFold:
         for key, kept in list(self._records.items()):
             if kept.record.number <= count and kept.record.kind != "resolution":
                 del self._records[key]
+                self._more.pop(key, None)
 
     def _is_complete(self, number: int) -> bool:
         head, parts = self._heads.get(number), self._parts.get(number, {})
@@ -135,11 +153,21 @@ class HistoryFold:
     def _numbered(self, count: int) -> dict[int, _Kept]:
         """The records up to the cursor's by their numbers; the later one of two with the same."""
         found: dict[int, _Kept] = {}
-        for kept in self._records.values():
+        for key, kept in self._records.items():
             number = kept.record.number
-            if number <= count and (number not in found or found[number].offset < kept.offset):
-                found[number] = kept
-        return found
+            if number > count or (number in found and found[number].offset > kept.offset):
+                continue
+            found[number] = self._with_more(key, kept)
+        return {number: kept for number, kept in found.items() if not kept.more}
+
+    def _with_more(self, key: bytes, kept: _Kept) -> _Kept:
+        """A record with all its changes, if they are here."""
+        more = self._more.get(key, {})
+        if not kept.more or any(part not in more for part in range(1, kept.more + 1)):
+            return kept
+        changes = [change for part in range(1, kept.more + 1) for change in more[part]]
+        record = replace(kept.record, changes=(*kept.record.changes, *changes))
+        return _Kept(kept.offset, record, 0)
 
     def _unbroken_to(self, count: int) -> int:
         """The least count that a checkpoint may have, so that no record behind it is missing."""

@@ -39,9 +39,25 @@ def checkpoint_key(destination: str, number: int, part: int | str) -> bytes:
     return f"checkpoint/{quoted(destination)}/{number}/{part}".encode()
 
 
-def history_records(record: SchemaRecord) -> list[Entry]:
-    """A record for the journal, in the transaction of its place."""
-    return [(record_key(record), encoded(record_json(record)))]
+def history_records(record: SchemaRecord, *, limit: int = PACK_BYTES) -> list[Entry]:
+    """A record for the journal, in the transaction of its place.
+
+    One statement may change very many tables, as DROP DATABASE does: what does not fit follows under the same
+    key with a number behind it.
+    """
+    key, value = record_key(record), record_json(record)
+    first, *others = _packed([orjson.dumps(change) for change in value["changes"]], limit) or [
+        b"[]"
+    ]
+    value["changes"] = orjson.Fragment(first)
+    if others:
+        value["more"] = len(others)
+    found = [(key, encoded(value))]
+    for part, pack in enumerate(others, start=1):
+        told = {"number": record.number, "ts_ms": record.place.ts_ms, "part": part}
+        more = encoded({**told, "changes": orjson.Fragment(pack)})
+        found.append((key + f"/{part}".encode(), more))
+    return found
 
 
 def checkpoint_records(checkpoint: SchemaCheckpoint, *, limit: int = PACK_BYTES) -> list[Entry]:
@@ -73,7 +89,7 @@ def gone_records(
     records: Iterable[SchemaRecord] = (), heads: Iterable[CheckpointHead] = ()
 ) -> list[Entry]:
     """What removes records and checkpoints from the journal."""
-    keys = [record_key(record) for record in records]
+    keys = [key for record in records for key, _ in history_records(record)]
     for head in heads:
         parts: list[int | str] = [HEAD, *range(head.parts)]
         keys += [checkpoint_key(head.destination, head.number, part) for part in parts]

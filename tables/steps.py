@@ -91,9 +91,9 @@ class Steps:
 
     def _unresolved(self, name: TableName, record: SchemaRecord) -> Unresolved:
         reason = record.reason or ""
-        old = self.versions.tables.at(self.versions.name(name), record.number - 1)
-        if old is not None and isinstance(old[1], Unresolved):
-            return Unresolved(reason=old[1].reason, since=old[1].since, last=record.place)
+        old = self.view(record.number - 1).state(*name)
+        if isinstance(old, Unresolved):
+            return Unresolved(reason=old.reason, since=old.since, last=record.place)
         return Unresolved(reason=reason, since=record.place, last=record.place)
 
     def _amend(self, record: SchemaRecord) -> None:

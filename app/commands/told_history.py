@@ -7,6 +7,7 @@ meanwhile does not notice.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,6 +46,8 @@ class ToldHistory:
         return self.history.at(self.asked(place, server))
 
 
+_BEGIN = "Run a worker with this destination; its first run begins the history."
+
 Tell = Callable[[str], ToldHistory]
 """From a destination's name to its history."""
 
@@ -63,7 +66,7 @@ def of_state(state: DestinationState) -> ToldHistory:
         raise HistoryTooShort(
             "none has been begun",
             destination=state.destination,
-            remedy="Run a worker with this destination until it is LEADING; its first run begins it.",
+            remedy=_BEGIN,
         )
     return ToldHistory(history=history, cursor=state.cursor)
 
@@ -77,15 +80,20 @@ def check_destination(settings: Settings, destination: str) -> None:
 
 async def _state(settings: Settings, destination: str) -> DestinationState:
     # Only here is Kafka's client needed, and it is slow to import.
+    # What it complains of meanwhile is an error at the end, which is told once.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     from app.plans import kafka_client, topic_plans
     from app.recovery import folded
     from connectors.errors import JournalDamaged
     from connectors.kafka.reading import read_each
+    from connectors.kafka.topics import Topics
     from tables.checkpoint import MemoryCheckpoint
     from tables.journal import partition_of
 
     plan, options = topic_plans(settings).journal(), kafka_client(settings).options()
     partition = partition_of(destination, plan.partitions)
+    if not await Topics(options).has(plan):
+        raise HistoryTooShort("there is no journal", topic=plan.name, remedy=_BEGIN)
 
     async def read(state: DestinationState, start: int) -> None:
         await read_each(options, plan.name, partition, start=start, take=state.apply)

@@ -7,7 +7,8 @@ a shorter life or another cleanup than the settings say is refused by name.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,30 +93,42 @@ class Topics:
         wanted = [plan for plan in plans if plan.name not in self._ready]
         if not wanted:
             return
+        async with self._admin() as admin:
+            missing = await _missing(admin, wanted)
+            if missing:
+                await _create(admin, missing)
+        self._ready.update(plan.name for plan in wanted)
+
+    async def has(self, plan: TopicPlan) -> bool:
+        """Whether a topic is there; nothing is made. Raises as ``ensure`` does."""
+        async with self._admin() as admin:
+            return not await _missing(admin, [plan])
+
+    @asynccontextmanager
+    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
         try:
             admin = AIOKafkaAdminClient(**self._options)
             try:
                 await admin.start()
-                await self._ensure(admin, wanted)
+                yield admin
             finally:
                 await admin.close()
         except (KafkaError, OSError) as error:
             raise translated(error) from error
-        self._ready.update(plan.name for plan in wanted)
 
-    async def _ensure(self, admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:
-        existing = await _facts(admin, [plan.name for plan in plans])
-        found = [
-            f"{plan.name}: {fault}"
-            for plan in plans
-            if plan.name in existing
-            for fault in faults(plan, existing[plan.name])
-        ]
-        if found:
-            raise TopicUnfit("".join(f"\n  - {fault}" for fault in found) + "\n")
-        missing = [plan for plan in plans if plan.name not in existing]
-        if missing:
-            await _create(admin, missing)
+
+async def _missing(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> list[TopicPlan]:
+    """Those that are not there; raise TopicUnfit for what is wrong with the others."""
+    existing = await _facts(admin, [plan.name for plan in plans])
+    found = [
+        f"{plan.name}: {fault}"
+        for plan in plans
+        if plan.name in existing
+        for fault in faults(plan, existing[plan.name])
+    ]
+    if found:
+        raise TopicUnfit("".join(f"\n  - {fault}" for fault in found) + "\n")
+    return [plan for plan in plans if plan.name not in existing]
 
 
 async def _create(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:

@@ -37,7 +37,7 @@ from tests.unit.tables.made import (
 
 MOST = 60
 PART_BYTES = 300
-"""So small that each checkpoint has several parts."""
+"""So small that each checkpoint has several parts, and a statement that changes several tables, too."""
 EXPIRE_MS = 300
 STEP = 100
 
@@ -126,7 +126,7 @@ class Worker:
             sql, place = statement(self.next), at(place_of(self.next))
             record = self.history.apply(place, "shop", sql, SHOP)
             assert record == self.twin.apply(place, "shop", sql, SHOP)
-            entries += history_records(record) if record else []
+            entries += history_records(record, limit=PART_BYTES) if record else []
             self.next += 1
         self.commit(entries)
 
@@ -217,7 +217,7 @@ class Worker:
 
 
 def written(records: tuple[SchemaRecord, ...]) -> list[Entry]:
-    return [entry for record in records for entry in history_records(record)]
+    return [entry for record in records for entry in history_records(record, limit=PART_BYTES)]
 
 
 ACTS = (

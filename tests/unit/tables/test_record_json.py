@@ -271,6 +271,25 @@ def test_what_is_no_statement_has_a_key_of_its_own_at_the_same_place() -> None:
     assert record_key(given_) == f"resolved/s%2F1/{UUID}/b.000001/200/shop/a%2Fb".encode()
 
 
+def test_a_statement_that_changes_very_many_tables_is_several_records_of_one_key() -> None:
+    dropped = made(changes=tuple(change(f"t{n}", "a", "b") for n in range(20)))
+    entries = history_records(dropped, limit=1000)
+    assert len(entries) > 2
+    assert [key for key, _ in entries] == [
+        record_key(dropped),
+        *(record_key(dropped) + f"/{part}".encode() for part in range(1, len(entries))),
+    ]
+    assert all(len(value) < 1500 for _, value in entries)
+    fold = HistoryFold(OLDEST)
+    begins = checkpoint(count=2)
+    for place, (key, value) in enumerate([*checkpoint_records(begins), *entries]):
+        kind, _, *names = key.decode().split("/")
+        assert not fold.is_whole(3)
+        fold.take(kind, names, StoredRecord(key, value, place))
+    assert fold.is_whole(3)
+    assert fold.build(3).records == (dropped,)
+
+
 def take(value: bytes, *, kind: str = "history", names: tuple[str, ...] = ()) -> None:
     record = StoredRecord(f"{kind}/shop".encode(), value, 5)
     HistoryFold(OLDEST).take(kind, list(names), record)

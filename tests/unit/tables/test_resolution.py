@@ -73,6 +73,14 @@ def test_tables_that_are_swapped_keep_what_is_known_of_each() -> None:
     assert isinstance(history.state("shop", "log"), Unresolved)
 
 
+def test_a_name_that_only_served_to_swap_two_unknown_tables_is_gone() -> None:
+    history = unresolved()
+    applied(history, 300, "ALTER TABLE log ADD odd NO_SUCH_TYPE_AT_ALL")
+    record = applied(history, 400, "RENAME TABLE orders TO tmp, log TO orders, tmp TO log")
+    assert set(record.unresolved) == {ORDERS, ("shop", "log")}
+    assert isinstance(history.state("shop", "tmp"), Dropped)
+
+
 def test_dropping_it_ends_the_doubt() -> None:
     history = unresolved()
     record = applied(history, 300, "DROP TABLE orders")

@@ -190,3 +190,14 @@ def test_rows_of_other_destinations_are_none_of_ours() -> None:
     written = Written()
     written.keep()
     assert resume_from("shop-2", written.rows) == (DestinationState("shop-2"), 0)
+
+
+def test_a_part_that_is_too_large_for_a_row_is_left_to_the_journal() -> None:
+    written = Written()
+    wide = table(*(f"a_column_with_a_rather_long_name_{number:05}" for number in range(9000)))
+    anew = written.history.baseline({ORDERS: wide}, {}, between(200), SERVER)
+    written.commit(checkpoint_records(anew))
+    written.keep()
+    assert "checkpoint/shop/2/0" not in written.rows.rows
+    state, start = written.resumed()
+    assert (start, state.is_whole()) == (0, True)
