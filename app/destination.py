@@ -1,6 +1,6 @@
 """One destination on this worker: run after run, until it is told to stop or only a person can help.
 
-The law: one function decides what follows an error; a table that cannot be read is no reason to stop the others.
+The law: one function decides what follows an error; a table that cannot be read does not stop the others.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class _Listener:
     def query(self, text: str) -> None:
         """Not noted."""
 
-    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
+    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
         """The last one is what the chunk ends with."""
         # Where it ends is told after it, if that is the end of its transaction.
         self.told = _Told(transaction, query, pos, pos + 1)
@@ -157,7 +157,7 @@ class _Listener:
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Not noted."""
 
-    def end(self, transaction: Transaction, pos: int) -> None:
+    def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
         """Where the statement ends too, if it was one."""
         if self.told is not None:
             self.told = replace(self.told, end=pos)

@@ -53,7 +53,8 @@ class Opening:
     """Of the schema history; None keeps none."""
 
     def open(self, state: DestinationState) -> Opened:
-        """Raises PositionGone and its kin where the server cannot go on, HistoryTooShort where the history cannot."""
+        """Raises PositionGone and its kin where the server cannot go on, HistoryTooShort where the history
+        cannot."""
         if state.cursor is None:
             return self._first()
         offset = as_of_now(state.cursor.offset, self.facts, self.address)
@@ -105,7 +106,7 @@ class Opening:
         baseline = self._baseline()
         if tells_columns(self.facts):
             return {}, baseline.databases
-        passage = Passage(begin=offset)
+        passage = Passage(begin=offset, server=baseline.server)
         passage.read_to(baseline.at.coordinates, self.address, self.facts.charsets)
         known = baseline.tables.keys()
         changed = {

@@ -103,8 +103,8 @@ class Publisher:
         """What was last committed, or is to be claimed."""
 
     async def claim(self, notes: Iterable[Note] = ()) -> None:
-        """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader, which
-        shows its epoch to all."""
+        """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader,
+        which shows its epoch to all."""
         await self._topics.ensure(*self._plans.of(self.cursor.destination))
         async with self._producer.transaction() as kafka:
             sent = [await self._note(kafka, note) for note in notes]

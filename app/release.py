@@ -47,8 +47,8 @@ class Release:
         """What the next event is decoded by; None where the binlog itself is to tell."""
         self._by_binlog = resolution.table is None
         self._is_met = goes_on
-        """Whether rows were decoded: from there on statements take effect. The definition that was given is that
-        of the first rows, so it has the effect of what stands before them."""
+        """Whether rows were decoded: from there on statements take effect. The definition that was given is
+        that of the first rows, so it has the effect of what stands before them."""
         self.offset = entry.offset
         """Where the next event may stand in the quarantine topic."""
         # That their transactions ended was told long ago.

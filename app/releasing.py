@@ -1,7 +1,7 @@
-"""Tables come back, at the beginning of a run: before anything newer is read, what waited for them is published.
+"""Tables come back, at the beginning of a run: what waited is published before anything newer is read.
 
-The law: how far that is stands in the journal, written in the Kafka transaction of the rows before it; so a worker
-that dies in the midst of it goes on where it was, and nothing is published twice.
+The law: how far that is stands in the journal, written in the Kafka transaction of the rows before it; so a
+worker that dies in the midst of it goes on where it was, and nothing is published twice.
 """
 
 from __future__ import annotations

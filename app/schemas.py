@@ -1,7 +1,7 @@
 """The tables of one destination over one run: what their history says, and which of them are set aside.
 
-The law: what is told here is what the journal holds once the present piece is committed; the reader's thread may be
-further in the history, so everything is asked as of the cursor.
+The law: what is told here is what the journal holds once the present piece is committed; the reader's thread
+may be further in the history, so everything is asked as of the cursor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tables that are set aside: since when and why, what a person has said, and how far what waited is published.
 
-The law: once aside, all that comes of a table waits in order, whatever later statements make of it, until what
-waited before is published. A resolution has an id, so that each is tried once; how far a release is stands in the
-Kafka transaction of the rows that it counts.
+The law: once aside, all that comes of a table waits in order, whatever later statements make of it, until
+what waited before is published. A resolution has an id, so that each is tried once; how far a release is
+stands in the Kafka transaction of the rows that it counts.
 """
 
 from __future__ import annotations

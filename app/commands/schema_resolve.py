@@ -1,7 +1,7 @@
 """`python -m app schema resolve`: how a table that is set aside is to be read, so that it comes back.
 
-The law: nothing is changed here but the journal; the worker tries what was said on everything that waits, and says
-whether it fits. What does not fit is published no further, and can be said again.
+The law: nothing is changed here but the journal; the worker tries what was said on everything that waits, and
+says whether it fits. What does not fit is published no further, and can be said again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Name = tuple[str, str]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a table, and where its definition comes from."""
     parser.epilog = (
-        "The definition is that of the first row that waits; statements that wait behind it take effect where they "
-        "stand. Without --wait the worker tries it by itself, and `schema quarantine` tells the outcome."
+        "The definition is that of the first row that waits; statements that wait behind it take effect "
+        "where they stand. The worker tries it by itself; `schema quarantine` tells the outcome later too."
     )
     parser.add_argument("destination", metavar="DEST")
     parser.add_argument("table", metavar="DATABASE.TABLE")

@@ -234,9 +234,7 @@ class Gathering:
         if truncated in parks:
             truncated = None
         told = self._rules.tells(statement_type(query.sql)) and not (applied and applied.is_noise)
-        item = Ddl(
-            transaction, kind, query, pos, self.ordinal, truncated, applied, parks, told
-        )
+        item = Ddl(transaction, kind, query, pos, self.ordinal, truncated, applied, parks, told)
         self.items.append(item)
         self.values += item.values
 

@@ -1,7 +1,7 @@
 """Events of a table that is set aside, as the records in which they wait, and back.
 
-The law: nothing is lost of what is needed to decode them later: the raw bytes, their TABLE_MAP, the transaction,
-and their ordinal in it. Bytes stay bytes; what describes them is JSON, with the number of its format.
+The law: nothing is lost of what is needed to decode them later: the raw bytes, their TABLE_MAP, the
+transaction, and their ordinal in it. Bytes stay bytes; what describes them is JSON with its format's number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the DDL topic tells of a statement beside its text: what it did, and what that means to subscribers.
 
-The law: without a history of the tables nothing is told of them, rather than something that may be wrong. What a
-tool does to change a table online is told as what it comes to.
+The law: without a history of the tables nothing is told of them, rather than something that may be wrong.
+What a tool does to change a table online is told as what it comes to.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
         "reason": record.reason,
         "unresolved": [_name(name) for name in record.unresolved],
         "tables": [_table(change) for change in changes if isinstance(change, TableChange)],
-        "databases": [_database(change) for change in changes if isinstance(change, DatabaseChange)],
+        "databases": [
+            _database(change) for change in changes if isinstance(change, DatabaseChange)
+        ],
         "effects": ddl_effects(applied.meaning, _subscribers(rules)),
     }
     online = [one for one in applied.meaning if isinstance(one, OnlineAlter)]

@@ -1,8 +1,8 @@
 """What a statement's QUERY event tells of the session that ran it: all that its meaning depends on.
 
-The law: what is not told is None, and stands for the server's own default; a variable that is not known here ends
-the list, since nobody knows how long it is. Source: MySQL's statement_events.h, Query_event_status_vars, and
-MariaDB's log_event.h.
+The law: what is not told is None, and stands for the server's own default; a variable that is not known here
+ends the list, since nobody knows how long it is. Source: MySQL's statement_events.h, Query_event_status_vars,
+and MariaDB's log_event.h.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from connectors.mysql.buffer import taken, uint
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Session
+from connectors.mysql.sql_modes import of_number
 
 SQL_MODE, CHARSET = 1, 4
 _CATALOG, _INVOKER, _UPDATED_DATABASES = 2, 11, 12
@@ -23,17 +24,6 @@ _SIZES: dict[int, int | None] = {
     13: 3, 14: 8, 15: 8, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1, 128: 3, 129: 8, 130: 3,
 }  # fmt: skip
 """Bytes of each variable's value; None where the value tells."""
-
-_MODES = (
-    "REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "", "ONLY_FULL_GROUP_BY",
-    "NO_UNSIGNED_SUBTRACTION", "NO_DIR_IN_CREATE", "POSTGRESQL", "ORACLE", "MSSQL", "DB2", "MAXDB",
-    "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS", "NO_FIELD_OPTIONS", "MYSQL323", "MYSQL40", "ANSI",
-    "NO_AUTO_VALUE_ON_ZERO", "NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES",
-    "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ALLOW_INVALID_DATES", "ERROR_FOR_DIVISION_BY_ZERO",
-    "TRADITIONAL", "NO_AUTO_CREATE_USER", "HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION",
-    "PAD_CHAR_TO_FULL_LENGTH",
-)  # fmt: skip
-"""By bit; the higher ones differ between MySQL and MariaDB, and no definition depends on them."""
 
 
 def status_variables(status: bytes) -> dict[int, bytes]:
@@ -67,11 +57,6 @@ def _told_size(code: int, status: bytes, at: int) -> int:
     return 1 + status[at] + (1 if code == _CATALOG else 0)
 
 
-def sql_modes(bits: int) -> frozenset[str]:
-    """The names of a session's modes."""
-    return frozenset(name for bit, name in enumerate(_MODES) if name and bits >> bit & 1)
-
-
 def session_of(status: bytes, *, database: str | None, thread: int, charsets: Charsets) -> Session:
     """The session of a QUERY event, from its status variables."""
     told = status_variables(status)
@@ -80,7 +65,7 @@ def session_of(status: bytes, *, database: str | None, thread: int, charsets: Ch
     explicit = told.get(_EXPLICIT_TIMESTAMPS)
     return Session(
         database=database,
-        sql_mode=sql_modes(uint(told[SQL_MODE], 0, 8)) if SQL_MODE in told else frozenset(),
+        sql_mode=of_number(uint(told[SQL_MODE], 0, 8)) if SQL_MODE in told else frozenset(),
         server_collation=charsets.collation(uint(collations, 4, 2)) if collations else None,
         utf8mb4_collation=charsets.collation(uint(utf8mb4, 0, 2)) if utf8mb4 else None,
         explicit_timestamps=bool(explicit[0]) if explicit else None,

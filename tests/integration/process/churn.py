@@ -138,7 +138,9 @@ class _Work:
         self.churn.altered += 1
 
 
-def churned(host: str, port: int, *, threads: int, statements: int) -> dict[str, list[dict[str, Any]]]:
+def churned(
+    host: str, port: int, *, threads: int, statements: int
+) -> dict[str, list[dict[str, Any]]]:
     """Run so many connections, each with so many statements; what was written, by table."""
     all_ = [Churn(host, port, number, statements) for number in range(threads)]
     errors: list[BaseException] = []

@@ -34,7 +34,7 @@ def metadata(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def mysql(stack: Stack, tmp_path: Path, metadata: str) -> Iterator[Mysql]:
     """A server of the test's own, with what rows tell of their columns."""
-    options = {"server_id": 9, "binlog_row_metadata": metadata}
+    options: dict[str, str | int] = {"server_id": 9, "binlog_row_metadata": metadata}
     server = stack.second_mysql(f"torn-{tmp_path.name}", options)
     server.start()
     run(server, *TABLES)
@@ -112,7 +112,7 @@ def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
         )
         worker.wait(lambda status: status["rows"] == 4)
         waits(worker)
-        assert "aqueduct_tables_set_aside{destination=\"shop\"} 1.0" in worker.get("/metrics")
+        assert 'aqueduct_tables_set_aside{destination="shop"} 1.0' in worker.get("/metrics")
         listed = schema(tmp_path, "quarantine", "shop", "--format", "json")
         assert listed.returncode == 1, listed.stderr
         (entry,) = json.loads(listed.stdout)

@@ -22,9 +22,7 @@ STATEMENTS = 240
 
 
 @pytest.fixture(params=["MINIMAL", "FULL"])
-def mysql(
-    request: pytest.FixtureRequest, stack: Stack, tmp_path: Path
-) -> Iterator[Mysql]:
+def mysql(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
     """A server of the test's own, with what rows tell of their columns."""
     options = {"server_id": 9, "binlog_row_metadata": request.param}
     server = stack.second_mysql(f"back-{tmp_path.name}", options)
@@ -54,7 +52,9 @@ def test_a_cursor_that_is_set_back_over_hundreds_of_statements_reads_each_row_as
         assert beginning is not None
         written = churned(mysql.host, mysql.port, threads=2, statements=STATEMENTS // 2)
         worker.wait(lambda status: status["rows"] >= total(written))
-        run(mysql, "CREATE TABLE shop.done (id int PRIMARY KEY)", "INSERT INTO shop.done VALUES (1)")
+        run(
+            mysql, "CREATE TABLE shop.done (id int PRIMARY KEY)", "INSERT INTO shop.done VALUES (1)"
+        )
         worker.wait(lambda _: bool(rows(stack, wanted["prefix"], "done")))
         assert worker.stop() == 0
         assert "set aside" not in worker.log

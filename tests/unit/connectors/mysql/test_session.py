@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from connectors.mysql.charsets import Charsets
-from connectors.mysql.session import session_of, sql_modes, status_variables, user_of
+from connectors.mysql.session import session_of, status_variables, user_of
 
 CHARSETS = Charsets(
     {8: "latin1", 255: "utf8mb4", 45: "utf8mb4"},
@@ -58,8 +58,3 @@ def test_variables_behind_a_list_of_databases_are_found(databases: bytes) -> Non
 def test_nobody_is_told_for_most_statements() -> None:
     assert user_of(FLAGS + MODE) is None
     assert user_of(b"\x0b\0\0") is None
-
-
-def test_modes_are_named_by_their_bits() -> None:
-    assert sql_modes(1 | 1 << 20) == {"REAL_AS_FLOAT", "NO_BACKSLASH_ESCAPES"}
-    assert sql_modes(1 << 4 | 1 << 60) == frozenset()
