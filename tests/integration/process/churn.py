@@ -1,7 +1,7 @@
 """Tables that change all the time while rows are written to them, and what each row was when it was written.
 
-The law: what is expected is what the server itself showed of a row in the same breath, with the columns that the
-table had then; our own code has no part in it.
+The law: what is expected is what the server itself showed of a row in the same breath, with the columns that
+the table had then; our own code has no part in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables that are set aside: their events wait untouched, the others go on, and they come back as if never gone."""
+"""Tables that are set aside: their events wait, the others go on, and they come back as if never gone."""
 
 from __future__ import annotations
 
