@@ -9,9 +9,10 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c '$(MINIMUM)' 2>/dev/null && echo $$python && break; done)
 
 FUZZ_SECONDS ?= 300
+DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test check fuzz bench bench-flat lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test check fuzz ddl-random bench bench-flat bench-replay lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -39,11 +40,18 @@ check: setup ## lint, formatting, types, and every test
 fuzz: setup ## break binlogs and decode them for FUZZ_SECONDS=300; prints how to run a case again
 	@$(VENV_PYTHON) -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
+ddl-random: setup ## DDL_STATEMENTS=5000 random statements on each server and on the model; DDL_SEED=n runs them again
+	@DDL_STATEMENTS=$(DDL_STATEMENTS) DDL_SEED=$(DDL_SEED) \
+		$(VENV_PYTHON) -m pytest tests/integration/ddl/test_random.py -s $(ARGS)
+
 bench: setup ## ours and Debezium, side by side on two workloads; PEERS=all adds others, RUNS=1 is shorter
 	@PEERS=$(PEERS) RUNS=$(RUNS) $(VENV_PYTHON) -m bench
 
 bench-flat: setup ## what a row costs from 10,000 to ROWS=10000000 rows, with 1 and 500 tables, or skipped
 	@ROWS=$(ROWS) KEEP=$(KEEP) $(VENV_PYTHON) -m bench.flat
+
+bench-replay: setup ## how many statements of DDL the model of all tables takes in a second, beside sqlglot's parser
+	@$(VENV_PYTHON) -m bench.replay
 
 lock: ## pin anew in requirements.lock what pyproject.toml asks for, with all hashes
 	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install -q uv==0.13.8; }

@@ -294,7 +294,7 @@ class HistoryTooShort(AqueductError):
 
     remedy = (
         "Choose a place that it still has, or a new start with a new baseline; "
-        "raise history.expire_hours to keep more of it from now on."
+        "raise schema_history.snapshot_expire_hours to keep more of it from now on."
     )
 
 

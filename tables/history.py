@@ -7,7 +7,6 @@ Source: the interface of Canal's TableMetaTSDB.
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -24,6 +23,7 @@ from connectors.mysql.ddl.definition import (
     TableChange,
     TableName,
 )
+from connectors.mysql.ddl.rebuild import create_table
 from connectors.mysql.ddl.summary import summary
 from tables.definition_json import packs
 from tables.effect import UNKNOWN, Effect, effect_of, fill
@@ -33,11 +33,6 @@ from tables.schema_checkpoint import CheckpointHead, CheckpointPolicy, SchemaChe
 from tables.schema_record import Known, SchemaRecord, TableState, Unresolved
 from tables.schema_view import SchemaView
 from tables.steps import Rewound, Steps
-
-
-def _create_table(name: TableName, table: Table) -> str:
-    found: str = importlib.import_module("connectors.mysql.ddl.rebuild").create_table(name, table)
-    return found
 
 
 class SchemaHistory:
@@ -198,7 +193,7 @@ class SchemaHistory:
 
     def snapshot(self) -> Mapping[str, str]:
         """Of each database the statements that rebuild it as it is now."""
-        return self.now().snapshot(_create_table)
+        return self.now().snapshot(create_table)
 
     def apply(
         self, position: HistoryPlace, schema: str | None, ddl: str, extra: Session

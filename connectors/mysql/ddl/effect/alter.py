@@ -19,7 +19,6 @@ from connectors.mysql.ddl.action import (
     AddPeriod,
     AlterColumn,
     ChangeColumn,
-    ConvertTo,
     DropColumn,
     DropIndex,
     RenameColumn,
@@ -28,14 +27,15 @@ from connectors.mysql.ddl.action import (
     SystemVersioning,
 )
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
-from connectors.mysql.ddl.effect import keys
+from connectors.mysql.ddl.effect import charset, keys
 from connectors.mysql.ddl.effect.columns import Refused, Terms, altered, made, numbered, same
-from connectors.mysql.ddl.effect.create import chosen, converting, keyed, unique, with_period
+from connectors.mysql.ddl.effect.create import keyed, unique, with_period
 from connectors.mysql.ddl.effect.invisible_key import has_invisible_key
 from connectors.mysql.ddl.effect.options import merged
 from connectors.mysql.ddl.effect.versioning import is_hidden, with_hidden_last
 from connectors.mysql.ddl.grammar.keys import of_column
-from connectors.mysql.ddl.spec import Charset, ColumnSpec, IndexSpec
+from connectors.mysql.ddl.since import since
+from connectors.mysql.ddl.spec import ColumnSpec, IndexSpec
 
 
 def altered_table(
@@ -54,12 +54,14 @@ class _Alteration:
         self._table = table
         self._actions = actions
         self._terms = terms
-        self._defaults = self._new_defaults(database)
+        current = Database(charset=table.charset, collation=table.collation)
+        self._defaults = charset.after(actions, current, database, terms)
+        self._target = charset.target(actions, current, database, terms)
+        """What columns are converted to."""
         self._columns: list[Column] = []
         self._names: dict[str, str | None] = {}
         """New names of columns by the old ones; None: dropped."""
         self._changed: dict[str, Column] = {}
-        self._converts = any(isinstance(action, ConvertTo) for action in actions)
         self._indexes: list[IndexSpec] = []
 
     def result(self) -> Table:
@@ -88,23 +90,6 @@ class _Alteration:
         """Whether MariaDB keeps the table's past from now on; None: as before."""
         said = [one.added for one in self._actions if isinstance(one, SystemVersioning)]
         return said[-1] if said else None
-
-    def _new_defaults(self, database: Database) -> Database:
-        """The table's character set: what several actions say of it is one."""
-        charset, collation = None, None
-        first = False
-        for action in self._actions:
-            if isinstance(action, ConvertTo):
-                said = converting(action.charset, database, self._terms)
-            elif isinstance(action, SetOptions):
-                said = action.options.charset
-            else:
-                continue
-            charset, collation = said.charset or charset, said.collation or collation
-            first = first or said.collation_first
-        current = Database(charset=self._table.charset, collation=self._table.collation)
-        whole = Charset(charset=charset, collation=collation, collation_first=first)
-        return chosen(whole, database, self._terms, current) if whole else current
 
     # --- columns ------------------------------------------------------------------------------------
 
@@ -139,7 +124,7 @@ class _Alteration:
         if column is None or isinstance(action, DropColumn):
             return None
         if isinstance(action, ChangeColumn):
-            new = self._made(action.spec)
+            new = self._remade(column, action.spec)
             self._changed[new.name.lower()] = new
             self._indexes += of_column(action.spec, self._terms.server)
             return new
@@ -151,11 +136,16 @@ class _Alteration:
     def _made(self, spec: ColumnSpec) -> Column:
         """A new column; CONVERT TO stands above what it says of its character set."""
         column = made(spec, self._defaults, self._terms)
-        if not self._converts or column.charset is None or spec.type.name.startswith("n"):
+        if self._target is None or column.charset is None or spec.type.name.startswith("n"):
             return column
-        own = self._defaults
-        kind = replace(spec.type, charset=own.charset, collation=own.collation, binary=False)
-        return made(replace(spec, type=kind), own, self._terms)
+        return made(charset.converting(spec, self._target), self._target, self._terms)
+
+    def _remade(self, old: Column, spec: ColumnSpec) -> Column:
+        """A column of a new definition."""
+        new = self._made(spec)
+        if self._target is None or not since(self._terms.server, mysql=(8, 0, 0), mariadb=None):
+            return new
+        return charset.resized(spec, old, new, self._target)
 
     def _place_columns(self) -> None:
         """New columns and moved ones, in the statement's order."""
@@ -209,12 +199,13 @@ class _Alteration:
 
     def _convert(self) -> None:
         """CONVERT TO: columns that this statement makes are converted, too."""
-        if not self._converts:
+        to = self._target
+        if to is None:
             return
         server, session = self._terms.server, self._terms.session
+        # Those of a new definition are converted already, and that changes them no more.
         self._columns = [
-            types.converted(column, self._defaults, server=server, session=session)
-            for column in self._columns
+            types.converted(column, to, server=server, session=session) for column in self._columns
         ]
 
     # --- keys ---------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.mysql.ddl import collations
-from connectors.mysql.ddl.collation_names import FIRST
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.effect import keys
 from connectors.mysql.ddl.effect.columns import Refused, Terms, made, required
@@ -31,19 +30,6 @@ def chosen(
         current=current,
         collation_first=charset.collation_first,
     )
-
-
-def converting(said: Charset, database: Database, terms: Terms) -> Charset:
-    """What CONVERT TO says, its DEFAULT being the database's; MariaDB takes no more of that than its character
-    set, with the collation that this had first."""
-    if said.charset != "default":
-        return said
-    own = (
-        FIRST[collations.lasting(database.charset)] if terms.server.mariadb else database.collation
-    )
-    if said.collation is not None and said.collation != "default":
-        own = said.collation
-    return Charset(charset=database.charset, collation=own)
 
 
 def created(

@@ -41,7 +41,7 @@ def selected(query: str, draft: Draft) -> tuple[Column, ...]:
     text = f"SELECT * FROM {query[5:]}" if query[:5].upper() == "TABLE" else query  # noqa: S608
     try:
         tree = sqlglot.parse_one(text, dialect="mysql")
-    except SqlglotError:
+    except (SqlglotError, RecursionError):
         raise Refused("its query is not understood") from None
     if not isinstance(tree, exp.Expression):
         raise Refused("its query is not understood")

@@ -107,7 +107,7 @@ def _alter(statement: AlterTable, draft: Draft) -> None:
         if draft.is_other(name) or statement.if_exists:
             return
         raise Refused(f"the table {name[0]}.{name[1]} is not known")
-    new = altered_table(table, statement.actions, draft.defaults(name[0]), draft.terms)
+    new = altered_table(table, statement.actions, draft.meant_by_default(name[0]), draft.terms)
     if to is not None and draft.name(to) != draft.written(name):
         _rename_one(draft, name, draft.name(to), new)
     else:
@@ -123,7 +123,7 @@ def _alter_temporary(statement: AlterTable, name: TableName, draft: Draft) -> No
     table = draft.temporary(name)
     if table is not None:
         try:
-            defaults = draft.defaults(name[0])
+            defaults = draft.meant_by_default(name[0])
             table = altered_table(table, statement.actions, defaults, draft.terms)
         except ValueError:
             table = None

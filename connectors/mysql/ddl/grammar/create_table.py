@@ -76,7 +76,11 @@ def element(reader: Reader, elements: Elements) -> None:
 def period(reader: Reader) -> Period:
     """What stands behind PERIOD FOR: its name, and the columns where it begins and ends."""
     name = reader.name()
-    begin, end = reader.enclosed(reader.column)
+    reader.need("(")
+    begin = reader.column()
+    reader.need(",")
+    end = reader.column()
+    reader.need(")")
     return Period(name=name, begin=begin, end=end)
 
 

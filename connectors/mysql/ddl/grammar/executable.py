@@ -15,7 +15,7 @@ _OPENING = re.compile(r"/\*(M?)!")
 _STRETCH = re.compile(
     r"""(?P<quoted>'(?:[^'\\]|\\.|'')*(?:'|$)|"(?:[^"\\]|\\.|"")*(?:"|$)|`(?:[^`]|``)*(?:`|$))"""
     r"""|(?P<line>--(?=[\s\x00-\x1f\x7f]|$)[^\n]*|\#[^\n]*)"""
-    r"""|(?P<start>/\*M?!)|(?P<comment>/\*)|(?P<end>\*/)""",
+    r"""|(?P<start>/\*M?!)|(?P<skipped>/\*\ \d{5})|(?P<comment>/\*)|(?P<end>\*/)""",
     re.DOTALL,
 )
 _PLAIN_STRETCH = re.compile(  # with NO_BACKSLASH_ESCAPES
@@ -38,8 +38,10 @@ def unwrapped(sql: str, server: Server, *, backslashes: bool = True) -> str:
         at = found.end()
         if found.lastgroup == "comment":
             at = _behind(sql, at)
-        elif found.lastgroup == "start":
-            inner = _executed(sql, found.start(), server)
+        elif found.lastgroup in ("start", "skipped"):
+            # A server writes a blank for the ! of what it did not execute, and leaves others within it.
+            skipped = found.lastgroup == "skipped"
+            inner = None if skipped else _executed(sql, found.start(), server)
             at = _behind(sql, at) if inner is None else inner
             depth += inner is not None
             pieces += (sql[copied : found.start()], " " * (at - found.start()))

@@ -1,0 +1,115 @@
+"""Which character set a table has after ALTER TABLE, and which its columns are converted to.
+
+The law: CONVERT TO is about columns, and about the table's own character set as far as no option says that one;
+MySQL takes all of it in the statement's order, MariaDB lets options stand above. A collation counts until a
+character set behind it ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from connectors.mysql.ddl.action import Action, ConvertTo, SetOptions
+from connectors.mysql.ddl.collation_names import FIRST
+from connectors.mysql.ddl.collations import lasting, longest
+from connectors.mysql.ddl.definition import Column, Database
+from connectors.mysql.ddl.effect.columns import Terms
+from connectors.mysql.ddl.effect.create import chosen
+from connectors.mysql.ddl.labels import labels_in
+from connectors.mysql.ddl.since import since
+from connectors.mysql.ddl.spec import NO_CHARSET, Charset, ColumnSpec
+from connectors.mysql.ddl.text_types import OF_BYTES, OF_TEXT, holding
+
+
+def after(
+    actions: Iterable[Action], current: Database, database: Database, terms: Terms
+) -> Database:
+    """A table's own character set after an ALTER; ``database`` is that of its database."""
+    said = NO_CHARSET
+    mariadb = terms.server.mariadb
+    for action in actions:
+        if isinstance(action, ConvertTo) and not mariadb:
+            said = action.charset
+        elif isinstance(action, SetOptions):
+            said = _and_then(said, action.options.charset)
+    if not said and mariadb:
+        said = next((one.charset for one in actions if isinstance(one, ConvertTo)), said)
+    said = _without_default(said, database, terms)
+    return chosen(said, database, terms, current) if said else current
+
+
+def target(
+    actions: Iterable[Action], current: Database, database: Database, terms: Terms
+) -> Database | None:
+    """What CONVERT TO converts columns to; None without it."""
+    found = [action.charset for action in actions if isinstance(action, ConvertTo)]
+    if not found:
+        return None
+    return chosen(_without_default(found[-1], database, terms), database, terms, current)
+
+
+def _and_then(before: Charset, said: Charset) -> Charset:
+    """What two actions say of one thing."""
+    if not said:
+        return before
+    if said.charset is None:
+        return replace(before, collation=said.collation, collation_first=False)
+    if said.collation is None:
+        first = before.collation is not None
+        return Charset(charset=said.charset, collation=before.collation, collation_first=first)
+    return said
+
+
+def _without_default(said: Charset, database: Database, terms: Terms) -> Charset:
+    """CONVERT TO CHARACTER SET DEFAULT in full; MariaDB takes no more of the database's collation than its
+    character set, with the collation that this had first."""
+    if said.charset != "default" or not since(terms.server, mysql=(8, 0, 0), mariadb=(0, 0, 0)):
+        return said
+    own = FIRST[lasting(database.charset)] if terms.server.mariadb else database.collation
+    if said.collation is not None and said.collation != "default":
+        own = said.collation
+    return Charset(charset=database.charset, collation=own)
+
+
+# --- columns that are converted and changed at once -------------------------------------------------
+
+
+def converting(spec: ColumnSpec, to: Database) -> ColumnSpec:
+    """A column's definition with what CONVERT TO says in place of its own character set."""
+    kind = replace(spec.type, charset=to.charset, collation=to.collation, binary=False)
+    return replace(spec, type=kind)
+
+
+def resized(spec: ColumnSpec, old: Column, new: Column, to: Database) -> Column:
+    """A changed column as MySQL sizes it, where CONVERT TO stands in the same statement: a TEXT or BLOB, other
+    than the longest, is made to hold the characters of the column that was there."""
+    word = OF_BYTES.get(new.type, new.type)
+    if word not in OF_TEXT or spec.type.arguments or word.startswith(("long", "char", "varchar")):
+        return new
+    each = 1 if new.charset is None else longest(to.charset)
+    name = holding(min(_characters(old) * each, 0xFFFFFFFF))
+    return replace(new, type=name if new.charset is not None else OF_TEXT[name])
+
+
+_SIZES = {"tiny": 0xFF, "": 0xFFFF, "medium": 0xFFFFFF, "long": 0xFFFFFFFF}
+_OTHER_WIDTH = 20
+"""Of a number or a time as text; only whether it is short matters."""
+
+
+def _characters(column: Column) -> int:
+    """How many characters a column holds."""
+    word, _, rest = column.type.partition("(")
+    if word.endswith(("text", "blob")):
+        size = _SIZES[word[:-4]]
+        return size if column.charset is None else size // longest(column.charset)
+    if word in ("enum", "set"):
+        lengths = [len(label) for label in labels_in(column.type)]
+        return max(lengths) if word == "enum" else sum(lengths) + len(lengths) - 1
+    if word.endswith(("char", "binary", "decimal")):
+        return int(rest.partition(")")[0].partition(",")[0])
+    if word == "json" or word.endswith(
+        ("geometry", "point", "linestring", "polygon", "collection")
+    ):
+        return 0xFFFFFFFF
+    return _OTHER_WIDTH

@@ -1,0 +1,309 @@
+"""The journal's checkpoint in memory and as Faust tables: the same records become the same rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Protocol, cast
+from uuid import uuid4
+
+import pytest
+
+from app import journal_agent
+from app.faust_app import AqueductApp
+from app.publisher import TopicPlans
+from app.recovery import recover
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading import read_to_end
+from connectors.kafka.topics import Topics
+from devstack import Stack
+from tables import journal
+from tables.checkpoint import MemoryCheckpoint, Row
+from tables.cursor import Cursor
+from tables.faust_tables import FaustCheckpoint
+from tables.history import SchemaHistory
+from tables.history_journal import checkpoint_records, gone_records, history_records
+from tables.journal_format import Entry
+from tests.unit.tables.made import ORDERS, SERVER, applied, between, names_of, offset, table
+
+PATIENCE = 600
+"""Tenths of a second."""
+TABLES = 60
+PART_BYTES = 2000
+
+
+class Follower(Protocol):
+    """A checkpoint that follows the journal, by itself or when it is told to."""
+
+    async def rows(self, upto: int) -> Mapping[str, Row]:
+        """All rows, once the journal's record with this offset is among them."""
+        ...
+
+
+def latest(rows: Mapping[str, Row]) -> int:
+    return max((row["offset"] for row in rows.values()), default=-1)
+
+
+class InMemory:
+    """The in-memory twin."""
+
+    def __init__(self, options: Mapping[str, Any], topic: str) -> None:
+        self._options, self._topic = options, topic
+        self._checkpoint = MemoryCheckpoint()
+
+    async def rows(self, upto: int) -> Mapping[str, Row]:
+        for record in await read_to_end(self._options, self._topic, 0):
+            self._checkpoint.fold(record)
+        assert latest(self._checkpoint.rows) == upto
+        return self._checkpoint.rows
+
+
+class InFaust:
+    """Faust's tables, filled by the worker's own agent."""
+
+    def __init__(self, checkpoint: FaustCheckpoint) -> None:
+        self._checkpoint = checkpoint
+
+    async def rows(self, upto: int) -> Mapping[str, Row]:
+        for _ in range(PATIENCE):
+            if latest(self._checkpoint.rows) >= upto:
+                break
+            await asyncio.sleep(0.1)
+        assert latest(self._checkpoint.rows) == upto
+        return self._checkpoint.rows
+
+
+def plans_of(prefix: str) -> TopicPlans:
+    return TopicPlans(
+        prefix=prefix,
+        partitions=1,
+        replication_factor=1,
+        cleanup_policy="delete",
+        retention_ms=-1,
+        max_message_bytes=10 * 1024 * 1024,
+        journal_partitions=1,
+    )
+
+
+@asynccontextmanager
+async def faust_worker(
+    options: dict[str, Any], prefix: str, folder: Path
+) -> AsyncIterator[FaustCheckpoint]:
+    """The part of a worker that folds the journal."""
+    plans = plans_of(prefix)
+    app = AqueductApp(
+        f"{prefix}.__worker",
+        broker=[f"kafka://{options['bootstrap_servers']}"],
+        store="memory://",
+        datadir=str(folder),
+        web_enabled=False,
+        topic_disable_leader=True,
+        topic_replication_factor=1,
+        topic_partitions=1,
+    )
+    app.plans, app.kafka_options = plans, options
+    app.http = cast(Any, SimpleNamespace(url="http://127.0.0.1"))
+    checkpoint = FaustCheckpoint(app, partitions=1)
+    topic = app.topic(
+        plans.journal().name,
+        key_type=bytes,
+        value_type=bytes,
+        key_serializer="raw",
+        value_serializer="raw",
+        partitions=1,
+    )
+    journal_agent.install(app, topic, checkpoint, on_cursor=lambda _: None)
+    app.finalize()
+    await app.start()
+    try:
+        yield checkpoint
+    finally:
+        await app.stop()
+
+
+@pytest.fixture
+def options(stack: Stack) -> dict[str, Any]:
+    return {"bootstrap_servers": stack.kafka}
+
+
+@pytest.fixture
+def prefix() -> str:
+    return f"rows-{uuid4().hex[:8]}"
+
+
+@pytest.fixture(params=["memory", "faust"])
+async def follower(
+    request: pytest.FixtureRequest, options: dict[str, Any], prefix: str, tmp_path: Path
+) -> AsyncIterator[Follower]:
+    plan = plans_of(prefix).journal()
+    await Topics(options).ensure(plan)
+    if request.param == "memory":
+        yield InMemory(options, plan.name)
+        return
+    async with faust_worker(options, prefix, tmp_path) as checkpoint:
+        yield InFaust(checkpoint)
+
+
+class Writer:
+    """A destination's history on a real broker, transaction by transaction."""
+
+    def __init__(self, producer: TransactionalProducer, topic: str) -> None:
+        self._producer, self._topic = producer, topic
+        self.history = SchemaHistory()
+        self.history.init("shop")
+        self._seq = 0
+        self.end = 0
+        """The offset of the last cursor."""
+
+    async def begin(self) -> None:
+        tables = {("shop", f"t{n}"): table("a", "b") for n in range(TABLES)}
+        first = self.history.baseline({ORDERS: table(), **tables}, {}, between(100), SERVER)
+        await self.commit(checkpoint_records(first, limit=PART_BYTES))
+
+    async def commit(self, entries: list[Entry]) -> None:
+        self._seq += 1
+        cursor = Cursor(
+            destination="shop",
+            installation="i",
+            epoch=1,
+            seq=self._seq,
+            versions=0,
+            offset=offset(100),
+            history=self.history.count,
+        )
+        last = (journal.cursor_key("shop"), journal.encoded(cursor.to_json()))
+        async with self._producer.transaction() as kafka:
+            sent = [
+                await kafka.send(self._topic, key=key, value=value, partition=0)
+                for key, value in [*entries, last]
+            ]
+            self.end = (await asyncio.gather(*sent))[-1].offset
+
+    async def alter(self, pos: int) -> None:
+        record = applied(self.history, pos, f"ALTER TABLE orders ADD c{pos} INT")
+        await self.commit(history_records(record))
+
+    async def checkpoint(self, pos: int) -> None:
+        made = self.history.checkpoint(between(pos), made_ms=0)
+        await self.commit(checkpoint_records(made, limit=PART_BYTES))
+
+
+@pytest.fixture
+async def writer(options: dict[str, Any], prefix: str, follower: Follower) -> AsyncIterator[Writer]:
+    assert follower, "it makes the journal"
+    producer = TransactionalProducer(prefix, options=options, compression="lz4")
+    await producer.init_transactions()
+    one = Writer(producer, plans_of(prefix).journal().name)
+    await one.begin()
+    yield one
+    await producer.discard()
+
+
+def checkpoints(rows: Mapping[str, Row]) -> set[str]:
+    return {key.split("/")[2] for key in rows if key.startswith("checkpoint/")}
+
+
+async def recovered(
+    options: dict[str, Any], prefix: str, rows: Mapping[str, Row], **how: bool
+) -> SchemaHistory:
+    checkpoint = MemoryCheckpoint()
+    checkpoint.rows.update(rows)
+    state = await recover(
+        "shop",
+        topic=plans_of(prefix).journal().name,
+        partitions=1,
+        options=options,
+        checkpoint=checkpoint,
+        installation="i",
+        **how,
+    )
+    history = state.history()
+    assert history is not None
+    return history
+
+
+async def test_the_newest_checkpoint_and_the_cursor_are_rows_and_statements_are_not(
+    writer: Writer, follower: Follower
+) -> None:
+    await writer.alter(200)
+    rows = await follower.rows(writer.end)
+    assert {key.partition("/")[0] for key in rows} == {"cursor", "checkpoint"}
+    assert checkpoints(rows) == {"1"}
+    assert len([key for key in rows if key.startswith("checkpoint/")]) > 2
+
+
+async def test_the_rows_of_an_older_checkpoint_go_when_a_newer_one_is_whole(
+    writer: Writer, follower: Follower
+) -> None:
+    for pos in (200, 300):
+        await writer.alter(pos)
+        await writer.checkpoint(pos + 50)
+    assert checkpoints(await follower.rows(writer.end)) == {"3"}
+
+
+async def test_what_the_journal_forgets_is_no_row(writer: Writer, follower: Follower) -> None:
+    await writer.checkpoint(150)
+    await writer.commit(gone_records(heads=writer.history.checkpoints[1:]))
+    rows = await follower.rows(writer.end)
+    assert "checkpoint/shop/2/head" not in rows
+
+
+async def test_a_run_begins_with_the_rows_and_what_the_journal_has_behind_them(
+    writer: Writer, follower: Follower, options: dict[str, Any], prefix: str
+) -> None:
+    await writer.alter(200)
+    await writer.checkpoint(250)
+    await writer.alter(300)
+    rows = await follower.rows(writer.end)
+    await writer.alter(400)
+    history = await recovered(options, prefix, rows)
+    assert [head.number for head in history.checkpoints] == [2]
+    assert names_of(history.find(*ORDERS)) == ["id", "c200", "c300", "c400"]
+    assert history.now().tables() == writer.history.now().tables()
+
+
+async def test_with_the_whole_history_every_place_is_within_reach(
+    writer: Writer, follower: Follower, options: dict[str, Any], prefix: str
+) -> None:
+    await writer.alter(200)
+    await writer.checkpoint(250)
+    await writer.alter(300)
+    rows = await follower.rows(writer.end)
+    history = await recovered(options, prefix, rows, whole_history=True)
+    assert [head.number for head in history.checkpoints] == [1, 2]
+    for pos, count in ((150, 1), (250, 2), (350, 3)):
+        assert len(names_of(history.at(offset(pos)).find(*ORDERS))) == count
+
+
+async def test_without_any_rows_the_journal_alone_gives_the_same(
+    writer: Writer, options: dict[str, Any], prefix: str
+) -> None:
+    await writer.alter(200)
+    await writer.checkpoint(250)
+    await writer.alter(300)
+    history = await recovered(options, prefix, {})
+    assert history.now().tables() == writer.history.now().tables()
+    assert history.count == 2
+
+
+async def test_rows_stay_through_a_restart_of_the_worker(
+    options: dict[str, Any], prefix: str, tmp_path: Path
+) -> None:
+    plan = plans_of(prefix).journal()
+    await Topics(options).ensure(plan)
+    producer = TransactionalProducer(prefix, options=options, compression="lz4")
+    await producer.init_transactions()
+    writer = Writer(producer, plan.name)
+    try:
+        await writer.begin()
+        await writer.checkpoint(150)
+        async with faust_worker(options, prefix, tmp_path) as checkpoint:
+            before = dict(await InFaust(checkpoint).rows(writer.end))
+        async with faust_worker(options, prefix, tmp_path / "lost") as checkpoint:
+            assert await InFaust(checkpoint).rows(writer.end) == before
+    finally:
+        await producer.discard()
+    assert checkpoints(before) == {"2"}
