@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from connectors.mysql.baseline import server_of
 
 from app.pipeline.captured import CapturedTable, TableBook
 from app.pipeline.filter import TableFilter
 from connectors.errors import MalformedEvent
+from connectors.mysql.baseline import server_of
 from connectors.mysql.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows import RowDecoder
 from connectors.mysql.skipping import row_count

@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 import pytest
-from connectors.mysql.baseline import Baseline
 
 from app.commands import schema_check
 from app.commands.told_history import Tell, ToldHistory
+from connectors.mysql.baseline import Baseline
 from connectors.mysql.ddl.definition import Database, Index, Server, Table, TableName
 from connectors.mysql.position import SourceOffset
 from tests.unit.app.commands.histories import Story, options_of, story, tell
