@@ -124,5 +124,5 @@ class Handoff:
 
 
 def _only_moves(last: Piece, piece: Piece) -> bool:
-    """Whether a piece only moves the place: a thousand filtered transactions are one step."""
-    return not piece.batches and not piece.versions and piece.whole and last.resume is None
+    """Whether a piece only moves the place behind one that is whole."""
+    return piece.only_moves and piece.whole and last.resume is None

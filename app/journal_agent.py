@@ -18,6 +18,7 @@ from connectors.kafka.reading import StoredRecord
 from tables import journal
 from tables.cursor import Cursor
 from tables.faust_tables import FaustCheckpoint
+from tables.quarantine import Resolution, resolution_in
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +31,9 @@ def install(
     checkpoint: FaustCheckpoint,
     *,
     on_cursor: Callable[[Cursor], None],
+    on_resolution: Callable[[Resolution], None],
 ) -> None:
-    """Add the agent; ``on_cursor`` is told of each cursor that is folded."""
+    """Add the agent; who gives the functions is told of each cursor and resolution that is folded."""
 
     @app.agent(topic, name="journal")  # type: ignore[untyped-decorator]  # faust has no types
     async def fold(stream: Any) -> None:
@@ -42,6 +44,8 @@ def install(
                 checkpoint.fold(record)
                 if record.key.startswith(b"cursor/"):
                     on_cursor(Cursor.from_json(journal.decoded(record)))
+                elif record.key.startswith(b"resolution/"):
+                    on_resolution(resolution_in(record))
                 metrics.JOURNAL_FOLDED.inc()
             except Exception as error:
                 log.critical("the journal cannot be folded: %s", error)

@@ -72,6 +72,24 @@ ERRORS = Counter(
     ["destination", "error"],
     registry=REGISTRY,
 )
+SCHEMA_CHANGES = Counter(
+    "aqueduct_schema_changes_total",
+    "Statements that changed tables, by outcome: resolved, unresolved (tables may be set aside for it).",
+    ["destination", "outcome"],
+    registry=REGISTRY,
+)
+SET_ASIDE = Gauge(
+    "aqueduct_tables_set_aside",
+    "Captured tables that wait in quarantine for a person.",
+    ["destination"],
+    registry=REGISTRY,
+)
+PARKED = Counter(
+    "aqueduct_events_parked_total",
+    "Events of tables that are set aside, written to the quarantine topic.",
+    ["destination"],
+    registry=REGISTRY,
+)
 JOURNAL_FOLDED = Counter(
     "aqueduct_journal_records_folded_total",
     "Journal records folded into this worker's tables.",

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.destination import Plan
 from app.pipeline.rules import Rules
 from app.publisher import TopicPlans
+from app.run import Plan
 from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtids
 from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient
 from connectors.mysql.position import Coordinates, parse_gtids
 from connectors.mysql.server import SourceAddress, Tls
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
+from tables.schema_checkpoint import HOUR_MS, CheckpointPolicy
 
 
 def kafka_client(settings: Settings) -> KafkaClient:
@@ -67,12 +68,29 @@ def destination_plan(
             compression=settings.publish.compression,
             max_bytes=settings.publish.max_bytes,
             max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),
+            ddl_include=settings.ddl.include,
+            ddl_exclude=settings.ddl.exclude,
+            never_shadows=settings.ddl.never_online,
+            also_shadows=settings.ddl.also_online,
         ),
+        history=history_policy(settings),
         decoders=destination.decoders,
         topics=topics,
         kafka_options=options,
         compression=settings.publish.compression,
         interval=settings.publish.interval_ms / 1000,
+    )
+
+
+def history_policy(settings: Settings) -> CheckpointPolicy | None:
+    """How the schema history is kept; None where it is not."""
+    history = settings.schema_history
+    if history.store == "off":
+        return None
+    return CheckpointPolicy(
+        interval_ms=int(history.snapshot_interval_hours * HOUR_MS),
+        statements=history.snapshot_statements,
+        expire_ms=int(history.snapshot_expire_hours * HOUR_MS),
     )
 
 

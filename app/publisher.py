@@ -7,7 +7,7 @@ aiokafka's commit; and the cursor is the last record of its transaction.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,17 @@ from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.topics import TopicPlan, Topics
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.prepared import PreparedAt
-from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
+from connectors.wire import (
+    ddl_topic,
+    journal_topic,
+    quarantine_topic,
+    schemas_topic,
+    transactions_topic,
+)
 from tables import journal
 from tables.cursor import Cursor
+from tables.history_journal import history_records
+from tables.journal_format import Entry as Note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +59,19 @@ class TopicPlans:
         """A topic with one order for a whole destination: borders, DDL."""
         return self._plan(name, 1, "delete", self.retention_ms)
 
+    def quarantine(self, destination: str) -> TopicPlan:
+        """The topic where raw events wait: kept for ever, since nobody else has them in time."""
+        return self._plan(quarantine_topic(self.prefix, destination), 1, "delete", -1)
+
     def of(self, destination: str) -> list[TopicPlan]:
         """All topics a destination needs before its first row."""
         names = (transactions_topic(self.prefix, destination), ddl_topic(self.prefix, destination))
-        return [self.journal(), self.schemas(), *map(self.ordered, names)]
+        return [
+            self.journal(),
+            self.schemas(),
+            *map(self.ordered, names),
+            self.quarantine(destination),
+        ]
 
     def _plan(self, name: str, partitions: int, cleanup: str, retention_ms: int) -> TopicPlan:
         return TopicPlan(
@@ -85,11 +102,14 @@ class Publisher:
         self.cursor = cursor
         """What was last committed, or is to be claimed."""
 
-    async def claim(self) -> None:
-        """Commit the cursor alone: the first act of a leader, which shows its epoch to all."""
+    async def claim(self, notes: Iterable[Note] = ()) -> None:
+        """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader,
+        which shows its epoch to all."""
         await self._topics.ensure(*self._plans.of(self.cursor.destination))
         async with self._producer.transaction() as kafka:
-            await (await self._send_cursor(kafka, self.cursor))
+            sent = [await self._note(kafka, note) for note in notes]
+            sent.append(await self._send_cursor(kafka, self.cursor))
+            await asyncio.gather(*sent)
 
     async def publish(self, piece: Piece) -> None:
         """Commit a piece and the cursor after it; on any error nothing of it is visible."""
@@ -103,29 +123,34 @@ class Publisher:
         self.cursor = cursor
 
     async def _sent(self, kafka: Any, piece: Piece) -> Any:
-        schemas, journal_name = schemas_topic(self._plans.prefix), journal_topic(self._plans.prefix)
+        schemas = schemas_topic(self._plans.prefix)
         for version in piece.versions:
             key, value = orjson.dumps(version.key_json()), version.to_json()
             yield await kafka.send(schemas, key=key, value=orjson.dumps(value), partition=0)
-            yield await kafka.send(
-                journal_name,
-                key=journal.version_key(version),
-                value=journal.encoded(value),
-                partition=self._journal_partition(),
-            )
+            yield await self._note(kafka, (journal.version_key(version), journal.encoded(value)))
+        for record in piece.history:
+            for note in history_records(record):
+                yield await self._note(kafka, note)
+        for note in piece.notes:
+            yield await self._note(kafka, note)
         for batch in piece.batches:
             yield await send_finished(kafka, batch)
+
+    async def _note(self, kafka: Any, note: Note) -> Any:
+        """Send a record of the journal."""
+        return await kafka.send(
+            journal_topic(self._plans.prefix),
+            key=note[0],
+            value=note[1],
+            partition=self._journal_partition(),
+        )
 
     def _journal_partition(self) -> int:
         return journal.partition_of(self.cursor.destination, self._plans.journal_partitions)
 
     async def _send_cursor(self, kafka: Any, cursor: Cursor) -> Any:
-        return await kafka.send(
-            journal_topic(self._plans.prefix),
-            key=journal.cursor_key(cursor.destination),
-            value=journal.encoded(cursor.to_json()),
-            partition=self._journal_partition(),
-        )
+        note = journal.cursor_key(cursor.destination), journal.encoded(cursor.to_json())
+        return await self._note(kafka, note)
 
 
 def _after(cursor: Cursor, piece: Piece) -> Cursor:
@@ -147,6 +172,7 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
         ),
         resume=piece.resume,
         prepared=_decided(cursor.prepared, piece.decisions),
+        history=max((record.number for record in piece.history), default=cursor.history),
     )
 
 

@@ -10,6 +10,7 @@ import logging
 import threading
 
 from app.decoding.stage import Decoders
+from app.historian import Historian
 from connectors.errors import AqueductError, MalformedEvent
 from connectors.mysql.stream import BinlogStream
 
@@ -19,15 +20,20 @@ log = logging.getLogger(__name__)
 class Reader(threading.Thread):
     """Reads from an open stream until it breaks or nobody wants more."""
 
-    def __init__(self, stream: BinlogStream, decoders: Decoders) -> None:
+    def __init__(
+        self, stream: BinlogStream, decoders: Decoders, historian: Historian | None = None
+    ) -> None:
         super().__init__(name="binlog-reader", daemon=True)
         self._stream = stream
         self._decoders = decoders
+        self._historian = historian
 
     def run(self) -> None:
         """Read; whatever ends it is told behind all that was read."""
         try:
             for chunk in self._stream.chunks(self._decoders.idle):
+                if self._historian is not None:
+                    self._historian.note(chunk)
                 if not self._decoders.put(chunk):
                     return
         except AqueductError as error:

@@ -6,11 +6,14 @@ The law: written by the run alone, read by anyone; it never decides anything.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from app import metrics
 from tables.cursor import Cursor
+from tables.quarantine import Entry
 
 
 class State(Enum):
@@ -34,8 +37,17 @@ class DestinationStatus:
     cursor: Cursor | None = None
     rows: int = 0
     lag_seconds: float | None = None
+    set_aside: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    """Tables whose events wait for a person."""
+    parked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Events that this worker has put there, by table."""
     _since: tuple[float, int] = field(default_factory=lambda: (time.monotonic(), 0))
     _rate: float = 0.0
+
+    def show(self, state: State, error: str | None) -> None:
+        """The state, and why it is that."""
+        self.state, self.error = state, error
+        metrics.UP.labels(self.name).set(state is State.RUNNING)
 
     def measure_rate(self) -> float:
         """Rows per second since this was last called."""
@@ -54,6 +66,17 @@ class DestinationStatus:
             "lag_seconds": self.lag_seconds,
             "rows_per_second": round(self._rate, 1),
             "rows": self.rows,
+            "set_aside": [
+                {
+                    "table": ".".join(name),
+                    "why": entry.why,
+                    "since": str(entry.since),
+                    "state": entry.outcome.value,
+                    "refused": entry.reason or None,
+                    "parked_here": self.parked[name],
+                }
+                for name, entry in sorted(self.set_aside.items())
+            ],
             "cursor": None
             if cursor is None
             else {
@@ -72,4 +95,6 @@ class DestinationStatus:
         lag = "-" if self.lag_seconds is None else f"{self.lag_seconds:.1f} s"
         text = f"{self.name}: {self.state.value} at {where}, seq {seq}, lag {lag}"
         text += f", {self.measure_rate():.0f} rows/s"
+        if self.set_aside:
+            text += f", {len(self.set_aside)} table(s) set aside"
         return f"{text} ({self.error})" if self.error else text

@@ -23,6 +23,7 @@ from connectors.errors import SettingsError
 from connectors.kafka.client import KafkaClient
 from tables.cursor import Cursor
 from tables.faust_tables import FaustCheckpoint
+from tables.quarantine import Resolution
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,11 @@ class Destinations(Service):  # type: ignore[misc]
         """Pass on a cursor that was folded from the journal."""
         if cursor.destination in self._destinations:
             self._destinations[cursor.destination].observe(cursor)
+
+    def resolve(self, resolution: Resolution) -> None:
+        """Pass on a resolution that was folded from the journal."""
+        if resolution.destination in self._destinations:
+            self._destinations[resolution.destination].resolve(resolution)
 
     def status(self) -> dict[str, Any]:
         """For the status page."""
@@ -102,7 +108,13 @@ def build(settings: Settings) -> AqueductApp:
         value_serializer="raw",
         partitions=settings.topics.journal_partitions,
     )
-    journal_agent.install(app, topic, checkpoint, on_cursor=destinations.observe)
+    journal_agent.install(
+        app,
+        topic,
+        checkpoint,
+        on_cursor=destinations.observe,
+        on_resolution=destinations.resolve,
+    )
 
     def status() -> dict[str, Any]:
         worker = settings.worker

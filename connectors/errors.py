@@ -132,6 +132,44 @@ class DefinitionMismatch(AqueductError):
     )
 
 
+class WitnessesDiffer(AqueductError):
+    """A table's rows are not of the definition that its history has."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "The table is set aside by itself: its events wait in the quarantine topic while all others go on. "
+        "Say what its columns were with `python -m app schema resolve`."
+    )
+
+    name_of_table: tuple[str, str] = ("", "")
+
+    @classmethod
+    def of(cls, table: tuple[str, str], detail: str) -> WitnessesDiffer:
+        """The error of one table, by its database and name."""
+        error = cls(detail, table=".".join(table))
+        error.name_of_table = table
+        return error
+
+
+class NotSetAside(AqueductError):
+    """The table is not set aside."""
+
+    remedy = "Nothing waits for it. `python -m app schema quarantine` lists the tables that are set aside."
+
+
+class StateUnknown(AqueductError):
+    """The journal knows nothing of the destination."""
+
+    remedy = "It appears once a worker has led it; check the prefix in the settings."
+
+
+class TableResolved(AqueductError):
+    """A table that was set aside is to come back."""
+
+    retry = Retry.TIMED
+    remedy = "Nothing is to be done: its events are published before anything newer."
+
+
 class DdlUnresolved(AqueductError):
     """What a statement does to a table cannot be told."""
 

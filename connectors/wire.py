@@ -60,6 +60,11 @@ def ddl_topic(prefix: str, destination: str) -> str:
     return f"{prefix}.__ddl.{destination}"
 
 
+def quarantine_topic(prefix: str, destination: str) -> str:
+    """The topic where raw events of a destination's tables wait that are set aside."""
+    return f"{prefix}.__quarantine.{destination}"
+
+
 def change_id(transaction_id: str, ordinal: int, half: int | None = None) -> str:
     """The name of one change: unique in a topic and the same after any replay.
 

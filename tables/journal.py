@@ -19,6 +19,8 @@ from tables.cursor import Cursor
 from tables.history import SchemaHistory
 from tables.history_fold import KINDS, NEWEST, HistoryFold
 from tables.journal_format import decoded, encoded, quoted, unquoted
+from tables.quarantine import KINDS as QUARANTINE_KINDS
+from tables.quarantine import Quarantine
 from tables.version import TableVersion
 
 __all__ = [
@@ -71,7 +73,8 @@ class Part(Protocol):
 
 def _parts(base: int) -> dict[str, Part]:
     """The parts of a state beside cursor and versions, by the kind of record that they take."""
-    return dict.fromkeys(KINDS, HistoryFold(base))
+    history, quarantine = HistoryFold(base), Quarantine()
+    return {**dict.fromkeys(KINDS, history), **dict.fromkeys(QUARANTINE_KINDS, quarantine)}
 
 
 @dataclass(slots=True)
@@ -101,6 +104,14 @@ class DestinationState:
         fold = self.parts["checkpoint"]
         assert isinstance(fold, HistoryFold)
         return fold
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """The tables that are or were set aside."""
+        part = self.parts["quarantine"]
+        assert isinstance(part, Quarantine)
+        part.destination = self.destination
+        return part
 
     def history(self) -> SchemaHistory | None:
         """The schema history at the cursor; None where none was begun."""

@@ -35,6 +35,8 @@ GROUPS: Mapping[str, Group] = {
     "schema": Group(
         help="every table's columns as of any place of the binlog",
         commands={
+            "quarantine": "list the tables that are set aside, and why",
+            "resolve": "say how a table that is set aside is to be read, so that it comes back",
             "show": "print a table as it was at a place of the binlog",
             "history": "list what became of a table, or all tables",
             "diff": "print how a table at one place differs from another",

@@ -22,11 +22,15 @@ class Inline:
         self._deliver = deliver
         self._fail = fail
         self._over = False
+        self._learn: tuple[Any, ...] = ()
+        """What the statement of the chunk before did to tables."""
 
     def put(self, chunk: Chunk) -> bool:
         """Decode and deliver."""
         if self._over:
             return False
+        chunk.learn = self._learn
+        self._learn = () if chunk.schema is None else (chunk.schema,)
         try:
             decoded = self._stage.decode(chunk)
             # The one stage has announced all that there is.

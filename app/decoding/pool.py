@@ -33,6 +33,8 @@ class _Worker:
         """Of the chunks it was given and has not finished."""
         self.news: list[bytes] = []
         """What others announced since it was last told."""
+        self.learn: list[Any] = []
+        """What statements did to tables since it was last given a chunk."""
 
 
 class Pool:
@@ -100,6 +102,7 @@ class Pool:
             self._sizes[number] = worker.sizes[number] = size
             self._bytes += size
             self._owners[number] = worker
+            self._teach(worker, chunk)
             turn = self._turn()
         worker.process.send(Given(number, chunk))
         self._send(turn)
@@ -145,6 +148,13 @@ class Pool:
             and len(sizes) < limits.chunks_each
             and sum(sizes.values()) < limits.bytes_each
         )
+
+    def _teach(self, worker: _Worker, chunk: Chunk) -> None:
+        """Give a chunk what its decoder must know of earlier statements, and note what its own one did."""
+        chunk.learn, worker.learn = tuple(worker.learn), []
+        if chunk.schema is not None:
+            for each in self._workers:
+                each.learn.append(chunk.schema)
 
     def _turn(self) -> tuple[_Worker, Turn] | None:
         """The state and who is to have it, once both are known."""

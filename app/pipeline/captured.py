@@ -1,17 +1,30 @@
-"""The tables that are captured, as TABLE_MAP events describe them.
+"""The tables that are captured, as TABLE_MAP events and their history describe them.
 
-The law: whether a table is captured is judged once for each description, and so is how its rows are decoded.
+The law: whether a table is captured is judged once for each description, and so is how its rows are decoded; a
+row is never read by a definition that a witness contradicts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from app.pipeline.filter import TableFilter
+from connectors.errors import DefinitionMismatch, WitnessesDiffer
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.column_type import column_charset, column_type
 from connectors.mysql.compiled.counting import RowCounter
 from connectors.mysql.compiled.decoder import CompiledDecoder
+from connectors.mysql.ddl.definition import Server, Table, TableChange
+from connectors.mysql.ddl.online import ShadowRules
+from connectors.mysql.described import tells_all
 from connectors.mysql.table_map import MappedColumn, TableMap
+from connectors.mysql.witness import completed_map, differences
+from tables.schema_record import SchemaRecord
 from tables.version import Column, Definition
+
+Name = tuple[str, str]
+"""Database and table."""
 
 _MOST_TABLES = 20_000
 
@@ -27,19 +40,108 @@ class CapturedTable:
         self.definition = _definition(table_map, charsets)
 
 
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Stands for the definition of a table that waits for a person."""
+
+
+Schema = Table | SetAside
+"""A table as its history has it; of one that it never met, it has nothing."""
+
+
+class ParkedTable:
+    """A table that is set aside."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: Name) -> None:
+        self.name = name
+
+
 class TableBook:
     """All tables that a decoder has met."""
 
-    def __init__(self, filter_: TableFilter, charsets: Charsets) -> None:
+    def __init__(
+        self,
+        filter_: TableFilter,
+        charsets: Charsets,
+        *,
+        server: Server,
+        told: bool = True,
+        shadows: ShadowRules | None = None,
+        known: Mapping[Name, Schema] | None = None,
+    ) -> None:
         self._filter = filter_
+        self._shadows = shadows or ShadowRules()
+        self._names: set[Name] = set(known or ())
+        """Tables that are there, as far as one knows."""
+        self._wanted: dict[Name, bool] = {}
         self._charsets = charsets
-        self._tables: dict[int, tuple[TableMap, CapturedTable | None]] = {}
+        self._server = server
+        self._told = told
+        self._known: dict[Name, Schema] = dict(known or {})
+        self._tables: dict[int, tuple[TableMap, CapturedTable | ParkedTable | None]] = {}
         self._counters: dict[int, tuple[TableMap, RowCounter]] = {}
 
-    def of(self, table_map: TableMap) -> CapturedTable | None:
+    def learn(self, record: SchemaRecord) -> None:
+        """Take note of what a statement did to tables; their descriptions are judged anew.
+
+        A table that is set aside stays so: what comes of it belongs behind what waits.
+        """
+        for change in record.changes:
+            if isinstance(change, TableChange) and not self._is_aside(change.name):
+                self.put(change.name, change.new)
+        for name in self.lost(record):
+            self.put(name, SetAside())
+
+    def lost(self, record: SchemaRecord) -> list[Name]:
+        """Captured tables whose rows cannot be read behind a statement that could not be resolved.
+
+        One that its history never met needs none, where the binlog itself tells all.
+        """
+        return [
+            name
+            for name in record.unresolved
+            if self.captures(name)
+            and not self._is_aside(name)
+            and (name in self._known or not self._told)
+        ]
+
+    def put(self, name: Name, schema: Schema | None) -> None:
+        """Know a table as it is from here on; None where its history has nothing of it."""
+        if schema is None:
+            self._known.pop(name, None)
+            self._names.discard(name)
+        else:
+            self._known[name] = schema
+            self._names.add(name)
+        self._tables.clear()
+        self._wanted.clear()
+
+    def captures(self, name: Name) -> bool:
+        """Whether rows of a table are wanted; those that a tool makes beside one are not."""
+        wanted = self._wanted.get(name)
+        if wanted is None:
+            wanted = self._wanted[name] = (
+                self._filter.captures(*name) and self._shadows.shadow(name, self._names) is None
+            )
+        return wanted
+
+    def set_aside(self, record: SchemaRecord | None, truncated: Name | None) -> tuple[Name, ...]:
+        """The captured tables that wait for a person, of those that a statement concerns."""
+        names = set(record.tables) if record is not None else set()
+        if truncated is not None:
+            names.add(truncated)
+        return tuple(sorted(name for name in names if self._is_aside(name) and self.captures(name)))
+
+    def _is_aside(self, name: Name) -> bool:
+        return isinstance(self._known.get(name), SetAside)
+
+    def of(self, table_map: TableMap) -> CapturedTable | ParkedTable | None:
         """The table, or None where nobody subscribes to it.
 
-        Raises UnsupportedEvent where a column of a captured table cannot be read.
+        Raises UnsupportedEvent where a column of a captured table cannot be read, and WitnessesDiffer where its
+        rows are not of the definition that its history has.
         """
         known = self._tables.get(id(table_map))
         return known[1] if known is not None else self._judged(table_map)
@@ -53,14 +155,40 @@ class TableBook:
             held = self._counters[id(table_map)] = (table_map, RowCounter(table_map))
         return held[1].count(event_type, body)
 
-    def _judged(self, table_map: TableMap) -> CapturedTable | None:
-        captured = self._filter.captures(table_map.database, table_map.table)
-        table = CapturedTable(table_map, self._charsets) if captured else None
+    def _judged(self, table_map: TableMap) -> CapturedTable | ParkedTable | None:
+        name = (table_map.database, table_map.table)
+        table = self._described(table_map, name) if self.captures(name) else None
         if len(self._tables) > _MOST_TABLES:
             self._tables.clear()
         # The map is kept beside, so that its id is not given to another while it stands here.
         self._tables[id(table_map)] = (table_map, table)
         return table
+
+    def _described(self, table_map: TableMap, name: Name) -> CapturedTable | ParkedTable:
+        known = self._known.get(name)
+        if isinstance(known, SetAside):
+            return ParkedTable(name)
+        if known is not None:
+            table_map = self._completed(table_map, name, known)
+        elif tells_all(table_map):
+            self._names.add(name)
+        else:
+            raise WitnessesDiffer.of(
+                name, "its rows have no names, and its history has no definition"
+            )
+        return CapturedTable(table_map, self._charsets)
+
+    def _completed(self, table_map: TableMap, name: Name, known: Table) -> TableMap:
+        """The table map with all that the history knows; WitnessesDiffer where they contradict each other."""
+        faults = differences(table_map, known, self._charsets, self._server)
+        if faults:
+            raise WitnessesDiffer.of(name, "; ".join(faults))
+        if tells_all(table_map):
+            return table_map
+        try:
+            return completed_map(table_map, known, self._charsets, server=self._server)
+        except DefinitionMismatch as error:
+            raise WitnessesDiffer.of(name, error.detail) from error
 
 
 def _definition(table_map: TableMap, charsets: Charsets) -> Definition:

@@ -11,14 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.pipeline.envelope import Envelope, TableText
-from app.pipeline.gather import Ddl, Item, Rows
+from app.pipeline.gather import Ddl, Item, ParkedRows, Rows
+from app.pipeline.parked import record_of_rows, record_of_statement
 from app.pipeline.rules import Rules
 from connectors.kafka.batches import BatchWriter, FinishedBatch
 from connectors.mysql.changes import Transaction
 from connectors.mysql.rows import ROWS_EVENTS, UPDATES, WRITES
-from connectors.mysql.statements import type_of
-from connectors.wire import ddl_topic, row_topic, transactions_topic
+from connectors.wire import ddl_topic, quarantine_topic, row_topic, transactions_topic
 from tables.version import TableVersion
+
+Headers = list[tuple[str, bytes]]
 
 _OPS = {
     int(kind): "c" if kind in WRITES else "u" if kind in UPDATES else "d" for kind in ROWS_EVENTS
@@ -74,7 +76,7 @@ class Encoding:
         self._encoder = encoder
         self._now = time.time_ns() // 1_000_000
         self._envelope = Envelope(
-            rules.destination,
+            rules,
             connector=encoder.connector,
             epoch=encoder.epoch,
             seq=seq,
@@ -91,6 +93,8 @@ class Encoding:
             self._borders = _Borders(self._envelope, self._single(topic))
         self._counts = dict.fromkeys(_OPS, 0)
         self._truncated = 0
+        self.parked: Counter[tuple[str, str]] = Counter()
+        """Events of tables that are set aside, by table."""
 
     @property
     def size(self) -> int:
@@ -115,6 +119,8 @@ class Encoding:
                 self._rows(item)
             elif type(item) is Ddl:
                 self._statement(item, latest)
+            elif type(item) is ParkedRows:
+                self._park(record_of_rows(item, self._ordinal), item.name)
             else:
                 self.close_part(last=True)
 
@@ -156,8 +162,11 @@ class Encoding:
 
     def _statement(self, item: Ddl, latest: Mapping[tuple[str, str], int]) -> None:
         rules = self._rules
-        topic = ddl_topic(rules.prefix, rules.destination)
-        self._envelope.ddl(item, self._single(topic), keyword=type_of(item.query.sql))
+        if item.told:
+            topic = ddl_topic(rules.prefix, rules.destination)
+            self._envelope.ddl(item, self._single(topic))
+        for name in item.parks:
+            self._park(record_of_statement(item, name, self._ordinal), name)
         if item.truncated is None:
             return
         topic = row_topic(rules.prefix, *item.truncated)
@@ -173,6 +182,14 @@ class Encoding:
             ordinal=self._ordinal + item.ordinal,
             order=self._order,
         )
+
+    def _park(self, record: tuple[bytes, bytes, Headers], name: tuple[str, str]) -> None:
+        """Write an event of a table that is set aside to where it waits."""
+        key, value, headers = record
+        topic = quarantine_topic(self._rules.prefix, self._rules.destination)
+        self._single(topic).append(key, value, headers)
+        self._envelope.size += len(value)
+        self.parked[name] += 1
 
     def _single(self, topic: str) -> BatchWriter:
         return self._writers.get(topic) or self._writer(topic, 1)

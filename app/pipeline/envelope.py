@@ -13,9 +13,13 @@ import orjson
 
 from app.about import __version__
 from app.pipeline.gather import Ddl, Rows
+from app.pipeline.rules import Rules
+from app.pipeline.told import told_of
 from connectors.kafka.batches import BatchWriter
 from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.generate import Row
+from connectors.mysql.session import user_of
+from connectors.mysql.statements import type_of
 from connectors.wire import HEADER_CHANGE_ID, HEADER_NEW_KEY, HEADER_OLD_KEY, WIRE_VERSION
 from tables.version import TableVersion
 
@@ -38,10 +42,9 @@ class TableText:
 class Envelope:
     """Makes the records of one chunk, numbered from ``seq``."""
 
-    def __init__(
-        self, destination: str, *, connector: str, epoch: int, seq: int, now_ms: int
-    ) -> None:
-        self._destination = destination
+    def __init__(self, rules: Rules, *, connector: str, epoch: int, seq: int, now_ms: int) -> None:
+        self._rules = rules
+        self._destination = rules.destination
         self._connector = connector
         self._epoch = epoch
         self._now = now_ms
@@ -122,16 +125,18 @@ class Envelope:
         self._append(append, old_key, None, gone[:1])
         self._append(append, new_key, value("null", after or "null", "c", 2), come)
 
-    def ddl(self, item: Ddl, writer: BatchWriter, *, keyword: str) -> None:
-        """Write a statement, which begins with this keyword."""
+    def ddl(self, item: Ddl, writer: BatchWriter) -> None:
+        """Write a statement, and what it did where that is known."""
         self.seq += 1
         query, transaction = item.query, item.transaction
         value = {
             "source": self._source(item, query.database, None),
             "database": query.database,
             "ddl": query.sql,
-            "type": keyword,
+            "type": type_of(query.sql),
+            "user": user_of(query.status),
             "ts_ms": self._now,
+            **told_of(item.applied, self._rules),
         }
         key = orjson.dumps({"destination": self._destination})
         headers = [(HEADER_CHANGE_ID, f"{transaction.id}#ddl".encode())]

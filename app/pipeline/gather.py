@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from app.pipeline.captured import CapturedTable, TableBook
-from app.pipeline.filter import TableFilter
+from app.pipeline.applied import Applied
+from app.pipeline.captured import CapturedTable, ParkedTable, TableBook
 from app.pipeline.piece import Decision, Run, add_run
+from app.pipeline.rules import Rules
 from connectors.errors import AqueductError, UnsupportedEvent
 from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.generate import Row
@@ -19,7 +20,7 @@ from connectors.mysql.events import Query
 from connectors.mysql.mariadb.events import FIRST_COMPRESSED_ROWS, plain_rows
 from connectors.mysql.prepared import PreparedAt
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
-from connectors.mysql.statements import Kind, truncated_table
+from connectors.mysql.statements import Kind, statement_type, truncated_table
 from connectors.mysql.table_map import TableMap
 from tables.version import TableVersion
 
@@ -43,7 +44,7 @@ class Rows(NamedTuple):
 
 
 class Ddl(NamedTuple):
-    """A statement that is published; ``truncated`` is the captured table that it empties."""
+    """A statement."""
 
     transaction: Transaction
     kind: Kind
@@ -51,6 +52,33 @@ class Ddl(NamedTuple):
     pos: int
     ordinal: int
     truncated: tuple[str, str] | None
+    """The captured table that it empties."""
+    applied: Applied | None
+    """What it did to tables, where their history is kept."""
+    parks: tuple[tuple[str, str], ...]
+    """Tables that are set aside and that it concerns; it waits with their rows."""
+    told: bool
+    """Whether it goes to the DDL topic."""
+
+    @property
+    def values(self) -> int:
+        """Records with a value that it makes."""
+        return int(self.told) + (self.truncated is not None)
+
+
+class ParkedRows(NamedTuple):
+    """The rows of one event of a table that is set aside, not decoded."""
+
+    transaction: Transaction
+    name: tuple[str, str]
+    table_map: TableMap
+    event_type: int
+    body: bytes
+    pos: int
+    ordinal: int
+    rows: int
+    """How many there are."""
+    query: str | None
 
 
 class End(NamedTuple):
@@ -59,7 +87,7 @@ class End(NamedTuple):
     transaction: Transaction
 
 
-Item = Rows | Ddl | End
+Item = Rows | Ddl | ParkedRows | End
 
 
 class Use:
@@ -78,13 +106,13 @@ class Use:
 class Gathering:
     """Takes note of what a chunk tells, for one chunk."""
 
-    def __init__(
-        self, tables: TableBook, filter_: TableFilter, *, ends: bool, statements: bool
-    ) -> None:
+    def __init__(self, tables: TableBook, rules: Rules, applied: Applied | None = None) -> None:
         self._tables = tables
-        self._filter = filter_
-        self._ends = ends
-        self._statements = statements
+        self._rules = rules
+        self._applied = applied
+        """What the statement did with which the chunk ends."""
+        self._parked: ParkedTable | None = None
+        """What ``_map`` describes, if it is set aside."""
         self._passed: list[tuple[TableMap, int, bytes]] = []
         self._uses: dict[tuple[str, str], Use] = {}
         self._map: TableMap | None = None
@@ -124,6 +152,9 @@ class Gathering:
             self._meet(table_map, transaction, pos)
         use = self._use
         if use is None:
+            if self._parked is not None:
+                self._park(transaction, table_map, event_type, body, pos)
+                return
             self._passed.append((table_map, event_type, body))
             self.filtered[event_type] += 1
             return
@@ -145,9 +176,13 @@ class Gathering:
     def _meet(self, table_map: TableMap, transaction: Transaction, pos: int) -> None:
         if self.first is None:
             self.first = transaction
-        self._map, self._use = table_map, None
+        self._map = self._use = self._parked = None
         table = self._tables.of(table_map)
+        self._map = table_map
         if table is None:
+            return
+        if isinstance(table, ParkedTable):
+            self._parked = table
             return
         use = self._uses.get(table.name)
         if use is None or use.table is not table:
@@ -155,9 +190,31 @@ class Gathering:
             self.uses.append(use)
         self._use = use
 
+    def _park(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
+    ) -> None:
+        """Keep the rows of a table that is set aside as they are; they have their ordinals all the same."""
+        self.count_passed()
+        count = self._tables.count(table_map, event_type, body)
+        name = (table_map.database, table_map.table)
+        self.items.append(
+            ParkedRows(
+                transaction,
+                name,
+                table_map,
+                event_type,
+                body,
+                pos,
+                self.ordinal,
+                count,
+                self._query,
+            )
+        )
+        self.ordinal += count
+
     def query(self, text: str) -> None:
         """The statement whose rows follow."""
-        if self._statements:
+        if self._rules.statements:
             self._query = text
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
@@ -170,10 +227,16 @@ class Gathering:
             truncated = truncated_table(query.sql, query.database)
             if truncated is None:
                 raise UnsupportedEvent("a TRUNCATE statement whose table cannot be told")
-            if not self._filter.captures(*truncated):
+            if not self._tables.captures(truncated):
                 truncated = None
-        self.items.append(Ddl(transaction, kind, query, pos, self.ordinal, truncated))
-        self.values += 1 if truncated is None else 2
+        applied = self._applied
+        parks = self._tables.set_aside(applied.record if applied else None, truncated)
+        if truncated in parks:
+            truncated = None
+        told = self._rules.tells(statement_type(query.sql)) and not (applied and applied.is_noise)
+        item = Ddl(transaction, kind, query, pos, self.ordinal, truncated, applied, parks, told)
+        self.items.append(item)
+        self.values += item.values
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Note what became of an XA transaction; its own transaction ends here too."""
@@ -184,7 +247,7 @@ class Gathering:
         """Note that a transaction is whole."""
         if self.first is None:
             self.first = transaction
-        if self._ends:
+        if self._rules.borders:
             self.items.append(End(transaction))
         number = self._last + 1
         if transaction.number != number or transaction.source != self._run[0]:

@@ -14,12 +14,23 @@ from connectors.kafka.batches import FinishedBatch
 from connectors.mysql.position import Coordinates
 from connectors.mysql.prepared import PreparedAt
 from tables.cursor import Resume
+from tables.place import HistoryPlace
+from tables.schema_record import SchemaRecord
 from tables.version import TableVersion
 
 Run = tuple[str, int, int]
 """GTIDs that follow one another: what they begin with, and the first and last number."""
 Decision = tuple[str, PreparedAt | None]
 """An XA transaction that was prepared, and where; or that was committed or rolled back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """A table that is set aside from here on, and why."""
+
+    name: tuple[str, str]
+    why: str
+    since: HistoryPlace
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +42,14 @@ class Piece:
     size: int = 0
     """Bytes of keys and values, before compression."""
     versions: list[TableVersion] = field(default_factory=list)
+    history: list[SchemaRecord] = field(default_factory=list)
+    """What statements did to tables, in the order of the binlog."""
+    set_aside: list[Aside] = field(default_factory=list)
+    """Tables that can be read no longer."""
+    notes: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Records of the journal beside those: keys and values."""
+    parked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Events of tables that are set aside, by table."""
     gtids: list[Run] = field(default_factory=list)
     """Of the transactions that end here, filtered ones too, in the order of the binlog."""
     decisions: list[Decision] = field(default_factory=list)
@@ -50,12 +69,21 @@ class Piece:
     error: AqueductError | None = None
     """What stopped the decoder right behind this piece."""
 
+    @property
+    def only_moves(self) -> bool:
+        """Whether it has nothing that anybody waits for: a thousand filtered transactions are one step."""
+        return not (self.batches or self.versions or self.history or self.notes)
+
     def absorb(self, later: Piece) -> None:
         """Add the piece that comes right after this one."""
         self.batches += later.batches
         self.records += later.records
         self.size += later.size
         self.versions += later.versions
+        self.history += later.history
+        self.set_aside += later.set_aside
+        self.notes += later.notes
+        self.parked.update(later.parked)
         for run in later.gtids:
             add_run(self.gtids, run)
         self.decisions += later.decisions

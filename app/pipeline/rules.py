@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.pipeline.ddl_filter import StatementTypes, shadow_rules
+from connectors.mysql.ddl.online import ShadowRules
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -29,3 +32,19 @@ class Rules:
     """Bytes of row images above which a transaction is published in parts."""
     max_batch_bytes: int
     """Bytes of one record batch, before compression."""
+    ddl_include: str = ""
+    """Types of statements that are published, with commas; empty: all."""
+    ddl_exclude: str = ""
+    """Types that are not, whatever ``ddl_include`` says."""
+    never_shadows: str = ""
+    """Tables that no tool for online schema changes has made, whatever their names are."""
+    also_shadows: str = ""
+    """Names that such a tool gives beside those that we know."""
+
+    def tells(self, statement_type: str) -> bool:
+        """Whether statements of a type are published."""
+        return StatementTypes(self.ddl_include, self.ddl_exclude).publishes(statement_type)
+
+    def shadow_rules(self) -> ShadowRules:
+        """Which tables such tools make beside the real ones."""
+        return shadow_rules(never=self.never_shadows, also=self.also_shadows)

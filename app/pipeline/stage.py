@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from app.pipeline.captured import TableBook
+from app.pipeline.captured import Schema, TableBook
 from app.pipeline.encode import Begun, Encoder
 from app.pipeline.filter import TableFilter
-from app.pipeline.gather import UPDATES, Ddl, End, Gathering, Item, Rows, key_changes
+from app.pipeline.gather import UPDATES, Ddl, End, Gathering, Item, ParkedRows, Rows, key_changes
 from app.pipeline.numbers import Numbers, Progress
-from app.pipeline.piece import Piece
+from app.pipeline.piece import Aside, Piece
 from app.pipeline.rules import Rules
 from app.pipeline.versions import Name, VersionBook
 from connectors.errors import AqueductError
 from connectors.mysql.changes import Transaction
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
+from connectors.mysql.ddl.definition import Server
 from connectors.mysql.kinds import HARMLESS
 from connectors.mysql.position import Coordinates
 from connectors.mysql.transactions import TransactionReader
 from tables.cursor import Resume
+from tables.schema_record import SchemaRecord
 from tables.version import TableVersion
 
 
@@ -39,6 +41,11 @@ class StageSpec:
     mariadb: bool
     epoch: int
     versions: Mapping[Name, TableVersion]
+    server: Server
+    told: bool = True
+    """Whether the binlog tells the columns' names, so that a table without history can be read."""
+    known: Mapping[Name, Schema] = field(default_factory=dict)
+    """Captured tables as their history has them where this run begins; empty where none is kept."""
 
     def make(self) -> ChunkStage:
         """The stage itself."""
@@ -50,8 +57,14 @@ class ChunkStage:
 
     def __init__(self, spec: StageSpec) -> None:
         rules = self.rules = spec.rules
-        self.filter = TableFilter(rules.include, rules.black)
-        self.tables = TableBook(self.filter, spec.charsets)
+        self.tables = TableBook(
+            TableFilter(rules.include, rules.black),
+            spec.charsets,
+            server=spec.server,
+            told=spec.told,
+            shadows=rules.shadow_rules(),
+            known=spec.known,
+        )
         self.book = VersionBook(rules.destination, prefix=rules.prefix, known=spec.versions)
         connector = "mariadb" if spec.mariadb else "mysql"
         self.encoder = Encoder(rules, connector=connector, epoch=spec.epoch)
@@ -59,12 +72,9 @@ class ChunkStage:
 
     def decode(self, chunk: Chunk) -> DecodedChunk:
         """The first step: everything in the chunk, up to the first event that cannot be read or carried."""
-        gathering = Gathering(
-            self.tables,
-            self.filter,
-            ends=self.rules.borders,
-            statements=self.rules.statements,
-        )
+        for applied in chunk.learn:
+            self.tables.learn(applied.record)
+        gathering = Gathering(self.tables, self.rules, chunk.schema)
         reader = self._reader
         try:
             reader.read(chunk, gathering)
@@ -108,6 +118,10 @@ class DecodedChunk:
         self._stage = stage
         self._file = chunk.start.file
         self._gathered = gathered
+        self._history: list[SchemaRecord] = []
+        self._lost: list[Aside] = []
+        if chunk.schema is not None and gathered.error is None:
+            self._note(chunk.schema.record)
         self._open = None if gathered.error else open_
         self._events = events
         self._seq = self._seq_after = self._version_count = 0
@@ -117,6 +131,13 @@ class DecodedChunk:
         self._is_whole = True
         self._announced: list[TableVersion] = []
         self._truncated: dict[Name, int] = {}
+
+    def _note(self, record: SchemaRecord) -> None:
+        """Keep what the statement did, and the tables that can be read no longer for it."""
+        self._history.append(record)
+        why = record.reason or ""
+        lost = self._stage.tables.lost(record)
+        self._lost += [Aside(name=name, why=why, since=record.place) for name in lost]
 
     def number(
         self, numbers: Numbers, news: list[TableVersion]
@@ -163,6 +184,9 @@ class DecodedChunk:
             records=sum(batch.records for batch in batches),
             size=encoding.size,
             versions=self._announced,
+            history=self._history,
+            set_aside=self._lost,
+            parked=encoding.parked,
             gtids=gathered.gtids,
             decisions=gathered.decisions,
             coordinates=self._safe,
@@ -211,6 +235,8 @@ class DecodedChunk:
                 progress.order += values
                 progress.size += sum(len(row[0] or "") + len(row[1] or "") for row in item.rows)
                 progress.begun = True
+            elif isinstance(item, ParkedRows):
+                progress.size += len(item.body)
             elif isinstance(item, Ddl) and item.truncated is not None:
                 progress.order += 1
                 progress.begun = True
@@ -235,9 +261,7 @@ def values_of(item: Item) -> int:
     if isinstance(item, Rows):
         is_update = item.event_type in UPDATES
         return len(item.rows) + (key_changes(item.rows) if is_update else 0)
-    if isinstance(item, Ddl):
-        return 1 if item.truncated is None else 2
-    return 0
+    return item.values if isinstance(item, Ddl) else 0
 
 
 def _trim(gathered: Gathering, skip: int) -> None:

@@ -31,6 +31,7 @@ class StoredRecord:
     key: bytes
     value: bytes
     offset: int
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 async def read_to_end(
@@ -78,6 +79,13 @@ async def read_first(
     return None
 
 
+def read_in_pieces(
+    options: Mapping[str, Any], topic: str, partition: int, *, start: int
+) -> AsyncGenerator[list[StoredRecord]]:
+    """The same, some records at a time: for who works on each piece before the next is read."""
+    return _records(options, TopicPartition(topic, partition), start=start)
+
+
 async def _records(
     options: Mapping[str, Any], tp: TopicPartition, *, start: int
 ) -> AsyncGenerator[list[StoredRecord]]:
@@ -92,7 +100,9 @@ async def _records(
                     batches = await consumer.getmany(tp, timeout_ms=_POLL_MS)
                     if records := batches.get(tp):
                         yield [
-                            StoredRecord(one.key or b"", one.value or b"", one.offset)
+                            StoredRecord(
+                                one.key or b"", one.value or b"", one.offset, tuple(one.headers)
+                            )
                             for one in records
                         ]
                         limit.reschedule(loop.time() + _DEADLINE)

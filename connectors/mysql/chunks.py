@@ -258,12 +258,12 @@ class Cutter:
             yield self.flush()
         if not self._began:
             self._end()
-            yield self.flush()
+            yield _with_statement(self.flush())
             return
         if self._rows_end(0):
             yield self._cut(packets.at)
         packets.at = packets.after()
-        yield self._cut(packets.at)
+        yield _with_statement(self._cut(packets.at))
 
     def _ended(self, missing: Iterator[bytes] | None) -> Iterator[Chunk]:
         """A transaction ends, with rows that the walk did not see; what is missing comes before its end."""
@@ -340,3 +340,8 @@ class Cutter:
             file, pos = heartbeat_place(event)
             if file == self.place.file:
                 self.place = Coordinates(file, max(pos, self.place.pos))
+
+
+def _with_statement(chunk: Chunk) -> Chunk:
+    chunk.ends_in_statement = True
+    return chunk

@@ -9,13 +9,13 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
 from connectors.errors import CorruptEvent
 from connectors.mysql.buffer import packed, packed_bytes, taken, uint
 from connectors.mysql.charsets import Charsets, text_decoder
+from connectors.mysql.session import CHARSET, SQL_MODE, status_variables
 
 
 class EventType(IntEnum):
@@ -168,12 +168,8 @@ class Query:
     sql: str
     sql_mode: int
     error_code: int
-
-
-# Status variables up to the character set, with the bytes of their values; None where the first byte says
-# how many follow. Source: statement_events.h, Query_event_status_vars.
-_STATUS_SIZES: dict[int, int | None] = {0: 4, 1: 8, 2: None, 3: 4, 4: 6, 5: None, 6: None}
-_SQL_MODE, _CHARSET = 1, 4
+    status: bytes = b""
+    """Its status variables, as ``connectors.mysql.session`` reads them."""
 
 
 def parse_query(body: bytes, charsets: Charsets) -> Query:
@@ -181,29 +177,16 @@ def parse_query(body: bytes, charsets: Charsets) -> Query:
     thread, _, database_size, error_code, status_size = struct.unpack_from("<IIBHH", body)
     raw_status, at = taken(body, 13, status_size)
     database, at = taken(body, at, database_size)
-    status = dict(_status_variables(raw_status))
-    collation = uint(status[_CHARSET], 0, 2) if _CHARSET in status else None
+    status = status_variables(raw_status)
+    collation = uint(status[CHARSET], 0, 2) if CHARSET in status else None
     return Query(
         thread=thread,
         database=database.decode() or None,
         sql=_statement_text(body[at + 1 :], collation, charsets),
-        sql_mode=uint(status[_SQL_MODE], 0, 8) if _SQL_MODE in status else 0,
+        sql_mode=uint(status[SQL_MODE], 0, 8) if SQL_MODE in status else 0,
         error_code=error_code,
+        status=raw_status,
     )
-
-
-def _status_variables(status: bytes) -> Iterator[tuple[int, bytes]]:
-    """The variables we know, up to the first that we do not: sizes of later ones are not told."""
-    at = 0
-    while at < len(status) and status[at] in _STATUS_SIZES:
-        code = status[at]
-        size = _STATUS_SIZES[code]
-        if size is None:
-            # The catalog of code 2, of servers before 5.0.4, ends in a zero byte besides.
-            size = 1 + status[at + 1] + (1 if code == 2 else 0)
-        value, end = taken(status, at + 1, size)
-        yield code, value
-        at = end
 
 
 def _statement_text(raw: bytes, collation: int | None, charsets: Charsets) -> str:

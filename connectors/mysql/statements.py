@@ -102,6 +102,25 @@ def type_of(sql: str) -> str:
     return (words(_set_for(sql) or sql, 1) or [""])[0]
 
 
+_OBJECT = re.compile(
+    r"\b(TABLES?|DATABASE|SCHEMA|VIEW|INDEX|TRIGGER|PROCEDURE|FUNCTION|EVENT|SEQUENCE|PACKAGE)\b",
+    re.IGNORECASE,
+)
+_SAME_OBJECT = {"TABLES": "TABLE", "SCHEMA": "DATABASE"}
+_TYPE_WITHIN = 1000
+
+
+def statement_type(sql: str) -> str:
+    """What a statement does to what, such as ``CREATE VIEW``; the verb alone where nothing of that is named."""
+    inner = _set_for(sql) or sql
+    verb = type_of(inner)
+    found = _OBJECT.search(inner[:_TYPE_WITHIN])
+    if found is None:
+        return f"{verb} TABLE" if verb == "TRUNCATE" else verb
+    word = found[1].upper()
+    return f"{verb} {_SAME_OBJECT.get(word, word)}"
+
+
 _SET_STATEMENT = ["SET", "STATEMENT"]
 _FOR = re.compile(
     r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|/\*.*?\*/|(?:--\s|\#)[^\n]*|\b(FOR)\b""",

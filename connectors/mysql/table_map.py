@@ -111,6 +111,8 @@ class TableMap:
     columns: tuple[MappedColumn, ...]
     primary_key: tuple[int, ...] | None = field(default=None)
     """Indexes of the key's columns in the key's order; None where the event names no key."""
+    raw: bytes = field(default=b"", repr=False, compare=False)
+    """The event's body, for whoever keeps rows that cannot be read yet."""
 
 
 def table_id_of(body: bytes) -> int:
@@ -153,6 +155,7 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
         table=table.decode(),
         columns=tuple(_described(columns, optional, character, mariadb)),
         primary_key=_primary_key(optional),
+        raw=body,
     )
 
 

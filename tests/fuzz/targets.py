@@ -23,6 +23,7 @@ from connectors.mysql.chunk import Chunk
 from connectors.mysql.chunks import Cutter
 from connectors.mysql.compiled.counting import RowCounter
 from connectors.mysql.compiled.decoder import CompiledDecoder, RowText
+from connectors.mysql.ddl.definition import Server
 from connectors.mysql.events import EventType
 from connectors.mysql.mariadb import events as mariadb
 from connectors.mysql.position import Coordinates, parse_gtids
@@ -127,6 +128,7 @@ def staged(corpus: Corpus, chunks: Sequence[Chunk]) -> bool:
         epoch=1,
         versions={},
         mariadb=corpus.mariadb,
+        server=Server(version=(9, 7, 4), mariadb=corpus.mariadb),
     )
     made, numbers = spec.make(), Numbers(seq=0, safe=START)
     for chunk in chunks:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from app.pipeline.captured import TableBook
+from app.pipeline.captured import CapturedTable, TableBook
 from app.pipeline.filter import TableFilter
 from connectors.errors import MalformedEvent
+from connectors.mysql.baseline import server_of
 from connectors.mysql.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows import RowDecoder
 from connectors.mysql.skipping import row_count
@@ -136,8 +137,10 @@ def test_keys_and_hidden_columns_are_those_of_information_schema(
 
 def assert_described(stack: Stack, steps: list[Any], table: str) -> None:
     step = next(step for step in steps if isinstance(step, Rows))
-    table_of = TableBook(TableFilter(".*", ""), facts_of(stack.mysql).charsets).of(step.table_map)
-    assert table_of is not None
+    facts = facts_of(stack.mysql)
+    book = TableBook(TableFilter(".*", ""), facts.charsets, server=server_of(facts))
+    table_of = book.of(step.table_map)
+    assert isinstance(table_of, CapturedTable)
     definition = table_of.definition
     ours = [(c.name, c.type, c.nullable, c.charset) for c in definition.columns]
     with connected(stack.mysql) as cursor:

@@ -115,7 +115,9 @@ class Source:
                 continue
             held.append(event)
             if is_cut:
-                yield _chunk(held, context)
+                chunk = _chunk(held, context)
+                chunk.ends_in_statement = event.is_alone
+                yield chunk
                 context = self._context(held, context, following)
                 held = []
 

@@ -17,6 +17,7 @@ from app.pipeline.rules import Rules
 from app.pipeline.stage import DecodedChunk, StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.chunk import Chunk
+from connectors.mysql.ddl.definition import Server
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
@@ -49,7 +50,7 @@ class Record:
     partition: int
     key: bytes | None
     value: Any
-    """Parsed; None of a tombstone."""
+    """Parsed; None of a tombstone; of what waits in quarantine the bytes."""
     headers: tuple[tuple[str, bytes], ...]
 
     @property
@@ -80,6 +81,7 @@ def spec_of(rules: Rules, cursor: Cursor, known: Versions) -> StageSpec:
         mariadb=False,
         epoch=cursor.epoch,
         versions=dict(known),
+        server=Server(version=(9, 7, 4)),
     )
 
 
@@ -87,7 +89,12 @@ def run(
     chunks: Iterable[Chunk], cursor: Cursor, known: Versions | None = None, rules: Rules = RULES
 ) -> list[Piece]:
     """The pieces of one stage, up to the first that holds an error."""
-    stage = spec_of(rules, cursor, known or {}).make()
+    return run_stage(chunks, cursor, spec_of(rules, cursor, known or {}))
+
+
+def run_stage(chunks: Iterable[Chunk], cursor: Cursor, spec: StageSpec) -> list[Piece]:
+    """The same with a stage of one's own."""
+    stage = spec.make()
     numbers, pieces = Numbers.of(cursor), []
     for chunk in chunks:
         decoded = stage.decode(chunk)
@@ -176,7 +183,9 @@ def _read(topic: str, partition: int, raw: bytes) -> Iterable[Record]:
         assert batch.validate_crc()
         assert batch.is_transactional
         for record in batch:
-            value = None if record.value is None else orjson.loads(record.value)
+            value: Any = record.value
+            if value is not None and "__quarantine" not in topic:
+                value = orjson.loads(value)
             yield Record(topic, partition, record.key, value, tuple(record.headers))
 
 

@@ -96,7 +96,9 @@ def test_a_statements_text_is_in_the_character_set_of_the_client_that_sent_it() 
     body = query("SELECT 'é'", thread=9, status=status)[HEADER.size :]
     latin1 = body.replace("é".encode(), b"\xe9")
     charsets = Charsets({8: "latin1"}, {"latin1": 1})
-    meant = Query(thread=9, database="shop", sql="SELECT 'é'", sql_mode=32, error_code=0)
+    meant = Query(
+        thread=9, database="shop", sql="SELECT 'é'", sql_mode=32, error_code=0, status=status
+    )
     assert parse_query(latin1, charsets) == meant
 
 

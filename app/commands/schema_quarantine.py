@@ -1,0 +1,79 @@
+"""`python -m app schema quarantine`: which tables are set aside, since when, and why."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping
+
+from app.commands.journal import Journal
+from app.pipeline.parked import key_of
+from connectors.kafka.reading import read_each
+from connectors.wire import quarantine_topic
+from tables.quarantine import Entry
+
+Name = tuple[str, str]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Take a destination."""
+    parser.add_argument("destination", metavar="DEST")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Tell; 1 where a table waits, so that a script sees it."""
+    asked = Journal.of(options.destination)
+    entries = asked.state(whole_history=False).quarantine.set_aside
+    waiting = asyncio.run(_waiting(asked, entries)) if entries else {}
+    if options.format == "json":
+        told = [_json(entry, waiting[name]) for name, entry in sorted(entries.items())]
+        sys.stdout.write(json.dumps(told) + "\n")
+    else:
+        for name, entry in sorted(entries.items()):
+            sys.stdout.write(_text(entry, waiting[name]))
+        if not entries:
+            sys.stdout.write(f"no table of {options.destination} is set aside\n")
+    return 1 if entries else 0
+
+
+async def _waiting(asked: Journal, entries: Mapping[Name, Entry]) -> dict[Name, int]:
+    """How many events wait for each."""
+    keys = {key_of(name): name for name in entries}
+    found: Counter[Name] = Counter()
+
+    def count(record: object) -> None:
+        key, offset = getattr(record, "key", b""), getattr(record, "offset", 0)
+        name = keys.get(key)
+        if name is not None and offset >= entries[name].offset:
+            found[name] += 1
+
+    topic = quarantine_topic(asked.settings.prefix, asked.plan.name)
+    start = min(entry.offset for entry in entries.values())
+    await read_each(asked.options, topic, 0, start=start, take=count)
+    return {name: found[name] for name in entries}
+
+
+def _text(entry: Entry, waiting: int) -> str:
+    lines = [
+        f"{'.'.join(entry.name)}: {waiting} event(s) wait since {entry.since}",
+        f"  why: {entry.why}",
+    ]
+    if entry.reason:
+        lines.append(f"  the last resolution was refused: {entry.reason}")
+    return "\n".join(lines) + "\n"
+
+
+def _json(entry: Entry, waiting: int) -> dict[str, object]:
+    return {
+        "database": entry.name[0],
+        "table": entry.name[1],
+        "since": str(entry.since),
+        "why": entry.why,
+        "state": entry.outcome.value,
+        "refused": entry.reason or None,
+        "waiting": waiting,
+    }

@@ -1,0 +1,140 @@
+"""`python -m app schema resolve`: how a table that is set aside is to be read, so that it comes back.
+
+The law: nothing is changed here but the journal; the worker tries what was said on everything that waits, and
+says whether it fits. What does not fit is published no further, and can be said again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+from pathlib import Path
+
+from connectors.mysql.baseline import read_baseline, server_of
+
+from app.commands.journal import Journal, operator, table_name
+from connectors.errors import NotSetAside, SettingsError
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import Session, Table
+from connectors.mysql.server import read_facts
+from tables.journal import DestinationState
+from tables.quarantine import Entry, Outcome, Resolution, note_of
+
+Name = tuple[str, str]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Take a table, and where its definition comes from."""
+    parser.epilog = (
+        "The definition is that of the first row that waits; statements that wait behind it take effect "
+        "where they stand. The worker tries it by itself; `schema quarantine` tells the outcome later too."
+    )
+    parser.add_argument("destination", metavar="DEST")
+    parser.add_argument("table", metavar="DATABASE.TABLE")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--server", action="store_true", help="as the server has it now")
+    source.add_argument(
+        "--binlog", action="store_true",
+        help="as the binlog itself tells with each row, which binlog_row_metadata=FULL makes it do",
+    )  # fmt: skip
+    source.add_argument(
+        "--definition", type=Path, metavar="FILE.sql", help="a CREATE TABLE statement"
+    )
+    source.add_argument(
+        "--statement", metavar="SQL",
+        help="an ALTER TABLE, for the definition that its history had before it was set aside",
+    )  # fmt: skip
+    parser.add_argument("--wait", type=float, default=60, metavar="SECONDS", help="for the outcome")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Say it; 0 once the table is back, 1 where it was refused or nothing has come of it in time."""
+    asked, name = Journal.of(options.destination), table_name(options.table)
+    state = asked.state()
+    entry = state.quarantine.set_aside.get(name)
+    if entry is None:
+        raise NotSetAside(table=options.table, destination=options.destination)
+    resolution = Resolution(
+        destination=options.destination,
+        name=name,
+        id=uuid.uuid4().hex[:12],
+        table=_definition(options, asked, state, entry),
+        by=operator(),
+        ts_ms=time.time_ns() // 1_000_000,
+    )
+    asked.write(note_of(resolution))
+    return _outcome(asked, resolution, options.wait)
+
+
+def _definition(
+    options: argparse.Namespace, asked: Journal, state: DestinationState, entry: Entry
+) -> Table | None:
+    if options.binlog:
+        return None
+    if options.server:
+        return _as_on_the_server(asked, entry.name)
+    history = state.history()
+    if options.statement:
+        before = history.at(entry.since).find(*entry.name) if history is not None else None
+        if before is None:
+            raise SettingsError(
+                f"the history has no definition of {options.table} before it was set aside; "
+                "give one with --definition"
+            )
+        return _made(asked, state, entry.name, before, options.statement)
+    try:
+        text = options.definition.read_text("utf-8")
+    except OSError as fault:
+        raise SettingsError(f"{options.definition}: {fault.strerror}") from None
+    return _made(asked, state, entry.name, None, text)
+
+
+def _as_on_the_server(asked: Journal, name: Name) -> Table:
+    facts = read_facts(asked.plan.address)
+    table = read_baseline(asked.plan.address, facts).tables.get(name)
+    if table is None:
+        raise SettingsError(
+            f"the server has no table {'.'.join(name)}, or the account may not see it"
+        )
+    return table
+
+
+def _made(
+    asked: Journal, state: DestinationState, name: Name, before: Table | None, sql: str
+) -> Table:
+    """What a statement makes of the table; DdlUnresolved says what in it is not understood."""
+    facts = read_facts(asked.plan.address)
+    catalog = Catalog(server_of(facts))
+    history = state.history()
+    for database, value in (history.now().databases() if history is not None else {}).items():
+        catalog.put_database(database, value)
+    if before is not None:
+        catalog.put(name, before)
+    catalog.apply(sql.strip(), Session(database=name[0]))
+    table = catalog.get(name)
+    if table is None:
+        raise SettingsError(f"the statement does not make {'.'.join(name)}")
+    return table
+
+
+def _outcome(asked: Journal, resolution: Resolution, seconds: float) -> int:
+    def is_tried(state: DestinationState) -> bool:
+        entry = state.quarantine.entries[resolution.name]
+        return entry.resolution == resolution.id and entry.outcome is not Outcome.RELEASING
+
+    table = ".".join(resolution.name)
+    state = asked.wait(is_tried, seconds)
+    if state is None:
+        sys.stdout.write(
+            f"{table}: said, as {resolution.id}; no worker has tried it within {seconds:.0f} s. "
+            "It does when it leads the destination.\n"
+        )
+        return 1
+    entry = state.quarantine.entries[resolution.name]
+    if entry.is_set_aside:
+        sys.stdout.write(f"{table}: refused, it stays set aside: {entry.reason}\n")
+        return 1
+    sys.stdout.write(f"{table}: is back; all that waited is published\n")
+    return 0

@@ -1,0 +1,163 @@
+"""Keeps the schema history in step with the binlog: each statement is applied where it stands.
+
+The law: it runs in the reader's thread, before a chunk goes to any decoder, and in the order of the binlog; so
+what a decoder learns with a chunk is what was true there. It never stops the reader: what it cannot understand,
+the decoder of that chunk refuses by name, or the table is set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from app.pipeline.applied import Applied
+from app.pipeline.stage import StageSpec
+from connectors.errors import AqueductError
+from connectors.mysql.changes import Transaction
+from connectors.mysql.charsets import Charsets
+from connectors.mysql.chunk import Chunk
+from connectors.mysql.ddl.cut_over import logical
+from connectors.mysql.ddl.definition import Table, TableChange, TableName
+from connectors.mysql.ddl.online import ShadowRules
+from connectors.mysql.events import Query
+from connectors.mysql.position import Coordinates
+from connectors.mysql.session import session_of, user_of
+from connectors.mysql.statements import Kind
+from connectors.mysql.table_map import TableMap
+from connectors.mysql.transactions import TransactionReader
+from tables.history import SchemaHistory
+from tables.place import HistoryPlace
+from tables.schema_record import SchemaRecord
+
+_MOST_GONE = 1000
+
+
+class Historian:
+    """Applies the statements of one source to its history."""
+
+    def __init__(
+        self,
+        history: SchemaHistory,
+        *,
+        server_uuid: str,
+        charsets: Charsets,
+        mariadb: bool,
+        shadows: ShadowRules,
+    ) -> None:
+        self._history = history
+        self._server_uuid = server_uuid
+        self._charsets = charsets
+        self._reader = TransactionReader(server_uuid, charsets, mariadb=mariadb)
+        self._shadows = shadows
+        self._gone: dict[TableName, Table] = {}
+
+    @classmethod
+    def of(cls, history: SchemaHistory, spec: StageSpec) -> Historian:
+        """The one of a run whose decoders are made of ``spec``."""
+        return cls(
+            history,
+            server_uuid=spec.server_uuid,
+            charsets=spec.charsets,
+            mariadb=spec.mariadb,
+            shadows=spec.rules.shadow_rules(),
+        )
+
+    def note(self, chunk: Chunk) -> None:
+        """Apply the statement that a chunk ends with, if it does, and tell the chunk what that did."""
+        if not chunk.ends_in_statement:
+            return
+        listener = _Listener()
+        try:
+            self._reader.read(chunk, listener)
+        except AqueductError:
+            # Its decoder meets the same event, and tells where it is and what is wrong with it.
+            return
+        if listener.told is not None:
+            chunk.schema = self._applied(listener.told)
+
+    def _applied(self, told: _Told) -> Applied | None:
+        transaction, query = told.transaction, told.query
+        place = HistoryPlace(
+            server_uuid=self._server_uuid,
+            start=Coordinates(transaction.file, told.pos),
+            end=Coordinates(transaction.file, told.end),
+            gtid=transaction.gtid,
+            ts_ms=transaction.committed_ms,
+            server_id=transaction.server_id,
+            thread=query.thread,
+            user=user_of(query.status),
+        )
+        session = session_of(
+            query.status, database=query.database, thread=query.thread, charsets=self._charsets
+        )
+        record = self._history.apply(place, query.database, query.sql, session)
+        if record is None:
+            return None
+        known = _Known(self._history)
+        meaning = logical(record.changes, self._shadows, known=known, before=self._gone.get)
+        self._remember(record)
+        return Applied(record=record, meaning=meaning)
+
+    def _remember(self, record: SchemaRecord) -> None:
+        """Tables that went: where another takes such a name, they were what it was before."""
+        for change in record.changes:
+            if not isinstance(change, TableChange):
+                continue
+            if change.new is not None:
+                self._gone.pop(change.name, None)
+            elif change.old is not None:
+                self._gone[change.name] = change.old
+        while len(self._gone) > _MOST_GONE:
+            del self._gone[next(iter(self._gone))]
+
+
+class _Known(Collection[TableName]):
+    """The names of all tables that a history knows; asked for few of them."""
+
+    def __init__(self, history: SchemaHistory) -> None:
+        self._history = history
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, tuple) and self._history.find(*name) is not None
+
+    def __iter__(self) -> Iterator[TableName]:
+        return iter(self._history.now().tables())
+
+    def __len__(self) -> int:
+        return len(self._history.now().tables())
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    transaction: Transaction
+    query: Query
+    pos: int
+    end: int
+
+
+class _Listener:
+    """Takes note of the statement of a chunk, and of nothing else."""
+
+    def __init__(self) -> None:
+        self.told: _Told | None = None
+
+    def rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
+    ) -> None:
+        """Not noted."""
+
+    def query(self, text: str) -> None:
+        """Not noted."""
+
+    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
+        """The last one is what the chunk ends with."""
+        # Where it ends is told after it, if that is the end of its transaction.
+        self.told = _Told(transaction, query, pos, pos + 1)
+
+    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
+        """Not noted."""
+
+    def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
+        """Where the statement ends too, if it was one."""
+        if self.told is not None:
+            self.told = replace(self.told, end=pos)

@@ -1,0 +1,109 @@
+"""Tables come back, at the beginning of a run: what waited is published before anything newer is read.
+
+The law: how far that is stands in the journal, written in the Kafka transaction of the rows before it; so a
+worker that dies in the midst of it goes on where it was, and nothing is published twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from app.pipeline.parked import Parked, key_of, parked_of
+from app.pipeline.piece import Piece
+from app.pipeline.stage import StageSpec
+from app.publisher import Publisher
+from app.release import Release
+from connectors.kafka.reading import read_in_pieces
+from connectors.wire import quarantine_topic
+from tables.history import SchemaHistory
+from tables.place import HistoryPlace
+from tables.quarantine import Entry, Outcome, Quarantine, Resolution, note_of
+from tables.schema_record import SchemaRecord
+
+log = logging.getLogger(__name__)
+
+
+class Releasing:
+    """Publishes what waited for tables of one destination."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        history: SchemaHistory,
+        spec: StageSpec,
+        *,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._publisher = publisher
+        self._history = history
+        self._spec = spec
+        self._options = options
+        self.rows = 0
+        """Changes that were published."""
+
+    async def release(self, quarantine: Quarantine) -> None:
+        """Try each resolution that was not tried yet."""
+        for resolution in quarantine.pending():
+            entry = await self._one(resolution, quarantine.entries[resolution.name])
+            quarantine.entries[resolution.name] = entry
+            who, table = resolution.destination, ".".join(resolution.name)
+            if entry.is_set_aside:
+                log.error("%s: table %s stays set aside: %s", who, table, entry.reason)
+            else:
+                log.info("%s: table %s is back", who, table)
+
+    async def _one(self, resolution: Resolution, entry: Entry) -> Entry:
+        release = Release(self._spec, resolution, entry)
+        async for events in self._waiting(resolution, release.offset):
+            released = await asyncio.to_thread(release.decode, events, self._publisher.cursor)
+            entry = await self._publish(released.piece, released.entry)
+            if entry.outcome is Outcome.REFUSED:
+                return entry
+        piece = self._nothing()
+        piece.history += self._resolved(resolution, release, entry.since)
+        return await self._publish(piece, release.entry(Outcome.RELEASED))
+
+    async def _waiting(self, resolution: Resolution, start: int) -> AsyncIterator[list[Parked]]:
+        """The events that wait for a table, in their order."""
+        key = key_of(resolution.name)
+        topic = quarantine_topic(self._spec.rules.prefix, resolution.destination)
+        async for records in read_in_pieces(self._options, topic, 0, start=start):
+            events = [
+                parked_of(record.key, record.value, dict(record.headers), record.offset)
+                for record in records
+                if record.key == key
+            ]
+            if events:
+                yield events
+
+    def _resolved(
+        self, resolution: Resolution, release: Release, since: HistoryPlace
+    ) -> list[SchemaRecord]:
+        """The history's records: what was given holds from where the table was set aside, and what came of it
+        holds now."""
+        history, name = self._history, resolution.name
+        records: list[SchemaRecord] = []
+        if resolution.table is not None:
+            records += history.resolve(name, resolution.table, since)
+        if release.table is not None and history.find(*name) != release.table:
+            now = HistoryPlace.between(self._publisher.cursor.offset, ts_ms=since.ts_ms)
+            records += history.resolve(name, release.table, now)
+        return records
+
+    def _nothing(self) -> Piece:
+        cursor = self._publisher.cursor
+        return Piece(
+            coordinates=cursor.offset.coordinates,
+            resume=cursor.resume,
+            seq=cursor.seq,
+            version_count=cursor.versions,
+        )
+
+    async def _publish(self, piece: Piece, entry: Entry) -> Entry:
+        piece.notes.append(note_of(entry))
+        await self._publisher.publish(piece)
+        self.rows += piece.rows.total()
+        return entry

@@ -1,0 +1,82 @@
+"""The tables of one destination over one run: what their history says, and which of them are set aside.
+
+The law: what is told here is what the journal holds once the present piece is committed; the reader's thread
+may be further in the history, so everything is asked as of the cursor.
+"""
+
+from __future__ import annotations
+
+import time
+
+from app import metrics
+from app.pipeline.captured import Schema, SetAside
+from app.pipeline.filter import TableFilter
+from app.pipeline.piece import Piece
+from app.pipeline.rules import Rules
+from app.status import DestinationStatus
+from connectors.mysql.position import SourceOffset
+from tables.history import SchemaHistory
+from tables.history_journal import checkpoint_records
+from tables.place import HistoryPlace
+from tables.quarantine import Quarantine, Resolution, note_of
+
+
+class Schemas:
+    """Completes pieces with what the journal is to hold of tables, and shows it."""
+
+    def __init__(
+        self,
+        history: SchemaHistory | None,
+        quarantine: Quarantine,
+        rules: Rules,
+        status: DestinationStatus,
+    ) -> None:
+        self._history = history
+        self._quarantine = quarantine
+        self._rules = rules
+        self._status = status
+
+    def known(self) -> dict[tuple[str, str], Schema]:
+        """The captured tables, as decoders are to know them at the beginning."""
+        filter_ = TableFilter(self._rules.include, self._rules.black)
+        tables = self._history.now().tables() if self._history is not None else {}
+        known: dict[tuple[str, str], Schema] = {
+            name: table for name, table in tables.items() if filter_.captures(*name)
+        }
+        known.update(dict.fromkeys(self._quarantine.set_aside, SetAside()))
+        self._show()
+        return known
+
+    def complete(self, piece: Piece, offset: SourceOffset) -> None:
+        """Add to a piece what goes into the journal with it; ``offset`` is where the cursor is before it."""
+        for aside in piece.set_aside:
+            entry = self._quarantine.add(aside.name, aside.why, aside.since)
+            piece.notes.append(note_of(entry))
+        history, now = self._history, time.time_ns() // 1_000_000
+        if history is not None and history.is_due(now, offset.server_uuid):
+            at = HistoryPlace.between(offset, ts_ms=piece.committed_ms or now)
+            checkpoint = history.checkpoint(at, made_ms=now)
+            piece.notes += checkpoint_records(checkpoint)
+
+    def waits_for(self, resolution: Resolution | None) -> bool:
+        """Whether a table is set aside of which this says something new."""
+        if resolution is None:
+            return False
+        entry = self._quarantine.set_aside.get(resolution.name)
+        return entry is not None and entry.resolution != resolution.id
+
+    def committed(self, piece: Piece) -> None:
+        """Show what has come of a piece that is committed."""
+        name = self._rules.destination
+        for record in piece.history:
+            metrics.SCHEMA_CHANGES.labels(name, record.outcome).inc()
+        if piece.parked:
+            self._status.parked.update(piece.parked)
+            metrics.PARKED.labels(name).inc(piece.parked.total())
+        if piece.set_aside:
+            self._show()
+
+    def _show(self) -> None:
+        entries = self._quarantine.set_aside
+        self._status.set_aside = dict(entries)
+        metrics.SET_ASIDE.labels(self._rules.destination).set(len(entries))

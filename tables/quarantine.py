@@ -1,0 +1,203 @@
+"""Tables that are set aside: since when and why, what a person has said, and how far what waited is published.
+
+The law: once aside, all that comes of a table waits in order, whatever later statements make of it, until
+what waited before is published. A resolution has an id, so that each is tried once; how far a release is
+stands in the Kafka transaction of the rows that it counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from connectors.errors import JournalDamaged
+from connectors.kafka.reading import StoredRecord
+from connectors.mysql.ddl.definition import Table, TableName
+from tables.definition_json import table_json
+from tables.journal_format import Entry as Note
+from tables.journal_format import decoded, encoded, quoted
+from tables.place import HistoryPlace
+from tables.record_json import Reading, place_json
+
+
+class Outcome(Enum):
+    """What became of a table that was set aside."""
+
+    WAITING = "waiting"
+    """Its events wait, and nobody has said anything yet."""
+    RELEASING = "releasing"
+    """Some of what waited is published."""
+    REFUSED = "refused"
+    """What waits does not fit what was said; the table stays set aside."""
+    RELEASED = "released"
+    """Nothing waits any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """What a person says of a table that is set aside."""
+
+    destination: str
+    name: TableName
+    id: str
+    table: Table | None
+    """Its definition where the first of what waits was written; None: as the binlog itself describes it."""
+    by: str
+    ts_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As the journal keeps it."""
+        return {
+            "destination": self.destination,
+            "database": self.name[0],
+            "table": self.name[1],
+            "id": self.id,
+            "definition": None if self.table is None else table_json(self.table),
+            "by": self.by,
+            "ts_ms": self.ts_ms,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any], reading: Reading) -> Resolution:
+        """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
+        try:
+            definition = value["definition"]
+            return cls(
+                destination=value["destination"],
+                name=(value["database"], value["table"]),
+                id=value["id"],
+                table=None if definition is None else reading.definitions.table(definition),
+                by=value["by"],
+                ts_ms=value["ts_ms"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalDamaged(f"a resolution cannot be read: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A table that is or was set aside, and how far what waits is published."""
+
+    destination: str
+    name: TableName
+    since: HistoryPlace
+    why: str
+    outcome: Outcome = Outcome.WAITING
+    offset: int = 0
+    """In the quarantine topic: where the next of its events may stand."""
+    resolution: str = ""
+    """The last one that was tried."""
+    reason: str = ""
+    """Why that one was refused."""
+    table: Table | None = None
+    """The definition at ``offset``, where a release was cut off."""
+
+    @property
+    def is_set_aside(self) -> bool:
+        """Whether its events wait."""
+        return self.outcome is not Outcome.RELEASED
+
+    def to_json(self) -> dict[str, Any]:
+        """As the journal keeps it."""
+        return {
+            "destination": self.destination,
+            "database": self.name[0],
+            "table": self.name[1],
+            "since": place_json(self.since),
+            "why": self.why,
+            "outcome": self.outcome.value,
+            "offset": self.offset,
+            "resolution": self.resolution,
+            "reason": self.reason,
+            "definition": None if self.table is None else table_json(self.table),
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any], reading: Reading) -> Entry:
+        """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
+        try:
+            definition = value["definition"]
+            return cls(
+                destination=value["destination"],
+                name=(value["database"], value["table"]),
+                since=reading.place(value["since"]),
+                why=value["why"],
+                outcome=Outcome(value["outcome"]),
+                offset=value["offset"],
+                resolution=value["resolution"],
+                reason=value["reason"],
+                table=None if definition is None else reading.definitions.table(definition),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalDamaged(f"a table set aside cannot be read: {error!r}") from error
+
+
+KINDS = ("quarantine", "resolution")
+"""What keys of these records begin with."""
+
+
+def note_of(what: Entry | Resolution) -> Note:
+    """A record for the journal; ``quarantine/<destination>/<database>/<table>``, and ``resolution/…``."""
+    kind = "quarantine" if isinstance(what, Entry) else "resolution"
+    names = "/".join(map(quoted, (what.destination, *what.name)))
+    return f"{kind}/{names}".encode(), encoded(what.to_json())
+
+
+def resolution_in(record: StoredRecord) -> Resolution:
+    """What a record of the journal whose key begins with ``resolution`` says."""
+    return Resolution.from_json(decoded(record), Reading())
+
+
+@dataclass(slots=True)
+class Quarantine:
+    """What the journal says of the tables of one destination that were set aside."""
+
+    destination: str = ""
+    entries: dict[TableName, Entry] = field(default_factory=dict)
+    resolutions: dict[TableName, Resolution] = field(default_factory=dict)
+    _offsets: dict[bytes, int] = field(default_factory=dict, compare=False)
+    _reading: Reading = field(default_factory=Reading, compare=False)
+
+    def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
+        """Fold a journal's record in; one that was folded before changes nothing."""
+        if record.offset <= self._offsets.get(record.key, -1):
+            return
+        self._offsets[record.key] = record.offset
+        name, value = (names[0], names[1]), decoded(record)
+        if kind == "quarantine":
+            self.entries[name] = Entry.from_json(value, self._reading)
+        else:
+            self.resolutions[name] = Resolution.from_json(value, self._reading)
+
+    @property
+    def set_aside(self) -> dict[TableName, Entry]:
+        """Tables whose events wait."""
+        return {name: entry for name, entry in self.entries.items() if entry.is_set_aside}
+
+    def add(self, name: TableName, why: str, since: HistoryPlace) -> Entry:
+        """Set a table aside; one that is already stays as it is."""
+        before = self.entries.get(name)
+        if before is not None and before.is_set_aside:
+            return before
+        entry = self.entries[name] = Entry(
+            destination=self.destination,
+            name=name,
+            since=since,
+            why=why,
+            offset=before.offset if before is not None else 0,
+        )
+        return entry
+
+    def pending(self) -> list[Resolution]:
+        """Resolutions that were not tried to their end, the oldest first."""
+        return sorted(
+            (each for each in self.resolutions.values() if self._is_pending(each)),
+            key=lambda each: each.ts_ms,
+        )
+
+    def _is_pending(self, resolution: Resolution) -> bool:
+        entry = self.entries.get(resolution.name)
+        if entry is None or not entry.is_set_aside:
+            return False
+        return entry.resolution != resolution.id or entry.outcome is Outcome.RELEASING

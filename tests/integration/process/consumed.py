@@ -1,0 +1,51 @@
+"""What a worker has published, as a consumer reads it: values, in the order of each topic's numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.kafka.reading import read_to_end
+from connectors.wire import ddl_topic, row_topic
+from devstack import Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A record with a value."""
+
+    value: dict[str, Any]
+    change_id: str
+
+    @property
+    def seq(self) -> int:
+        """Its number."""
+        return int(self.value["source"]["seq"])
+
+
+def changes(stack: Stack, topic: str, *, partitions: int = 1) -> list[Change]:
+    """The records of a topic that have a value, by their numbers."""
+    options = {"bootstrap_servers": stack.kafka}
+
+    async def read() -> list[Change]:
+        found = []
+        for partition in range(partitions):
+            for record in await read_to_end(options, topic, partition):
+                if record.value:
+                    name = dict(record.headers).get("change_id", b"").decode()
+                    found.append(Change(json.loads(record.value), name))
+        return sorted(found, key=lambda change: change.seq)
+
+    return asyncio.run(read())
+
+
+def rows(stack: Stack, prefix: str, table: str, *, database: str = "shop") -> list[Change]:
+    """A table's changes, of a worker with the settings of ``tests.integration.process.worker``."""
+    return changes(stack, row_topic(prefix, database, table), partitions=2)
+
+
+def statements(stack: Stack, prefix: str) -> list[Change]:
+    """What the DDL topic has."""
+    return changes(stack, ddl_topic(prefix, "shop"))

@@ -1,0 +1,171 @@
+"""A table that cannot be read for certain: it waits alone, and comes back whole, in order and once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo import checks
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.integration.process.consumed import Change, rows, statements
+from tests.integration.process.test_worker import run
+from tests.integration.process.worker import Worker, running, settings
+
+TABLES = (
+    "CREATE DATABASE shop",
+    "CREATE TABLE shop.calm (id int PRIMARY KEY, x int)",
+    "CREATE TABLE shop.torn (id int PRIMARY KEY, a int, b int)",
+)
+
+
+@pytest.fixture(params=["FULL", "MINIMAL"])
+def metadata(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def mysql(stack: Stack, tmp_path: Path, metadata: str) -> Iterator[Mysql]:
+    """A server of the test's own, with what rows tell of their columns."""
+    options: dict[str, str | int] = {"server_id": 9, "binlog_row_metadata": metadata}
+    server = stack.second_mysql(f"torn-{tmp_path.name}", options)
+    server.start()
+    run(server, *TABLES)
+    yield server
+    server.kill()  # an orderly end takes seconds, for data that nobody wants
+
+
+def schema(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`python -m app schema …` with the worker's settings."""
+    return subprocess.run(
+        [sys.executable, "-m", "app", "schema", *arguments],
+        env={**os.environ, "AQUEDUCT_CONFIG": str(folder / "aqueduct.yaml")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def tear(mysql: Mysql) -> None:
+    """Change a table behind the binlog's back: two columns change places."""
+    run(
+        mysql,
+        "SET sql_log_bin = 0",
+        "ALTER TABLE shop.torn MODIFY b bigint FIRST",
+    )
+
+
+def published(stack: Stack, prefix: str) -> list[checks.Record]:
+    found = [*rows(stack, prefix, "calm"), *rows(stack, prefix, "torn"), *statements(stack, prefix)]
+    return [record_of(change) for change in found]
+
+
+def record_of(change: Change) -> checks.Record:
+    source = change.value["source"]
+    return checks.Record(
+        topic=str(source["table"]),
+        partition=0,
+        offset=0,
+        change_id=change.change_id if not change.change_id.endswith("#ddl") else None,
+        seq=change.seq,
+        epoch=source["epoch"],
+        committed_ms=source["ts_ms"],
+    )
+
+
+def images(changes: list[Change]) -> list[dict[str, Any]]:
+    return [change.value["after"] for change in changes]
+
+
+def waits(worker: Worker) -> None:
+    worker.wait(lambda status: [one["table"] for one in status["set_aside"]] == ["shop.torn"])
+
+
+def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, start="latest")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        run(mysql, "INSERT INTO shop.torn VALUES (1, 10, 100)")
+        worker.wait(lambda status: status["rows"] == 1)
+        tear(mysql)
+        run(
+            mysql,
+            "INSERT INTO shop.torn (id, a, b) VALUES (2, 20, 200)",
+            "INSERT INTO shop.calm VALUES (1, 1)",
+            "BEGIN",
+            "INSERT INTO shop.calm VALUES (2, 2)",
+            "INSERT INTO shop.torn (id, a, b) VALUES (3, 30, 300), (4, 40, 400)",
+            "INSERT INTO shop.calm VALUES (3, 3)",
+            "COMMIT",
+            "ALTER TABLE shop.torn ADD COLUMN c int NOT NULL DEFAULT 7",
+            "INSERT INTO shop.torn (id, a, b) VALUES (5, 50, 500)",
+        )
+        worker.wait(lambda status: status["rows"] == 4)
+        waits(worker)
+        assert 'aqueduct_tables_set_aside{destination="shop"} 1.0' in worker.get("/metrics")
+        listed = schema(tmp_path, "quarantine", "shop", "--format", "json")
+        assert listed.returncode == 1, listed.stderr
+        (entry,) = json.loads(listed.stdout)
+        assert (entry["database"], entry["table"]) == ("shop", "torn")
+        # Three rows events, and the ALTER between them.
+        assert entry["waiting"] == 4
+
+        # What does not fit is refused, and nothing is lost by trying.
+        wrong = tmp_path / "wrong.sql"
+        wrong.write_text("CREATE TABLE torn (id int PRIMARY KEY, a int, b int)")
+        refused = schema(tmp_path, "resolve", "shop", "shop.torn", "--definition", str(wrong))
+        assert (refused.returncode, "refused" in refused.stdout) == (1, True), refused.stderr
+
+        right = tmp_path / "right.sql"
+        right.write_text("CREATE TABLE torn (b bigint, id int PRIMARY KEY, a int)")
+        said = schema(tmp_path, "resolve", "shop", "shop.torn", "--definition", str(right))
+        assert said.returncode == 0, said.stdout + said.stderr + worker.log[-3000:]
+        run(mysql, "INSERT INTO shop.torn (id, a, b, c) VALUES (6, 60, 600, 8)")
+        status = worker.wait(lambda status: status["rows"] == 9)
+        assert status["set_aside"] == []
+        assert "Traceback" not in worker.log
+    prefix = wanted["prefix"]
+    torn = rows(stack, prefix, "torn")
+    assert [row["id"] for row in images(torn)] == [1, 2, 3, 4, 5, 6]
+    assert [row["b"] for row in images(torn)] == [100, 200, 300, 400, 500, 600]
+    assert [row.get("c") for row in images(torn)] == [None, None, None, None, 7, 8]
+    assert [row["id"] for row in images(rows(stack, prefix, "calm"))] == [1, 2, 3]
+    records = published(stack, prefix)
+    assert checks.seq_faults(records) == []
+    assert checks.duplicated(records) == {}
+
+
+def test_the_servers_own_definition_is_taken_on_demand_also_after_a_kill(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, start="latest")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        run(mysql, "INSERT INTO shop.calm VALUES (1, 1)")
+        tear(mysql)
+        for n in range(1, 2001):
+            if n % 100 == 1:
+                values = ", ".join(f"({k}, {k}, {k})" for k in range(n, n + 100))
+                run(mysql, f"INSERT INTO shop.torn (id, a, b) VALUES {values}")
+        waits(worker)
+    # It was killed; what waits is in Kafka, and the next worker knows of it.
+    with running(wanted, tmp_path) as worker:
+        waits(worker)
+        said = schema(tmp_path, "resolve", "shop", "shop.torn", "--server")
+        assert said.returncode == 0, said.stdout + said.stderr + worker.log[-3000:]
+    torn = rows(stack, wanted["prefix"], "torn")
+    assert [row["id"] for row in images(torn)] == list(range(1, 2001))
+    assert [row["b"] for row in images(torn)] == list(range(1, 2001))
+    records = published(stack, wanted["prefix"])
+    assert checks.seq_faults(records) == []
+    assert checks.duplicated(records) == {}

@@ -1,0 +1,60 @@
+"""What a QUERY event's status variables tell of the session."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from connectors.mysql.charsets import Charsets
+from connectors.mysql.session import session_of, status_variables, user_of
+
+CHARSETS = Charsets(
+    {8: "latin1", 255: "utf8mb4", 45: "utf8mb4"},
+    {"latin1": 1, "utf8mb4": 4},
+    {8: "latin1_swedish_ci", 255: "utf8mb4_0900_ai_ci", 45: "utf8mb4_general_ci"},
+)
+
+FLAGS = b"\0" + struct.pack("<I", 0)
+ANSI_QUOTES_AND_STRICT = 1 << 2 | 1 << 21
+MODE = b"\1" + struct.pack("<Q", ANSI_QUOTES_AND_STRICT)
+CATALOG = b"\6\3std"
+CHARSET = b"\4" + struct.pack("<HHH", 255, 45, 8)
+UTF8MB4 = b"\x12" + struct.pack("<H", 45)
+EXPLICIT = b"\x10\1"
+INVOKER = b"\x0b\4anna\7db.host"
+DATABASES = b"\x0c\2shop\0crm\0"
+TOO_MANY = b"\x0c\xfe"
+XID = b"\x11" + bytes(8)
+
+
+def test_the_session_is_told_by_the_variables_in_any_order() -> None:
+    status = FLAGS + MODE + CATALOG + CHARSET + DATABASES + INVOKER + XID + UTF8MB4 + EXPLICIT
+    session = session_of(status, database="shop", thread=7, charsets=CHARSETS)
+    assert session.database == "shop"
+    assert session.sql_mode == {"ANSI_QUOTES", "STRICT_TRANS_TABLES"}
+    assert session.server_collation == "latin1_swedish_ci"
+    assert session.utf8mb4_collation == "utf8mb4_general_ci"
+    assert session.explicit_timestamps is True
+    assert session.thread == 7
+
+
+def test_what_is_not_told_is_the_servers_own_default() -> None:
+    session = session_of(FLAGS, database=None, thread=0, charsets=CHARSETS)
+    assert (session.server_collation, session.utf8mb4_collation) == (None, None)
+    assert session.explicit_timestamps is None
+    assert session.sql_mode == frozenset()
+
+
+def test_a_variable_that_nobody_knows_ends_the_list() -> None:
+    assert status_variables(MODE + b"\x7f" + CHARSET).keys() == {1}
+
+
+@pytest.mark.parametrize("databases", [DATABASES, TOO_MANY])
+def test_variables_behind_a_list_of_databases_are_found(databases: bytes) -> None:
+    assert user_of(FLAGS + databases + INVOKER) == "anna@db.host"
+
+
+def test_nobody_is_told_for_most_statements() -> None:
+    assert user_of(FLAGS + MODE) is None
+    assert user_of(b"\x0b\0\0") is None
