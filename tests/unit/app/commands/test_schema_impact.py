@@ -127,6 +127,12 @@ def test_an_answer_for_programs_has_every_statement(capsys: pytest.CaptureFixtur
     assert found["statements"][1]["effects"][0]["topic"] == "aq.shop.orders"
 
 
+def test_a_statement_says_what_it_renames(capsys: pytest.CaptureFixture[str]) -> None:
+    run("ALTER TABLE orders CHANGE note remark varchar(200)", "--format", "json")
+    effects = told(capsys)["statements"][0]["effects"]
+    assert [effect["kind"] for effect in effects] == ["column renamed", "column widened"]
+
+
 def test_statements_come_from_standard_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
