@@ -43,7 +43,8 @@ def test_a_column_is_widened_as_the_sink_widens_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["orders", "Orders", "_x", ".x", "a b", "ключ", "a/b", "..", "é" * 64, "%", "x" * 64, "é" * 34, "😀" * 60]
+    "name", ["orders", "Orders", "_x", ".x", "a b", "ключ", "a/b", "..", "é" * 64, "%", "x" * 64, "é" * 34,
+             "😀" * 60]
 )  # fmt: skip
 def test_a_table_lies_where_the_sink_puts_it(name: str) -> None:
     assert f"/w/{warehouse_path('Shop', name)}" == table_path("/w", "Shop", name)
