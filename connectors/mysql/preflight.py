@@ -15,15 +15,25 @@ from connectors.mysql.server import REPORTED_HOST, Replica, ServerFacts, SourceA
 _WANTED = {
     "binlog_format": ("ROW", "rows of other formats are not in the binlog"),
     "binlog_row_image": ("FULL", "a change would not hold all of its row"),
-    "binlog_row_metadata": ("FULL", "the binlog would not name columns, labels and keys"),
 }
+_NAMES = {
+    "binlog_row_metadata": (
+        "FULL", "the binlog would not name columns, labels and keys, and no schema history is kept that does",
+    ),
+}  # fmt: skip
 _NEEDED_GRANTS = ("REPLICATION SLAVE", "REPLICATION CLIENT")
-_OLDEST = (8, 0, 1)
+_OLDEST = (5, 5)
+_OLDEST_WITH_NAMES = (8, 0, 1)
+"""Since then the binlog can name columns."""
+_PERSISTS = (8, 0)
 
 
-def check(facts: ServerFacts, address: SourceAddress) -> None:
-    """Raise PreflightError naming every fault, or ServerIdConflict where another replica has our number."""
-    faults = list(_faults(facts, address))
+def check(facts: ServerFacts, address: SourceAddress, *, history: bool = False) -> None:
+    """Raise PreflightError naming every fault, or ServerIdConflict where another replica has our number.
+
+    ``history``: whether a schema history is kept, so that the binlog need not name columns.
+    """
+    faults = list(_faults(facts, address, history=history))
     if faults:
         lines = "".join(f"\n  - {fault}" for fault in faults)
         raise PreflightError(
@@ -46,17 +56,17 @@ def _is_ours(replica: Replica, facts: ServerFacts, address: SourceAddress) -> bo
     return replica.uuid == address.replica_uuid
 
 
-def _faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
-    if fault := _version_fault(facts):
+def _faults(facts: ServerFacts, address: SourceAddress, *, history: bool) -> Iterator[str]:
+    if fault := _version_fault(facts, history=history):
         yield fault
         return
     if facts.variables.get("log_bin", "OFF").upper() != "ON":
         yield "log_bin is OFF: start mysqld with --log-bin (it cannot be set while it runs)"
         return
     if facts.is_mariadb:
-        yield from mariadb.setting_faults(facts.variables)
+        yield from mariadb.setting_faults(facts.variables, history=history)
     else:
-        yield from _setting_faults(facts)
+        yield from _setting_faults(facts, history=history)
     yield from _grant_faults(facts, address)
     if facts.variables.get("server_id") == str(address.server_id):
         yield (
@@ -72,20 +82,29 @@ def _faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
         )
 
 
-def _version_fault(facts: ServerFacts) -> str | None:
+def _version_fault(facts: ServerFacts, *, history: bool) -> str | None:
     version = facts.variables.get("version", "")
     if facts.is_mariadb:
         return mariadb.version_fault(version, _numbers(version))
-    if _numbers(version) >= _OLDEST:
+    oldest = _OLDEST if history else _OLDEST_WITH_NAMES
+    if _numbers(version) >= oldest:
         return None
-    return f"it is version {version or 'unknown'}; MySQL {'.'.join(map(str, _OLDEST))} or newer is needed"
+    fault = f"it is version {version or 'unknown'}; MySQL {'.'.join(map(str, oldest))} or newer is needed"
+    if _numbers(version) >= _OLDEST:
+        fault += " where no schema history is kept: set schema_history.store to journal"
+    return fault
 
 
-def _setting_faults(facts: ServerFacts) -> Iterator[str]:
-    for name, (wanted, why) in _WANTED.items():
-        value = facts.variables.get(name, "")
-        if value.upper() != wanted:
-            yield f"{name} is {value or 'not known to it'}, {why}: SET PERSIST {name} = '{wanted}'"
+def _setting_faults(facts: ServerFacts, *, history: bool) -> Iterator[str]:
+    numbers = _numbers(facts.variables.get("version", ""))
+    verb = "SET PERSIST" if numbers >= _PERSISTS else "SET GLOBAL"
+    for name, (wanted, why) in (_WANTED if history else _WANTED | _NAMES).items():
+        value = facts.variables.get(name)
+        if value is None and numbers < _PERSISTS:
+            # Older than the variable: what it would choose is the only way there.
+            continue
+        if (value or "").upper() != wanted:
+            yield f"{name} is {value or 'not known to it'}, {why}: {verb} {name} = '{wanted}'"
     mode = facts.variables.get("gtid_mode", "OFF").upper()
     if mode not in ("ON", "OFF"):
         yield f"gtid_mode is {mode}, on its way between OFF and ON: SET PERSIST gtid_mode = 'ON'"

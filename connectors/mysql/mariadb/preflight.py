@@ -14,8 +14,12 @@ OLDEST = (10, 5)
 _WANTED = {
     "binlog_format": ("ROW", "rows of other formats are not in the binlog"),
     "binlog_row_image": ("FULL", "a change would not hold all of its row"),
-    "binlog_row_metadata": ("FULL", "the binlog would not name columns, labels and keys"),
 }
+_NAMES = {
+    "binlog_row_metadata": (
+        "FULL", "the binlog would not name columns, labels and keys, and no schema history is kept that does",
+    ),
+}  # fmt: skip
 _NEEDED = {
     "REPLICATION SLAVE": {"REPLICATION SLAVE", "REPLICATION REPLICA"},
     "BINLOG MONITOR": {"BINLOG MONITOR", "REPLICATION CLIENT"},
@@ -31,9 +35,9 @@ def version_fault(version: str, numbers: tuple[int, ...]) -> str | None:
     return f"it is version {version}; MariaDB {'.'.join(map(str, OLDEST))} or newer is needed"
 
 
-def setting_faults(variables: Mapping[str, str]) -> Iterator[str]:
-    """A line for each setting that would lose something."""
-    for name, (wanted, why) in _WANTED.items():
+def setting_faults(variables: Mapping[str, str], *, history: bool) -> Iterator[str]:
+    """A line for each setting that would lose something; ``history`` as in ``connectors.mysql.preflight``."""
+    for name, (wanted, why) in (_WANTED if history else _WANTED | _NAMES).items():
         value = variables.get(name, "")
         if value.upper() != wanted:
             yield (

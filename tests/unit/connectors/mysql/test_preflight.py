@@ -44,6 +44,29 @@ def test_each_fault_is_named_with_what_mends_it(variables: dict[str, str], mende
     assert mended_by in text
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"binlog_row_metadata": "MINIMAL"},
+        {"version": "5.7.44"},
+        {"version": "5.6.51-log", "binlog_row_metadata": ""},
+        {"version": "10.11.6-MariaDB", "binlog_row_metadata": "MINIMAL"},
+    ],
+)
+def test_with_a_schema_history_the_binlog_need_not_name_columns(variables: dict[str, str]) -> None:
+    of = facts(variables)
+    if not of.variables["binlog_row_metadata"]:
+        del of.variables["binlog_row_metadata"]
+    check(of, ADDRESS, history=True)
+    with pytest.raises(PreflightError, match="schema history"):
+        check(of, ADDRESS)
+
+
+def test_no_schema_history_helps_against_images_that_lack_columns() -> None:
+    with pytest.raises(PreflightError, match="SET GLOBAL binlog_row_image = 'FULL'"):
+        check(facts({"version": "5.7.44", "binlog_row_image": "MINIMAL"}), ADDRESS, history=True)
+
+
 @pytest.mark.parametrize("name", ["log_replica_updates", "log_slave_updates"])
 def test_a_replica_must_write_its_sources_changes_to_its_own_binlog(name: str) -> None:
     spoilt = facts(is_replica=True)
