@@ -43,7 +43,7 @@ class Index:
     prefixed: bool = False
     """Whether it holds only the beginning of a column, so that it can be no row's identity."""
     parts: tuple[str, ...] = ()
-    """What rebuilds each part beside its column, such as ``(10)`` or ``DESC``, or the expression; empty where
+    """What rebuilds each part beside its column, such as ``(10)`` or `` DESC``, or the expression; empty where
     no part needs anything."""
     kind: str = ""
     """``FULLTEXT``, ``SPATIAL`` or ``VECTOR``."""

@@ -53,9 +53,7 @@ def _index(index: Index, hidden: set[str]) -> str:
         head = f"{kind} KEY {quoted_name(index.name)}".lstrip()
     texts = index.parts or ("",) * len(index.columns)
     parts = (
-        (quoted_name(column) if column else "") + text
-        if text.startswith("(") or not column
-        else f"{quoted_name(column)} {text}".rstrip()
+        f"{quoted_name(column) if column else ''}{text}"
         for column, text in zip(index.columns, texts, strict=True)
         if column not in hidden
     )

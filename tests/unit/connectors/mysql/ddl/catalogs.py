@@ -38,7 +38,7 @@ class Play:
     def names(self, table: str = "t") -> str:
         return " ".join(column.name for column in self.catalog[self.name(table)].columns)
 
-    def keys(self, table: str = "t") -> dict[str, tuple[str, ...]]:
+    def indexes(self, table: str = "t") -> dict[str, tuple[str, ...]]:
         return {index.name: index.columns for index in self.catalog[self.name(table)].indexes}
 
     def tables(self) -> list[str]:
