@@ -94,7 +94,8 @@ def column_definitions(
             positions.setdefault(end.lower(), len(key) + 1)
     shown = tuple(_definition(column, charsets) for column in table.columns)
     return tuple(
-        replace(each, key_position=positions.get(each.name.lower())) for each in (*shown, *hidden)
+        each if (at := positions.get(each.name.lower())) is None else replace(each, key_position=at)
+        for each in (*shown, *hidden)
     )
 
 
@@ -166,8 +167,12 @@ def _with_what_is_told(mapped: MappedColumn, definition: ColumnDefinition) -> Ma
         # The definition's labels are compared on their own: the server may not have been able to print them.
         return replace(mapped, name=definition.name)
     column = completed(mapped, definition)
-    told = {name: value for name in _TOLD if (value := getattr(mapped, name)) is not None}
-    return replace(column, **told)
+    told = {
+        name: value
+        for name in _TOLD
+        if (value := getattr(mapped, name)) is not None and value != getattr(column, name)
+    }
+    return replace(column, **told) if told else column
 
 
 def _charset_differences(
