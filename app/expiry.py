@@ -34,7 +34,7 @@ class Expiry:
             self._task = asyncio.create_task(self._find(expire_ms))
 
     def found(self) -> Expired | None:
-        """What may go, once; None while it is not known. Where the journal cannot be read, the next time tells."""
+        """What may go, once; None while it is not known. Where it cannot be read, the next time tells."""
         if self._task is None or not self._task.done():
             return None
         task, self._task = self._task, None

@@ -1,4 +1,4 @@
-"""The worker's schema history over days, in a minute: snapshots are made, what is too old goes, restarts find it."""
+"""The schema history over days, in a minute: snapshots are made, what is too old goes, restarts find it."""
 
 from __future__ import annotations
 
