@@ -18,6 +18,7 @@ from connectors.mysql.baseline import server_of
 
 from app import metrics
 from app.decoding.start import start as start_decoders
+from app.expiry import Expiry
 from app.handoff import MAX_BYTES, Handoff
 from app.historian import Historian
 from app.opening import Opened, Opening, tells_columns
@@ -44,7 +45,7 @@ from connectors.mysql.stream import BinlogStream
 from tables.checkpoint import Checkpoint
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
-from tables.journal import DestinationState
+from tables.journal import DestinationState, partition_of
 from tables.journal_format import Entry as Note
 from tables.place import HistoryPlace
 from tables.quarantine import Quarantine, Resolution, note_of
@@ -162,7 +163,13 @@ class Run:
             releasing = Releasing(publisher, opened.history, spec, options=plan.kafka_options)
             await releasing.release(state.quarantine)
             self.status.rows += releasing.rows
-        schemas = Schemas(opened.history, state.quarantine, plan.rules, self.status)
+        expiry = Expiry(
+            plan.name,
+            options=plan.kafka_options,
+            topic=plan.topics.journal().name,
+            partition=partition_of(plan.name, plan.topics.journal_partitions),
+        )
+        schemas = Schemas(opened.history, state.quarantine, plan.rules, self.status, expiry=expiry)
         spec = replace(spec, known=schemas.known())
         reading = await self._reading(publisher.cursor, spec, opened.history, address)
         reading.thread.start()
@@ -170,6 +177,7 @@ class Run:
             self.status.show(State.RUNNING, None)
             await self._publish_all(publisher, reading.handoff, schemas)
         finally:
+            expiry.close()
             reading.handoff.close()
             await asyncio.to_thread(reading.thread.stop)
 
@@ -278,7 +286,7 @@ class Run:
             began = time.monotonic()
             if held.only_moves and began - committed < _IDLE_CURSOR_SECONDS:
                 continue
-            schemas.complete(held, publisher.cursor.offset)
+            schemas.complete(held, publisher.cursor)
             await publisher.publish(held)
             committed = time.monotonic()
             schemas.committed(held)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 
 from app import metrics
+from app.expiry import Expiry
 from app.pipeline.captured import Schema, SetAside
 from app.pipeline.filter import TableFilter
 from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.status import DestinationStatus
-from connectors.mysql.position import SourceOffset
+from tables.cursor import Cursor
 from tables.history import SchemaHistory
 from tables.history_journal import checkpoint_records
 from tables.place import HistoryPlace
@@ -30,8 +31,13 @@ class Schemas:
         quarantine: Quarantine,
         rules: Rules,
         status: DestinationStatus,
+        *,
+        expiry: Expiry,
     ) -> None:
         self._history = history
+        self._expiry = expiry
+        self._is_new = False
+        """Whether the piece that is being published holds a checkpoint of the history."""
         self._quarantine = quarantine
         self._rules = rules
         self._status = status
@@ -47,16 +53,24 @@ class Schemas:
         self._show()
         return known
 
-    def complete(self, piece: Piece, offset: SourceOffset) -> None:
-        """Add to a piece what goes into the journal with it; ``offset`` is where the cursor is before it."""
+    def complete(self, piece: Piece, cursor: Cursor) -> None:
+        """Add to a piece what goes into the journal with it; ``cursor`` is the one before it."""
         for aside in piece.set_aside:
             entry = self._quarantine.add(aside.name, aside.why, aside.since)
             piece.notes.append(note_of(entry))
         history, now = self._history, time.time_ns() // 1_000_000
-        if history is not None and history.is_due(now, offset.server_uuid):
-            at = HistoryPlace.between(offset, ts_ms=piece.committed_ms or now)
-            checkpoint = history.checkpoint(at, made_ms=now)
+        if history is None:
+            return
+        if history.is_due(now, cursor.offset.server_uuid):
+            at = HistoryPlace.between(cursor.offset, ts_ms=piece.committed_ms or now)
+            checkpoint = history.checkpoint(at, made_ms=now, count=cursor.history)
             piece.notes += checkpoint_records(checkpoint)
+            self._is_new = True
+        expired = self._expiry.found()
+        if expired is not None:
+            piece.notes += expired.entries
+            if expired.checkpoint is not None:
+                history.forget_before(expired.checkpoint)
 
     def waits_for(self, resolution: Resolution | None) -> bool:
         """Whether a table is set aside of which this says something new."""
@@ -75,6 +89,9 @@ class Schemas:
             metrics.PARKED.labels(name).inc(piece.parked.total())
         if piece.set_aside:
             self._show()
+        if self._is_new and self._history is not None:
+            self._is_new = False
+            self._expiry.begin(self._history.policy.expire_ms)
 
     def _show(self) -> None:
         entries = self._quarantine.set_aside

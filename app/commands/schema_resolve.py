@@ -7,6 +7,7 @@ says whether it fits. What does not fit is published no further, and can be said
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 import uuid
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--statement", metavar="SQL",
         help="an ALTER TABLE, for the definition that its history had before it was set aside",
     )  # fmt: skip
+    parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--wait", type=float, default=60, metavar="SECONDS", help="for the outcome")
 
 
@@ -65,7 +67,14 @@ def run(options: argparse.Namespace) -> int:
         ts_ms=time.time_ns() // 1_000_000,
     )
     asked.write(note_of(resolution))
-    return _outcome(asked, resolution, options.wait)
+    code, told = _outcome(asked, resolution, options.wait)
+    if options.format == "json":
+        sys.stdout.write(
+            json.dumps({"table": options.table, "resolution": resolution.id, "told": told}) + "\n"
+        )
+    else:
+        sys.stdout.write(f"{options.table}: {told}\n")
+    return code
 
 
 def _definition(
@@ -119,22 +128,18 @@ def _made(
     return table
 
 
-def _outcome(asked: Journal, resolution: Resolution, seconds: float) -> int:
+def _outcome(asked: Journal, resolution: Resolution, seconds: float) -> tuple[int, str]:
+    """The exit code, and in words what has come of it."""
+
     def is_tried(state: DestinationState) -> bool:
         entry = state.quarantine.entries[resolution.name]
         return entry.resolution == resolution.id and entry.outcome is not Outcome.RELEASING
 
-    table = ".".join(resolution.name)
     state = asked.wait(is_tried, seconds)
     if state is None:
-        sys.stdout.write(
-            f"{table}: said, as {resolution.id}; no worker has tried it within {seconds:.0f} s. "
-            "It does when it leads the destination.\n"
-        )
-        return 1
+        told = f"said; no worker has tried it within {seconds:.0f} s, it does when it leads the destination"
+        return 1, told
     entry = state.quarantine.entries[resolution.name]
     if entry.is_set_aside:
-        sys.stdout.write(f"{table}: refused, it stays set aside: {entry.reason}\n")
-        return 1
-    sys.stdout.write(f"{table}: is back; all that waited is published\n")
-    return 0
+        return 1, f"refused, it stays set aside: {entry.reason}"
+    return 0, "is back; all that waited is published"
