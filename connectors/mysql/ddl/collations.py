@@ -70,7 +70,9 @@ def _named(charset: str, inherited: Database, server: Server, session: Session) 
     if charset == "default":
         if not server.mariadb:
             return inherited
-        charset = inherited.charset
+        # Of what is inherited it takes the character set alone, with the collation that this had first.
+        first = FIRST[lasting(inherited.charset)]
+        return Database(charset=inherited.charset, collation=_printed_collation(first, server))
     return Database(
         charset=charset_named(charset, server=server),
         collation=default_collation(charset, server=server, session=session),

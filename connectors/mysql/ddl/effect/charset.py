@@ -7,12 +7,11 @@ character set behind it ends it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 from connectors.mysql.ddl.action import Action, ConvertTo, SetOptions
-from connectors.mysql.ddl.collation_names import FIRST
-from connectors.mysql.ddl.collations import lasting, longest
+from connectors.mysql.ddl.collations import longest
 from connectors.mysql.ddl.definition import Column, Database
 from connectors.mysql.ddl.effect.columns import Terms
 from connectors.mysql.ddl.effect.create import chosen
@@ -23,7 +22,7 @@ from connectors.mysql.ddl.text_types import OF_BYTES, OF_TEXT, holding
 
 
 def after(
-    actions: Iterable[Action], current: Database, database: Database, terms: Terms
+    actions: Sequence[Action], current: Database, database: Database, terms: Terms
 ) -> Database:
     """A table's own character set after an ALTER; ``database`` is that of its database."""
     said = NO_CHARSET
@@ -34,13 +33,13 @@ def after(
         elif isinstance(action, SetOptions):
             said = _and_then(said, action.options.charset)
     if not said and mariadb:
-        said = next((one.charset for one in actions if isinstance(one, ConvertTo)), said)
+        said = next((one.charset for one in reversed(actions) if isinstance(one, ConvertTo)), said)
     said = _without_default(said, database, terms)
     return chosen(said, database, terms, current) if said else current
 
 
 def target(
-    actions: Iterable[Action], current: Database, database: Database, terms: Terms
+    actions: Sequence[Action], current: Database, database: Database, terms: Terms
 ) -> Database | None:
     """What CONVERT TO converts columns to; None without it."""
     found = [action.charset for action in actions if isinstance(action, ConvertTo)]
@@ -62,14 +61,10 @@ def _and_then(before: Charset, said: Charset) -> Charset:
 
 
 def _without_default(said: Charset, database: Database, terms: Terms) -> Charset:
-    """CONVERT TO CHARACTER SET DEFAULT in full; MariaDB takes no more of the database's collation than its
-    character set, with the collation that this had first."""
-    if said.charset != "default" or not since(terms.server, mysql=(8, 0, 0), mariadb=(0, 0, 0)):
+    """CONVERT TO CHARACTER SET DEFAULT in full, the only place where MySQL still knows that word."""
+    if said.charset != "default" or not since(terms.server, mysql=(8, 0, 0), mariadb=None):
         return said
-    own = FIRST[lasting(database.charset)] if terms.server.mariadb else database.collation
-    if said.collation is not None and said.collation != "default":
-        own = said.collation
-    return Charset(charset=database.charset, collation=own)
+    return Charset(charset=database.charset, collation=said.collation or database.collation)
 
 
 # --- columns that are converted and changed at once -------------------------------------------------
