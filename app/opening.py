@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from connectors.mysql.baseline import Baseline, read_baseline, server_of
-from connectors.mysql.passage import Passage
-from connectors.mysql.touched import touched
-
 from connectors.mysql.ddl.definition import Database, Table, TableName
+from connectors.mysql.passage import Passage
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.start import Latest, Start, as_of_now, check, first_offset
+from connectors.mysql.touched import touched
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
 from tables.history_journal import checkpoint_records, rewound_records

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from connectors.mysql.baseline import server_of
-
 from app import metrics
 from app.decoding.start import start as start_decoders
 from app.expiry import Expiry
@@ -37,6 +35,7 @@ from connectors.errors import Fenced, HistoryTooShort, TableResolved, WitnessesD
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
+from connectors.mysql.baseline import server_of
 from connectors.mysql.kinds import type_name
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server import ServerFacts, SourceAddress, read_facts

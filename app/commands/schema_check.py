@@ -11,13 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from connectors.mysql.baseline import Baseline, read_baseline
-
 from app.commands import arguments
 from app.commands.report import answer, difference_value
 from app.commands.told_history import Tell, ToldHistory, check_destination, told
 from app.plans import source_address
 from app.settings import load
+from connectors.mysql.baseline import Baseline, read_baseline
 from connectors.mysql.server import read_facts
 from tables.comparison import Deviation, deviations
 from tables.place import HistoryPlace, reached

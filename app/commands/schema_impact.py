@@ -100,9 +100,8 @@ class Judged:
 def live(settings: Settings, destination: str) -> Catalog:
     """What the server says now."""
     # Only here is a server asked.
-    from connectors.mysql.baseline import read_baseline
-
     from app.plans import source_address
+    from connectors.mysql.baseline import read_baseline
     from connectors.mysql.server import read_facts
 
     address = source_address(settings, destination)

@@ -13,10 +13,9 @@ import time
 import uuid
 from pathlib import Path
 
-from connectors.mysql.baseline import read_baseline, server_of
-
 from app.commands.journal import Journal, operator, table_name
 from connectors.errors import NotSetAside, SettingsError
+from connectors.mysql.baseline import read_baseline, server_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table
 from connectors.mysql.server import read_facts

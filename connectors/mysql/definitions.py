@@ -63,24 +63,34 @@ _SESSION = (
 )
 
 
+def prepare(cursor: Cursor) -> None:
+    """Set what a session needs that reads definitions."""
+    for statement in _SESSION:
+        execute(cursor, statement, unless=_UNKNOWN_VARIABLE)
+
+
+def hold(cursor: Cursor, database: str, table: str) -> None:
+    """Within a transaction, keep a table's definition as it is until the end."""
+    name = ".".join(f"`{part.replace('`', '``')}`" for part in (database, table))
+    cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")  # noqa: S608 - quoted above
+
+
 def read_definition(cursor: Cursor, database: str, table: str) -> TableDefinition:
     """Ask a server for a table's columns; raise DefinitionMismatch where it has no such table.
 
     PyMySQL's own errors are for the caller, as ``server.connected`` translates them.
     """
-    for statement in _SESSION:
-        _execute(cursor, statement, unless=_UNKNOWN_VARIABLE)
+    prepare(cursor)
     cursor.execute("START TRANSACTION")
     try:
-        name = ".".join(f"`{part.replace('`', '``')}`" for part in (database, table))
         try:
-            cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")  # noqa: S608 - quoted above
+            hold(cursor, database, table)
         except pymysql.MySQLError as error:
             if error.args[0] not in (_NO_SUCH_TABLE, _NO_SUCH_DATABASE):
                 raise
             what = "the server no longer has the table"
             raise DefinitionMismatch(what, table=f"{database}.{table}") from None
-        at = _end_of_binlog(cursor)
+        at, _ = end_of_binlog(cursor)
         cursor.execute(_COLUMNS, (database, table))
         columns = tuple(_column(*row) for row in cursor.fetchall())
     finally:
@@ -88,8 +98,8 @@ def read_definition(cursor: Cursor, database: str, table: str) -> TableDefinitio
     return TableDefinition(database=database, table=table, columns=columns, at=at)
 
 
-def _execute(cursor: Cursor, statement: str, *, unless: int) -> bool:
-    """Run a statement; tell whether the server knew it."""
+def execute(cursor: Cursor, statement: str, *, unless: int) -> bool:
+    """Run a statement; tell whether the server took it, or answered with that one error."""
     try:
         cursor.execute(statement)
     except pymysql.MySQLError as error:
@@ -99,13 +109,14 @@ def _execute(cursor: Cursor, statement: str, *, unless: int) -> bool:
     return True
 
 
-def _end_of_binlog(cursor: Cursor) -> Coordinates:
-    if not _execute(cursor, "SHOW BINARY LOG STATUS", unless=_SYNTAX):
+def end_of_binlog(cursor: Cursor) -> tuple[Coordinates, str]:
+    """Where a server's binlog ends, and the GTIDs that had taken effect just before, as it tells them."""
+    if not execute(cursor, "SHOW BINARY LOG STATUS", unless=_SYNTAX):
         cursor.execute("SHOW MASTER STATUS")
     row = cursor.fetchone()
     if row is None:
         raise EndPositionUnknown("SHOW MASTER STATUS gives nothing")
-    return Coordinates(row[0], int(row[1]))
+    return Coordinates(row[0], int(row[1])), row[4] if len(row) > 4 else ""
 
 
 def _column(

@@ -157,7 +157,7 @@ def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAd
                 # the file's PREVIOUS_GTIDS behind it.
                 if placed.start.pos >= coordinates.pos:
                     break
-                found.add(_gtid(placed.event))
+                found.add(gtid_announced(placed.event))
             if placed.end.pos >= dict(facts.binlogs)[coordinates.file]:
                 break
     finally:
@@ -173,7 +173,7 @@ def previous_gtids(event: Event) -> GtidSet:
         raise MalformedEvent(f"a head of a file: {error}") from error
 
 
-def _gtid(event: Event) -> str:
+def gtid_announced(event: Event) -> str:
     """The GTID that an event of either form announces."""
     if event.type == EventType.GTID:
         return parse_gtid(event).gtid or ""

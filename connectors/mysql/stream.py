@@ -117,12 +117,12 @@ class BinlogStream:
 
     def events(self) -> Iterator[PlacedEvent]:
         """Each event in order, for ever; ends only by an error, which is SourceLost after ``close``."""
-        while True:
-            data = self._packet()
-            if data is None:
-                raise SourceLost(
-                    "it ended the stream", source=self._address, coordinates=self._place
-                )
+        yield from self.events_there_are()
+        raise SourceLost("it ended the stream", source=self._address, coordinates=self._place)
+
+    def events_there_are(self) -> Iterator[PlacedEvent]:
+        """Each event in order, up to the end that the server has now; for who is no replica."""
+        while (data := self._packet()) is not None:
             try:
                 event = parse_event(data, checksum=self._has_checksum(data))
             except CorruptEvent as error:
@@ -271,6 +271,11 @@ class BinlogStream:
         if data[_TYPE_OFFSET] == EventType.FORMAT_DESCRIPTION:
             self._checksum = format_has_checksum(data)
         return self._checksum
+
+    @property
+    def place(self) -> Coordinates:
+        """Behind the last event that was given out one by one."""
+        return self._place
 
     def _placed(self, event: Event) -> PlacedEvent:
         if not event.end_pos or event.type in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
-from connectors.mysql.baseline import read_baseline
 
 from app.publisher import TopicPlans
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
+from connectors.mysql.baseline import read_baseline
 from connectors.mysql.ddl.definition import Session
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset

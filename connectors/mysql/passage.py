@@ -1,0 +1,121 @@
+"""The statements that a server wrote into its binlog between two places.
+
+The law: all of them. A server tells an end of its binlog that it does not send yet, so it is asked until it has
+sent all up to there.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from connectors.errors import SourceLost
+from connectors.mysql import dump
+from connectors.mysql.charsets import Charsets
+from connectors.mysql.context import QUERIES, QUERY_COMPRESSED
+from connectors.mysql.ddl.definition import Server
+from connectors.mysql.ddl.summary import Summary
+from connectors.mysql.events import EventType, Query, parse_query
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.mariadb.events import uncompressed_query
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server import SourceAddress
+from connectors.mysql.start import gtid_announced
+from connectors.mysql.statements import Kind, kind_of
+from connectors.mysql.stream import BinlogStream
+from connectors.mysql.touched import summed_up
+
+_PATIENCE = 30.0
+_PAUSE = 0.02
+_NOWHERE = Coordinates("", 0)
+_CHANGES_NO_TABLE = {
+    Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.TRUNCATE, Kind.CHANGE,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A statement that may have changed tables or databases."""
+
+    query: Query
+    told: Summary
+    gtid: str | None
+    end: Coordinates
+
+
+@dataclass(slots=True, kw_only=True)
+class Passage:
+    """What was read behind a place."""
+
+    begin: SourceOffset
+    server: Server
+    statements: list[Written] = field(default_factory=list)
+    gtids: list[tuple[str, Coordinates]] = field(default_factory=list)
+    """Of all transactions, each with where it begins."""
+    _reached: Coordinates = _NOWHERE
+
+    def read_to(self, end: Coordinates, address: SourceAddress, charsets: Charsets) -> None:
+        """Go on to a place that the server told as its end; raise SourceLost where it does not send so much."""
+        if self.begin.gtid_set is None:
+            self._reached = max(self._reached, self.begin.coordinates, key=lambda one: one.order)
+        deadline = time.monotonic() + _PATIENCE
+        while self._reached.order < end.order:
+            self._read(replace(address, server_id=dump.NOBODY), charsets)
+            if self._is_all(end):
+                return
+            if time.monotonic() > deadline:
+                raise SourceLost(f"it does not send its binlog up to {end}", source=address)
+            time.sleep(_PAUSE)
+
+    def _is_all(self, end: Coordinates) -> bool:
+        """Whether nothing more can come: by GTIDs, what the server had sent before is not sent again."""
+        return self.begin.gtid_set is not None and self.begin.coordinates.order >= end.order
+
+    def up_to(self, end: Coordinates) -> list[Written]:
+        """The statements that end there or before."""
+        return [one for one in self.statements if one.end.order <= end.order]
+
+    def at(self, end: Coordinates) -> SourceOffset:
+        """A place within, with the GTIDs of all before it."""
+        known = self.begin.gtid_set
+        if isinstance(known, GtidSet):
+            known = known.copy()
+            known.update(gtid for gtid, start in self.gtids if start.order < end.order)
+        return replace(self.begin, coordinates=end, gtid_set=known)
+
+    def _read(self, address: SourceAddress, charsets: Charsets) -> None:
+        """All that the server sends now."""
+        known = self.begin.gtid_set
+        if isinstance(known, GtidSet):
+            known = known.copy()
+            known.update(gtid for gtid, _ in self.gtids)
+        start = replace(self.begin, coordinates=self._start(known), gtid_set=known)
+        stream = BinlogStream(address, start)
+        stream.open()
+        gtid: str | None = None
+        try:
+            for placed in stream.events_there_are():
+                event = placed.event
+                if event.type in (EventType.GTID, EventType.GTID_TAGGED):
+                    gtid = gtid_announced(event)
+                    self.gtids.append((gtid, placed.start))
+                elif event.type in QUERIES:
+                    body = event.body
+                    if event.type == QUERY_COMPRESSED:
+                        body = uncompressed_query(body)
+                    self._take(parse_query(body, charsets), gtid, placed.end)
+        finally:
+            stream.close()
+        self._reached = max(self._reached, stream.place, key=lambda one: one.order)
+
+    def _take(self, query: Query, gtid: str | None, end: Coordinates) -> None:
+        if kind_of(query.sql) not in _CHANGES_NO_TABLE:
+            told = summed_up(query, self.server)
+            if not told.changes_nothing:
+                self.statements.append(Written(query=query, told=told, gtid=gtid, end=end))
+
+    def _start(self, known: object) -> Coordinates:
+        """Without a name it is the first file, which is where a server without any transaction begins."""
+        if self.begin.gtid_set is None:
+            return self._reached
+        return self.begin.coordinates if known else Coordinates("", dump.FIRST_EVENT)
