@@ -124,9 +124,12 @@ class Draft:
 
     def database(self, name: str) -> Database | None:
         """A database."""
-        key = self._state.folded(name)
-        found = self._databases[key] if key in self._databases else self._state.databases.get(key)
+        found = self._found_database(name)
         return found[1] if found else None
+
+    def _found_database(self, name: str) -> tuple[str, Database] | None:
+        key = self._state.folded(name)
+        return self._databases[key] if key in self._databases else self._state.databases.get(key)
 
     def defaults(self, name: str) -> Database:
         """What tables of a database take; of one that is not known, what the server gives a new one."""
@@ -146,10 +149,12 @@ class Draft:
 
     def change_database(self, name: str, new: Database | None) -> None:
         """A database is made, altered or dropped."""
-        old = self.database(name)
+        found = self._found_database(name)
+        old = found[1] if found else None
         if old != new:
-            self.changes.append(DatabaseChange(name=name, old=old, new=new))
-            self._databases[self._state.folded(name)] = None if new is None else (name, new)
+            written = found[0] if found else self._state.stored(name)
+            self.changes.append(DatabaseChange(name=written, old=old, new=new))
+            self._databases[self._state.folded(name)] = None if new is None else (written, new)
 
     def is_other(self, name: TableName) -> bool:
         """Whether it is known to be a view or a sequence."""

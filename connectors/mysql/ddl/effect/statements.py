@@ -149,7 +149,7 @@ def _rename(statement: RenameTables, draft: Draft) -> None:
 
 
 def _rename_one(draft: Draft, name: TableName, to: TableName, table: Table) -> None:
-    if draft.table(to) is not None:
+    if draft.table(to) is not None and draft.written(to) != draft.written(name):
         if not draft.logged:
             raise Refused(f"there is a table {to[1]} already")
         draft.change(to, None)

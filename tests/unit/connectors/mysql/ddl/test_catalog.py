@@ -86,6 +86,19 @@ def test_names_are_compared_without_case_where_the_server_does() -> None:
     play.run("ALTER TABLE D.tAB ADD b INT")
     assert play.tables() == ["d.tab"]
     assert ("D", "TAB") in play.catalog
+    made, altered = play.run("CREATE DATABASE Ee") + play.run("ALTER DATABASE EE CHARSET latin1")
+    assert made.name == altered.name == "ee"
+
+
+def test_names_keep_their_case_where_the_server_only_compares_without_it() -> None:
+    server = Server(version=(9, 7, 4), lower_case_table_names=2)
+    play = Play("CREATE TABLE Tab (a INT)", server=server)
+    (change,) = play.run("ALTER TABLE D.tAB ADD b INT")
+    assert change.name == ("d", "Tab")
+    assert play.tables() == ["d.Tab"]
+    gone, come = play.run("RENAME TABLE tab TO TAB")
+    assert (gone.name, come.name) == (("d", "Tab"), ("d", "TAB"))
+    assert play.tables() == ["d.TAB"]
 
 
 def test_a_temporary_table_stands_before_the_real_one_for_its_own_connection() -> None:
