@@ -1,0 +1,100 @@
+"""The whole worker on servers whose binlog names no columns: their rows are read by the schema history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from demo import checks
+from devstack import Stack
+from devstack.mysql import Mysql
+from devstack.old_mysql import old_mysql
+from devstack.processes import Children
+from tests.integration.process.consumed import Change, rows, statements
+from tests.integration.process.test_quarantine import record_of
+from tests.integration.process.worker import running, settings
+
+SERIES = ("5.6", "5.7", "8.0")
+
+TABLE = """CREATE TABLE shop.orders (id int unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    buyer varchar(40) CHARACTER SET latin1, state enum('new','paid','sent') NOT NULL DEFAULT 'new',
+    price decimal(10,2), placed datetime) DEFAULT CHARSET=utf8mb4"""
+
+
+@pytest.fixture(params=SERIES)
+def mysql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
+    """An old server of the test's own."""
+    owner = Children()
+    server = old_mysql(request.param, tmp_path / "mysql", owner=owner, options={"server_id": 9})
+    try:
+        server.start()
+        run(server, "CREATE DATABASE shop", TABLE)
+        yield server
+    finally:
+        owner.close()
+
+
+def run(mysql: Mysql, *texts: str) -> None:
+    connection = pymysql.connect(
+        host=mysql.host, port=mysql.port, user="root", autocommit=True, charset="utf8mb4"
+    )
+    with connection, connection.cursor() as cursor:
+        for text in texts:
+            cursor.execute(text)
+
+
+def images(changes: list[Change]) -> list[dict[str, Any] | None]:
+    return [change.value["after"] for change in changes]
+
+
+def insert(mysql: Mysql, number: int) -> None:
+    run(
+        mysql,
+        "INSERT INTO shop.orders (buyer, state, price, placed) "
+        f"VALUES ('café {number}', 'paid', {number}.50, '2024-02-29 12:00:00')",
+    )
+
+
+def test_a_server_whose_binlog_names_no_columns_is_captured_through_statements_and_kills(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, start="latest")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        insert(mysql, 1)
+        run(
+            mysql,
+            "ALTER TABLE shop.orders ADD COLUMN note text AFTER id, DROP COLUMN placed",
+            "INSERT INTO shop.orders (note, buyer, state, price) VALUES ('n', 'b', 'sent', -1.25)",
+            "UPDATE shop.orders SET buyer = NULL WHERE id = 2",
+        )
+        worker.wait(lambda status: status["rows"] == 3)
+    # Killed: the next one reads the history from the journal.
+    run(
+        mysql,
+        "DELETE FROM shop.orders",
+        "ALTER TABLE shop.orders CHANGE price cost decimal(12,3) UNSIGNED, "
+        "MODIFY state enum('sent','new') NOT NULL FIRST",
+        "INSERT INTO shop.orders (state, cost) VALUES ('sent', 3.125)",
+    )
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 3)
+        assert worker.stop() == 0
+        assert "set aside" not in worker.log
+        assert "Traceback" not in worker.log
+    published = rows(stack, wanted["prefix"], "orders")
+    assert [change.value["op"] for change in published] == ["c", "c", "u", "d", "d", "c"]
+    first, second, changed, _, _, last = images(published)
+    assert first == {
+        "id": 1, "buyer": "café 1", "state": "paid", "price": "1.50", "placed": "2024-02-29T12:00:00",
+    }  # fmt: skip
+    assert second == {"id": 2, "note": "n", "buyer": "b", "state": "sent", "price": "-1.25"}
+    assert changed == {"id": 2, "note": "n", "buyer": None, "state": "sent", "price": "-1.25"}
+    assert last == {"state": "sent", "id": 3, "note": None, "buyer": None, "cost": "3.125"}
+    records = [record_of(change) for change in [*published, *statements(stack, wanted["prefix"])]]
+    assert checks.seq_faults(records) == []
+    assert checks.duplicated(records) == {}
