@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table
 from connectors.mysql.definitions import prepare
 from connectors.mysql.inventory import InventoryReader
@@ -90,3 +91,20 @@ def table_of(mysql: Mysql, database: str, name: str) -> Table:
         cursor.execute(f"SHOW INDEX FROM `{database}`.`{name}`")
         order = [row[2] for row in cursor.fetchall()]
     return replace(table, indexes=tuple(sorted(table.indexes, key=lambda i: order.index(i.name))))
+
+
+def collations(table_map: TableMap, table: Table, charsets: Charsets) -> list[str]:
+    """Columns whose collation is another one than the definition's."""
+    return [
+        f"column {column.name!r} has collation {told} in its rows, {column.collation} defined"
+        for mapped, column in zip(table_map.columns, table.columns, strict=False)
+        if mapped.collation is not None
+        and column.collation is not None
+        and (told := charsets.collation(mapped.collation)) is not None
+        and present(told) != present(column.collation)
+    ]
+
+
+def present(collation: str) -> str:
+    """A collation's name as newer servers have it."""
+    return collation.replace("utf8_", "utf8mb3_")
