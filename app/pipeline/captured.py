@@ -180,7 +180,7 @@ class TableBook:
 
     def _completed(self, table_map: TableMap, name: Name, known: Table) -> TableMap:
         """The table map with all that the history knows; WitnessesDiffer where they contradict each other."""
-        faults = differences(table_map, known, self._charsets, self._server)
+        faults = differences(table_map, known, self._charsets, server=self._server)
         if faults:
             raise WitnessesDiffer.of(name, "; ".join(faults))
         if tells_all(table_map):

@@ -27,10 +27,12 @@ _WITH_COLLATION = CHARACTER | _LABELLED | {_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRE
 _TOLD = ("unsigned", "collation", "labels", "geometry_type", "dimensions", "visible")
 
 
-def differences(table_map: TableMap, table: Table, charsets: Charsets, server: Server) -> list[str]:
+def differences(
+    table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
+) -> list[str]:
     """What of a table map contradicts a definition, in words; empty where they agree.
 
-    A collation alone is none: it changes no value. ``collations`` tells those.
+    A collation of the same character set is none: it changes no value.
     """
     definitions = column_definitions(table_map, table, charsets, server=server)
     if definitions is None:
@@ -43,18 +45,6 @@ def differences(table_map: TableMap, table: Table, charsets: Charsets, server: S
     if all(column.name is not None for column in table_map.columns):
         found += key_differences(table_map, table, charsets)
     return found
-
-
-def collations(table_map: TableMap, table: Table, charsets: Charsets) -> list[str]:
-    """Columns whose collation is another one than the definition's, of the same character set."""
-    return [
-        f"column {column.name!r} has collation {told} in its rows, {column.collation} defined"
-        for mapped, column in zip(table_map.columns, table.columns, strict=False)
-        if mapped.collation is not None
-        and column.collation is not None
-        and (told := charsets.collation(mapped.collation)) is not None
-        and _present_name(told) != _present_name(column.collation)
-    ]
 
 
 def completed_map(

@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from connectors.errors import DdlUnresolved
-from connectors.mysql.ddl.collations import CharsetRefused
 from connectors.mysql.ddl.definition import Change, Database, Server, Session, Table, TableName
-from connectors.mysql.ddl.effect.columns import Refused
 from connectors.mysql.ddl.effect.draft import Draft
 from connectors.mysql.ddl.effect.statements import apply
-from connectors.mysql.ddl.grammar.lexer import LexicalFault
-from connectors.mysql.ddl.grammar.reader import GrammarFault
 from connectors.mysql.ddl.grammar.statements import read
 from connectors.mysql.ddl.state import State
 from connectors.mysql.ddl.summary import guessed, touched_by
-from connectors.mysql.ddl.type_spec import TypeRefused
 
 
 class Catalog(Mapping[TableName, Table]):
@@ -83,14 +78,16 @@ class Catalog(Mapping[TableName, Table]):
         """
         try:
             statement = read(sql, self.server, session)
-        except (LexicalFault, GrammarFault) as fault:
+        # Both faults of reading are ValueErrors, and so is what Python says of a number of 5000 digits.
+        except ValueError as fault:
             raise DdlUnresolved(
                 str(fault), tables=sorted(guessed(sql, self.server, session))
             ) from None
         draft = Draft(self._state, session, logged=self.logged)
         try:
             apply(statement, draft)
-        except (Refused, TypeRefused, CharsetRefused) as fault:
+        # As all refusals are.
+        except ValueError as fault:
             touched = touched_by(statement, self.server, session)
             raise DdlUnresolved(str(fault), tables=sorted(touched)) from None
         draft.commit()

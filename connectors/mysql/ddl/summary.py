@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from connectors.mysql.ddl.definition import Server, Session, TableName
-from connectors.mysql.ddl.grammar.lexer import LexicalFault
-from connectors.mysql.ddl.grammar.reader import GrammarFault, TableRef
+from connectors.mysql.ddl.grammar.reader import TableRef
 from connectors.mysql.ddl.grammar.statements import read
 from connectors.mysql.ddl.guess import guessed_type, named_tables
 from connectors.mysql.ddl.statement import (
@@ -44,7 +43,7 @@ def summary(sql: str, server: Server, session: Session) -> Summary:
     """What a statement is."""
     try:
         statement = read(sql, server, session)
-    except (LexicalFault, GrammarFault):
+    except ValueError:
         return Summary(
             type=guessed_type(sql),
             tables=guessed(sql, server, session),

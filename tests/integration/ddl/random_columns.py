@@ -19,8 +19,8 @@ TEXTS = (
 )  # fmt: skip
 OTHERS = (
     "BLOB", "TINYBLOB", "BLOB(300)", "BINARY(3)", "VARBINARY(20)", "LONGBLOB", "DATE", "TIME", "TIME(3)",
-    "DATETIME", "DATETIME(6)", "TIMESTAMP", "TIMESTAMP NULL", "TIMESTAMP(3) NULL", "JSON", "GEOMETRY", "POINT",
-    "VECTOR(4)", "LONG VARBINARY",
+    "DATETIME", "DATETIME(6)", "TIMESTAMP", "TIMESTAMP NULL", "TIMESTAMP(3) NULL", "GEOMETRY", "POINT",
+    "LONG VARBINARY", "JSON", "TIMESTAMP NULL DEFAULT NULL", "VECTOR(4)",
 )  # fmt: skip
 CHARSETS = (
     "CHARACTER SET latin1", "CHARSET utf8mb4", "COLLATE utf8mb4_bin", "CHARACTER SET utf8", "BINARY", "ASCII",
@@ -31,8 +31,14 @@ TAILS = (
     "NOT NULL", "NOT NULL", "NOT NULL", "NULL", "DEFAULT NULL", "DEFAULT '1'", "COMMENT 'a, b INT'", "UNIQUE",
     "PRIMARY KEY", "INVISIBLE", "AUTO_INCREMENT UNIQUE", "VISIBLE", "COLLATE utf8mb4_bin",
     "/*!80023 INVISIBLE */", "/*!50100 NOT NULL */", "/*!99999 NOT NULL */", "CHECK (1 = 1)",
-    "SERIAL DEFAULT VALUE",
+    "SERIAL DEFAULT VALUE", "DEFAULT (1 + 1)", "DEFAULT CURRENT_TIMESTAMP", "ON UPDATE CURRENT_TIMESTAMP",
+    "REFERENCES d1.t (a)", "COLUMN_FORMAT DYNAMIC", "STORAGE DISK", "KEY", "NULL DEFAULT NULL", "DEFAULT 0",
+    "CONSTRAINT ck CHECK (1 <> ', b INT')", "COMMENT \"it's\"", "DEFAULT ''", "UNIQUE KEY", "DEFAULT TRUE",
+    "CHARACTER SET latin1", "NOT NULL PRIMARY KEY", "DEFAULT -1", "DEFAULT x'41'", "DEFAULT b'1'",
 )  # fmt: skip
+NEW_TAILS = {"VISIBLE", "COLUMN_FORMAT DYNAMIC", "STORAGE DISK", "DEFAULT (1 + 1)", "INVISIBLE"}
+WIDE = {"UNICODE", "CHARACTER SET utf16"}
+"""Old servers garble labels in these."""
 GENERATED = (
     "AS (1 + 1)", "GENERATED ALWAYS AS (1) STORED", "AS (2) VIRTUAL", "AS ('x') STORED NOT NULL",
     "AS (concat('a, ', 1)) VIRTUAL COMMENT 'g'", "AS (3) STORED UNIQUE",
@@ -42,27 +48,32 @@ GENERATED = (
 class Columns:
     """Names and definitions of columns."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, tame: bool) -> None:
         self._random = random
+        self._tails = [tail for tail in TAILS if not tame or tail not in NEW_TAILS]
+        self._charsets = [words for words in CHARSETS if not tame or words not in WIDE]
 
     def name(self) -> str:
         """A name, as it is without quotes."""
         return self._random.choice(NAMES)
 
-    def definitions(self, count: int) -> list[tuple[str, str]]:
-        """So many columns of different names."""
+    def definitions(self, count: int, *, daring: float = 1.0) -> list[tuple[str, str]]:
+        """So many columns of different names, a share of them with what may not go together."""
         names = self._random.sample(NAMES, count)
-        return [(name, self.definition()) for name in names]
+        return [(name, self.definition(daring)) for name in names]
 
-    def definition(self) -> str:
+    def definition(self, daring: float = 1.0) -> str:
         """What stands behind a column's name."""
+        if self._random.random() > daring:
+            kind = self._random.choice((NUMBERS, TEXTS, OTHERS[:-3]))
+            return f"{self._random.choice(kind)}{self._random.choice(('', '', ' NOT NULL'))}"
         if self._random.random() < 0.02:
             return "SERIAL"
         kinds = self._random.choice((NUMBERS, TEXTS, TEXTS, OTHERS))
         words = [self._random.choice(kinds)]
-        if kinds is TEXTS and self._random.random() < 0.4:
-            words.append(self._random.choice(CHARSETS))
+        if kinds is TEXTS and self._random.random() < 0.3:
+            words.append(self._random.choice(self._charsets))
         if self._random.random() < 0.1:
             return " ".join([*words, self._random.choice(GENERATED)])
-        count = self._random.choice((0, 0, 0, 1, 1, 2))
-        return " ".join([*words, *self._random.sample(TAILS, count)])
+        count = self._random.choice((0, 0, 0, 0, 1, 1, 1, 2))
+        return " ".join([*words, *self._random.sample(self._tails, count)])

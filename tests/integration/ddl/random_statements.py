@@ -10,74 +10,44 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from tests.integration.ddl.random_columns import NAMES, Columns
+from tests.integration.ddl.random_words import (
+    CHARSETS,
+    DATABASES,
+    KEYS,
+    MODES,
+    NOISE,
+    OPTIONS,
+    PARTITIONING,
+    TABLES,
+)
 from tests.integration.ddl.random_writing import scribbled
 from tests.integration.ddl.truth import Seen, SeenTable
 
 Name = tuple[str, str]
+FEW_TABLES = 5
 
-DATABASES = ("d1", "d2", "d3")
-TABLES = ("t", "T2", "u", "new", "`or``der`", "`select`", "längs")
-OPTIONS = (
-    "ENGINE=InnoDB",
-    "COMMENT='x, y INT)'",
-    "ROW_FORMAT=DYNAMIC",
-    "CHARSET latin1",
-    "DEFAULT CHARACTER SET = utf8mb4",
-    "COLLATE utf8mb4_bin",
-    "CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci",
-    "COLLATE=latin1_german1_ci",
-    "AUTO_INCREMENT = 7",
-    "STATS_PERSISTENT=1",
-    "CHARSET=utf8",
-    "/*!50100 PARTITION BY HASH (1) PARTITIONS 2 */",
-)
-CHARSETS = (
-    "CHARACTER SET latin1",
-    "CHARACTER SET utf8mb4",
-    "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-    "CHARACTER SET utf8",
-    "CHARACTER SET latin1 COLLATE latin1_bin",
-    "CHARACTER SET ucs2",
-    "CHARACTER SET binary",
-    "CHARACTER SET DEFAULT",
-    "CHARSET ascii",
-)
 _NAME_WORDS = frozenset(
     word for name in NAMES for word in re.findall(r"[\w`]+", name.replace("`", "``").lower())
 ) | {"f", "g", "h", "i"}
-MODES = ("", "ANSI_QUOTES", "STRICT_TRANS_TABLES", "REAL_AS_FLOAT,NO_BACKSLASH_ESCAPES", "ANSI")
-NOISE = (
-    "INSERT INTO {} SELECT * FROM {} LIMIT 0",
-    "ANALYZE TABLE {}",
-    "OPTIMIZE TABLE {}",
-    "FLUSH TABLES {}",
-    "CREATE OR REPLACE VIEW d1.v AS SELECT 1 FROM {}",
-    "ALTER TABLE {} FORCE",
-    "ALTER TABLE {} COMMENT = 'DROP COLUMN a'",
-    "DROP VIEW IF EXISTS {}",
-    "CREATE TRIGGER d1.tr BEFORE INSERT ON {} FOR EACH ROW SET @a = 'ALTER TABLE t ADD x INT'",
-    "TRUNCATE {}",
-    "TRUNCATE TABLE {}",
-)
 
 
 class Statements:
     """An endless row of them.
 
-    ``tame`` ones leave out what some servers make a mess of: several actions on one column in one statement,
-    and labels turned into UCS-2. ``temporary`` says whether there may be temporary tables.
+    ``tame`` ones leave out what only the newest MySQL knows, and what others make a mess of: several actions on
+    one column in one statement, a rename beside other actions, and temporary tables, which they write as if
+    those were not.
     """
 
-    def __init__(self, seed: str, *, tame: bool = False, temporary: bool = True) -> None:
+    def __init__(self, seed: str, *, tame: bool = False) -> None:
         self._random = Random(seed)
-        self._columns = Columns(self._random)
+        self._columns = Columns(self._random, tame=tame)
         self._tame = tame
-        self._charsets = [words for words in CHARSETS if not tame or "ucs2" not in words]
         self._kinds: list[tuple[int, Callable[[Seen], str]]] = [
             (12, self._create),
             (4, self._create_like),
             (2, self._create_select),
-            (3 if temporary else 0, self._create_temporary),
+            (0 if tame else 3, self._create_temporary),
             (60, self._alter),
             (6, self._rename),
             (6, self._drop),
@@ -93,6 +63,11 @@ class Statements:
 
     def next(self, there: Seen) -> str:
         """One more, for a server with these tables."""
+        missing = [name for name in DATABASES if name not in there.databases]
+        if missing and self._random.random() < 0.3:
+            return f"CREATE DATABASE {missing[0]} {self._random.choice(('', *CHARSETS))}".rstrip()
+        if len(there.tables) < FEW_TABLES and self._random.random() < 0.5:
+            return scribbled(self._create(there), self._random)
         weights = [weight for weight, _ in self._kinds]
         ((_, make),) = self._random.choices(self._kinds, weights)
         return scribbled(make(there), self._random)
@@ -101,7 +76,7 @@ class Statements:
 
     def _table(self, there: Seen) -> Name:
         """A table that is there, nine times of ten."""
-        if there.tables and self._random.random() < 0.9:
+        if there.tables and self._random.random() < 0.97:
             return self._random.choice(sorted(there.tables))
         return self._other_table()
 
@@ -112,10 +87,10 @@ class Statements:
     def _written(self, name: Name) -> str:
         """A table's name as a statement has it: with its database, or leaving that to the session."""
         database, table = (self._quoted(part) for part in name)
-        return table if self._random.random() < 0.2 else f"{database}.{table}"
+        return table if self._random.random() < 0.1 else f"{database}.{table}"
 
     def _quoted(self, name: str) -> str:
-        plain = name.isidentifier() and name != "select"
+        plain = name.isidentifier() and name not in ("select", "key")
         if plain and self._random.random() < 0.5:
             return name
         return f"`{name.replace('`', '``')}`"
@@ -129,10 +104,10 @@ class Statements:
     # --- statements ---
 
     def _create(self, _there: Seen) -> str:
-        columns = self._columns.definitions(self._random.randint(1, 7))
+        columns = self._columns.definitions(self._random.randint(1, 7), daring=0.15)
         names = [name for name, _ in columns]
         parts = [f"{self._quoted(name)} {text}" for name, text in columns]
-        for _ in range(self._random.choice((0, 0, 1, 1, 2))):
+        for _ in range(self._random.choice((0, 0, 0, 1, 1, 2))):
             parts.insert(self._random.randint(1, len(parts)), self._key(names))
         many = self._random.choice((0, 0, 1, 2))
         options = self._random.choice((" ", ", ")).join(self._random.sample(OPTIONS, many))
@@ -141,14 +116,12 @@ class Statements:
         return f"CREATE TABLE {exists}{name} ({', '.join(parts)}) {options}".rstrip()
 
     def _key(self, names: Sequence[str]) -> str:
-        kind = self._random.choice(
-            ("PRIMARY KEY", "PRIMARY KEY", "KEY", "UNIQUE KEY k1", "INDEX k2", "UNIQUE", "FULLTEXT")
-        )
-        return f"{kind} ({self._key_columns(names)})"
+        text = self._random.choice([key for key in KEYS if not self._tame or "((" not in key])
+        return text.format(self._key_columns(names), self._quoted(self._random.choice(names)))
 
     def _key_columns(self, names: Sequence[str]) -> str:
         chosen = self._random.sample(names, self._random.randint(1, min(2, len(names))))
-        tails = [self._random.choice(("", "", "", "(2)", " DESC", " ASC")) for _ in chosen]
+        tails = [self._random.choice(("", "", "", "", "(2)", " DESC")) for _ in chosen]
         return ", ".join(
             f"{self._quoted(name)}{tail}" for name, tail in zip(chosen, tails, strict=True)
         )
@@ -181,15 +154,23 @@ class Statements:
         name = self._table(there)
         table = self._known(there, name)
         names = [column.name for column in table.columns] if table else ["a"]
-        actions: list[str] = []
-        for _ in range(self._random.choice((1, 1, 1, 2, 2, 3, 4))):
-            action = self._action(names)
-            if not (self._tame and self._names_of(action) & self._names_of(" ".join(actions))):
-                actions.append(action)
-        return f"ALTER TABLE {self._written(name)} {', '.join(actions)}"
+        count = self._random.choice((1, 1, 1, 1, 2, 2, 3))
+        actions = [self._action(names) for _ in range(count)]
+        if self._tame:
+            actions = self._apart(actions)
+        last = self._chance(0.05, f" {self._random.choice(PARTITIONING)}")
+        return f"ALTER TABLE {self._written(name)} {', '.join(actions)}{last}"
 
-    def _names_of(self, text: str) -> set[str]:
-        return {word for word in re.findall(r"[\w`]+", text.lower()) if word in _NAME_WORDS}
+    def _apart(self, actions: list[str]) -> list[str]:
+        """Those that do not meet: each column once, and no rename of the table with anything else."""
+        kept = actions[:1]
+        for action in actions[1:]:
+            told = _names_in(" ".join(kept))
+            if not any(one.startswith("RENAME") for one in (kept[0], action)) and not (
+                told & _names_in(action)
+            ):
+                kept.append(action)
+        return kept
 
     def _action(self, names: list[str]) -> str:
         return self._random.choice(
@@ -264,7 +245,7 @@ class Statements:
         return self._random.choice(("DROP PRIMARY KEY", "DROP PRIMARY KEY", "DROP KEY k1"))
 
     def _convert(self, _names: list[str]) -> str:
-        words = self._random.choice(self._charsets)
+        words = self._random.choice(CHARSETS)
         return f"CONVERT TO {words}" if self._random.random() < 0.6 else f"DEFAULT {words}"
 
     def _rename_to(self, _names: list[str]) -> str:
@@ -273,7 +254,19 @@ class Statements:
 
     def _option(self, _names: list[str]) -> str:
         return self._random.choice(
-            ("FORCE", "COMMENT 'a, b'", "ENGINE=InnoDB", "ALGORITHM=COPY", "LOCK=DEFAULT")
+            (
+                "FORCE",
+                "COMMENT 'a, b'",
+                "ENGINE=InnoDB",
+                "ALGORITHM=COPY",
+                "LOCK=DEFAULT",
+                "DISABLE KEYS",
+                "RENAME INDEX k1 TO k9",
+                "DROP CHECK ck",
+                "DROP CONSTRAINT pk",
+                "DROP FOREIGN KEY fk",
+                "ROW_FORMAT DYNAMIC, STATS_PERSISTENT 0",
+            )
         )
 
     def _rename(self, there: Seen) -> str:
@@ -305,12 +298,10 @@ class Statements:
 
     def _create_database(self, _there: Seen) -> str:
         name, exists = self._random.choice(DATABASES), self._chance(0.5, "IF NOT EXISTS ")
-        return (
-            f"CREATE DATABASE {exists}{name} {self._random.choice(('', *self._charsets))}".rstrip()
-        )
+        return f"CREATE DATABASE {exists}{name} {self._random.choice(('', *CHARSETS))}".rstrip()
 
     def _alter_database(self, _there: Seen) -> str:
-        words = self._random.choice((*self._charsets, "COLLATE utf8mb4_bin", "COLLATE latin1_bin"))
+        words = self._random.choice((*CHARSETS, "COLLATE utf8mb4_bin", "COLLATE latin1_bin"))
         return f"ALTER DATABASE {self._random.choice((*DATABASES, ''))} {words}"
 
     def _drop_database(self, _there: Seen) -> str:
@@ -332,3 +323,7 @@ class Statements:
 
     def _use(self, _there: Seen) -> str:
         return f"USE {self._random.choice(DATABASES)}"
+
+
+def _names_in(text: str) -> set[str]:
+    return set(re.findall(r"[\w`]+", text.lower())) & _NAME_WORDS

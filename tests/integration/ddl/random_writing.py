@@ -26,6 +26,6 @@ def _other(text: str, random: Random) -> Iterator[str]:
         if part == " " and random.random() < 0.2:
             yield random.choice(_GAPS)
         elif len(part) == 1 and part.isascii() and random.random() < 0.1:
-            yield part.swapcase()
+            yield part.lower()
         else:
             yield part

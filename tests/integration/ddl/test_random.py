@@ -30,12 +30,10 @@ def test_the_model_takes_any_statement_as_the_server_does(
     sys.stdout.write(f"DDL_SEED={seed} on {server}\n")
     record_property("seed", seed)
     with Player(servers(server)) as player:
-        # MariaDB writes the RENAME of a temporary table as if it were the real one's.
-        mariadb = player.server().mariadb
-        statements = Statements(seed, tame=server != "9.7", temporary=not mariadb)
+        statements = Statements(seed, tame=server != "9.7")
         faults, accepted = _run(player, statements, count)
     assert not faults, "\n\n".join([f"DDL_SEED={seed}", *faults])
-    assert accepted > count / 4, "most statements are refused: they test nothing"
+    assert accepted > count / 5, "most statements are refused: they test nothing"
 
 
 def _run(player: Player, statements: Statements, count: int) -> tuple[list[str], int]:
@@ -52,10 +50,8 @@ def _run(player: Player, statements: Statements, count: int) -> tuple[list[str],
         accepted += there.error is None
         found = list(both.take(sql, there))
         if found:
-            told = "\n    ".join(found)
-            faults.append(
-                f"number {number}: {sql}\n    {told}\n    before: {_concerned(sql, before)}"
-            )
+            under = f"{there.session} {_concerned(sql, before)}"
+            faults.append("\n    ".join([f"number {number}: {sql}", *found, under]))
         if len(faults) > MOST_FAULTS:
             break
     return faults, accepted

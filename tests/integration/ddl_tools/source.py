@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
 
-import pymysql
-
-from connectors.mysql.ddl.definition import Column, Index, Server, Table
+from connectors.mysql.charsets import Charsets
+from connectors.mysql.ddl.definition import Server, Table
+from connectors.mysql.definitions import prepare
+from connectors.mysql.inventory import InventoryReader
 from connectors.mysql.table_map import TableMap
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
-from tests.integration.ddl.truth import truth
 from tests.integration.old_mysql.source import charsets_of, end_of
 from tests.integration.worker.source import connected, run
 from tests.steps import Rows, Step
@@ -23,7 +22,7 @@ LEVELS = {
     "8.0": ("FULL", "MINIMAL"),
     "5.7": ("",),
     "5.6": ("",),
-    "mariadb-10.11": ("FULL", "MINIMAL", "NO_LOG"),
+    "mariadb-10.11": ("FULL", "NO_LOG"),
     "mariadb-11.8": ("FULL", "MINIMAL", "NO_LOG"),
 }
 """Servers, and how much metadata each can be told to write; before 8.0 there is none."""
@@ -83,69 +82,29 @@ def map_of(mysql: Mysql, *statements: str) -> TableMap:
     return [step.table_map for step in steps(mysql, *statements) if isinstance(step, Rows)][-1]
 
 
-_VERSIONED = """\
-SELECT table_type = 'SYSTEM VERSIONED'
-  FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"""
-_EXTRA = """\
-SELECT column_name, extra, generation_expression
-  FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"""
-
-
 def table_of(mysql: Mysql, database: str, name: str) -> Table:
-    """A table as information_schema defines it now."""
+    """A table as information_schema defines it now, its keys in the order that the server has them in."""
     with connected(mysql) as cursor:
-        _also_generated_keys(cursor)
-        seen = truth(cursor).tables[database, name]
+        prepare(cursor)
+        reader = InventoryReader(cursor, server_of(mysql))
+        table = reader.some([(database, name)]).tables[database, name]
         cursor.execute(f"SHOW INDEX FROM `{database}`.`{name}`")
-        indexes = defaultdict(list)
-        for _, not_unique, index, _, column, _, _, prefix, *_ in cursor.fetchall():
-            indexes[index].append((column, not_unique, prefix))
-        cursor.execute(_VERSIONED, (database, name))
-        (versioned,) = cursor.fetchone()
-        rows_of_periods = dict(_periods(cursor, database, name)) if is_mariadb(mysql) else {}
-    collation = seen.collation or ""
-    return Table(
-        columns=tuple(
-            Column(
-                name=column.name,
-                type=column.type,
-                nullable=column.nullable,
-                charset=column.charset,
-                collation=column.collation,
-                generated=column.generated,  # type: ignore[arg-type]  # virtual, stored or None
-                invisible=column.invisible,
-                definition=rows_of_periods.get(column.name, ""),
-            )
-            for column in seen.columns
-        ),
-        indexes=tuple(
-            Index(
-                name=index,
-                columns=tuple(part[0] or "" for part in parts),
-                unique=not int(parts[0][1]),
-                prefixed=any(part[2] is not None for part in parts),
-            )
-            for index, parts in indexes.items()
-        ),
-        charset=collation.partition("_")[0],
-        collation=collation,
-        options="WITH SYSTEM VERSIONING" if versioned else "",
-    )
+        order = [row[2] for row in cursor.fetchall()]
+    return replace(table, indexes=tuple(sorted(table.indexes, key=lambda i: order.index(i.name))))
 
 
-def _periods(cursor: Any, database: str, name: str) -> Iterator[tuple[str, str]]:
-    cursor.execute(_EXTRA, (database, name))
-    for column, _, expression in cursor.fetchall():
-        if expression in ("ROW START", "ROW END"):
-            yield column, f"GENERATED ALWAYS AS {expression}"
+def collations(table_map: TableMap, table: Table, charsets: Charsets) -> list[str]:
+    """Columns whose collation is another one than the definition's."""
+    return [
+        f"column {column.name!r} has collation {told} in its rows, {column.collation} defined"
+        for mapped, column in zip(table_map.columns, table.columns, strict=False)
+        if mapped.collation is not None
+        and column.collation is not None
+        and (told := charsets.collation(mapped.collation)) is not None
+        and present(told) != present(column.collation)
+    ]
 
 
-def _also_generated_keys(cursor: Any) -> None:
-    try:
-        cursor.execute("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
-    except pymysql.MySQLError as error:
-        if error.args[0] != _UNKNOWN_VARIABLE:
-            raise
-
-
-_UNKNOWN_VARIABLE = 1193
+def present(collation: str) -> str:
+    """A collation's name as newer servers have it."""
+    return collation.replace("utf8_", "utf8mb3_")

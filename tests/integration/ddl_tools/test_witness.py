@@ -7,11 +7,12 @@ import pytest
 
 from connectors.mysql.ddl.definition import Index, Table
 from connectors.mysql.table_map import TableMap
-from connectors.mysql.witness import collations, completed_map, differences
+from connectors.mysql.witness import completed_map, differences
 from devstack.mysql import Mysql
 from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl_tools.source import (
     LEVELS,
+    collations,
     map_of,
     server_of,
     table_of,

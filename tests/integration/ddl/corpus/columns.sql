@@ -1,5 +1,5 @@
 #: A table's columns moved about in all the ways of ALTER TABLE; types changed, NULL and defaults given and taken.
-#: on 9.7 8.0 5.7 5.6 mariadb-10.11 mariadb-11.8
+#: on 9.7 8.0 5.6 mariadb-11.8
 CREATE DATABASE cols CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;
 USE cols;
 CREATE TABLE t (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY);

@@ -1,5 +1,5 @@
 #: Statements that name other databases than the one in use, or that run without one in use.
-#: on 9.7 8.0 5.7 5.6 mariadb-10.11
+#: on 9.7 5.7 5.6 mariadb-10.11
 CREATE DATABASE one;
 CREATE DATABASE two CHARACTER SET latin1;
 CREATE TABLE one.t (a INT, b VARCHAR(10));

@@ -1,5 +1,5 @@
 #: What Django's migrate sends: its own apps, then a project's changes over some releases.
-#: on 9.7 8.0 5.7 mariadb-10.11
+#: on 9.7 8.0 mariadb-10.11
 CREATE DATABASE books CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;
 USE books;
 CREATE TABLE `django_migrations` (`id` bigint AUTO_INCREMENT NOT NULL PRIMARY KEY, `app` varchar(255) NOT NULL, `name` varchar(255) NOT NULL, `applied` datetime(6) NOT NULL);

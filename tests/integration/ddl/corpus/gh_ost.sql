@@ -1,5 +1,5 @@
 #: gh-ost's whole sequence, twice: a column added with the atomic cut-over, and one that is called off.
-#: on 9.7 8.0 5.7 mariadb-10.11
+#: on 9.7 5.7 mariadb-10.11
 CREATE DATABASE shop;
 USE shop;
 CREATE TABLE customers (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, email VARCHAR(190) NOT NULL, name VARCHAR(80), PRIMARY KEY (id), UNIQUE KEY (email));

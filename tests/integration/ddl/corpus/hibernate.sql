@@ -1,5 +1,5 @@
 #: Hibernate's hbm2ddl, Flyway's and Liquibase's own tables, and what such scripts hold.
-#: on 9.7 8.0 5.7 mariadb-10.11
+#: on 9.7 5.7 mariadb-10.11
 create database bank;
 use bank;
 CREATE TABLE `bank`.`flyway_schema_history` (

@@ -1,5 +1,5 @@
 #: What Laravel's schema builder compiles.
-#: on 9.7 8.0 5.7 mariadb-10.11
+#: on 9.7 5.7 mariadb-11.8
 create database `blog` default character set `utf8mb4` default collate `utf8mb4_unicode_ci`;
 use `blog`;
 create table `migrations` (`id` int unsigned not null auto_increment primary key, `migration` varchar(255) not null, `batch` int not null) default character set utf8mb4 collate 'utf8mb4_unicode_ci';

@@ -1,5 +1,5 @@
 #: pt-online-schema-change and Spirit: triggers, a copy, a swap, and the old table dropped, with and without renamed keys.
-#: on 9.7 8.0 5.7
+#: on 9.7 8.0
 CREATE DATABASE d1;
 USE d1;
 CREATE TABLE d1.t (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, a VARCHAR(20), b DATETIME, KEY (b)) DEFAULT CHARSET=latin1;

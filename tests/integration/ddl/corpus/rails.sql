@@ -1,5 +1,5 @@
 #: What Rails' migrations send: Active Record's own bookkeeping, a shop, and the changes of some years.
-#: on 9.7 8.0 5.7 5.6 mariadb-10.11 mariadb-11.8
+#: on 9.7 8.0 5.6 mariadb-11.8
 CREATE DATABASE `shop_development` DEFAULT CHARACTER SET `utf8mb4`;
 USE shop_development;
 CREATE TABLE `schema_migrations` (`version` varchar(191) NOT NULL PRIMARY KEY);

@@ -1,5 +1,5 @@
 #: WordPress as it is installed, upgraded through dbDelta, and extended by a shop plugin and others.
-#: on 9.7 8.0 5.7 5.6 mariadb-10.11
+#: on 9.7 8.0 5.6 mariadb-10.11
 CREATE DATABASE IF NOT EXISTS `wp` DEFAULT CHARACTER SET latin1;
 USE wp;
 #: Its own dates.

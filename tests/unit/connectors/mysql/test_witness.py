@@ -11,7 +11,7 @@ from connectors.mysql.ddl.definition import Column, Index, Server, Table
 from connectors.mysql.row_key import row_key
 from connectors.mysql.table_map import FieldType as T
 from connectors.mysql.table_map import MappedColumn, TableMap
-from connectors.mysql.witness import collations, column_definitions, completed_map, differences
+from connectors.mysql.witness import column_definitions, completed_map, differences
 
 MYSQL = Server(version=(9, 7, 4))
 OLD_MYSQL = Server(version=(8, 0, 16))
@@ -189,11 +189,9 @@ def test_what_old_mysql_keeps_of_an_expression_is_no_difference() -> None:
     assert told(table_map(A, HASH), other, OLD_MYSQL) != []
 
 
-def test_a_collation_changes_no_value_and_is_told_apart() -> None:
+def test_a_collation_changes_no_value() -> None:
     other = table(column("b", "varchar(20)", charset="utf8mb4", collation="utf8mb4_general_ci"))
     assert told(table_map(B), other) == []
-    words = "column 'b' has collation utf8mb4_bin in its rows, utf8mb4_general_ci defined"
-    assert collations(table_map(B), other, CHARSETS) == [words]
 
 
 def test_a_map_is_completed_by_what_the_definition_tells() -> None:

@@ -104,6 +104,7 @@ def test_a_column_that_takes_a_dropped_ones_name_takes_its_keys() -> None:
 def test_the_primary_keys_columns_become_and_stay_not_null() -> None:
     play = Play("CREATE TABLE t (a INT DEFAULT NULL, b INT)", "ALTER TABLE t ADD PRIMARY KEY (a)")
     assert play.columns() == ["a int not null", "b int"]
+    assert play.catalog["d", "t"].columns[0].definition == ""
     play.run("ALTER TABLE t MODIFY a BIGINT")
     assert play.columns() == ["a bigint not null", "b int"]
     play.run("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (b)")

@@ -158,6 +158,7 @@ def test_mariadbs_columns_and_periods() -> None:
         ("CREATE TABLE t (a INT) nonsense", "nothing more was expected"),
         ("CREATE TABLE t LIKE nothing", r"d\.nothing that it is made like is not known"),
         ("CREATE TABLE t (a INT", "at the statement's end"),
+        (f"CREATE TABLE t (a VARCHAR({'9' * 5000}))", "digits"),
     ],
 )
 def test_what_is_not_understood_or_cannot_be_is_not_taken(sql: str, reason: str) -> None:
