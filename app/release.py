@@ -16,9 +16,10 @@ from app.pipeline.parked import Parked
 from app.pipeline.piece import Piece
 from app.pipeline.stage import ChunkStage, DecodedChunk, StageSpec
 from connectors.errors import AqueductError
+from connectors.mysql.adopted import adopted
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.definition import Table
+from connectors.mysql.ddl.definition import Database, Table
 from connectors.mysql.position import Coordinates
 from connectors.mysql.session import session_of
 from connectors.mysql.statements import Kind
@@ -56,6 +57,7 @@ class Release:
         self._stage: ChunkStage = replace(spec, rules=rules, known={}).make()
         self._stage.tables.put(resolution.name, self.table)
         self._maps: dict[bytes, TableMap] = {}
+        self._last: TableMap | None = None
 
     def decode(self, events: Iterable[Parked], cursor: Cursor) -> Released:
         """The next events, in their order; the progress tells whether all of them fitted."""
@@ -70,6 +72,12 @@ class Release:
                 break
             self.offset = event.offset + 1
         return Released(piece=self._piece(gathering, cursor), entry=self.entry(outcome, reason))
+
+    def definition(self, database: Database) -> Table | None:
+        """What the table is behind all that waited; where the binlog was to tell, what it told last."""
+        if self._by_binlog and self._last is not None:
+            return adopted(self._last, self._charsets, database=database)
+        return self.table
 
     def entry(self, outcome: Outcome, reason: str = "") -> Entry:
         """How far it is, as the journal is to say."""
@@ -91,6 +99,7 @@ class Release:
             gathering.query(event.text)
         table_map = self._mapped(event.table_map)
         gathering.rows(event.transaction, table_map, event.event_type, event.body, event.pos)
+        self._last = table_map
         self._is_met = True
 
     def _state(self, event: Parked, gathering: Gathering) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from app.pipeline.parked import Parked, key_of, parked_of
@@ -17,6 +18,7 @@ from app.pipeline.stage import StageSpec
 from app.publisher import Publisher
 from app.release import Release
 from connectors.kafka.reading import read_in_pieces
+from connectors.mysql.ddl.definition import Database
 from connectors.wire import quarantine_topic
 from tables.history import SchemaHistory
 from tables.place import HistoryPlace
@@ -24,6 +26,9 @@ from tables.quarantine import Entry, Outcome, Quarantine, Resolution, note_of
 from tables.schema_record import SchemaRecord
 
 log = logging.getLogger(__name__)
+
+_DEFAULTS = Database(charset="utf8mb4", collation="utf8mb4_general_ci")
+"""Of a database that the history does not know."""
 
 
 class Releasing:
@@ -39,7 +44,8 @@ class Releasing:
     ) -> None:
         self._publisher = publisher
         self._history = history
-        self._spec = spec
+        self.spec = spec
+        """With the table versions that were announced meanwhile: whoever reads on goes on behind them."""
         self._options = options
         self.rows = 0
         """Changes that were published."""
@@ -56,7 +62,7 @@ class Releasing:
                 log.info("%s: table %s is back", who, table)
 
     async def _one(self, resolution: Resolution, entry: Entry) -> Entry:
-        release = Release(self._spec, resolution, entry)
+        release = Release(self.spec, resolution, entry)
         async for events in self._waiting(resolution, release.offset):
             released = await asyncio.to_thread(release.decode, events, self._publisher.cursor)
             entry = await self._publish(released.piece, released.entry)
@@ -69,7 +75,7 @@ class Releasing:
     async def _waiting(self, resolution: Resolution, start: int) -> AsyncIterator[list[Parked]]:
         """The events that wait for a table, in their order."""
         key = key_of(resolution.name)
-        topic = quarantine_topic(self._spec.rules.prefix, resolution.destination)
+        topic = quarantine_topic(self.spec.rules.prefix, resolution.destination)
         async for records in read_in_pieces(self._options, topic, 0, start=start):
             events = [
                 parked_of(record.key, record.value, dict(record.headers), record.offset)
@@ -88,9 +94,10 @@ class Releasing:
         records: list[SchemaRecord] = []
         if resolution.table is not None:
             records += history.resolve(name, resolution.table, since)
-        if release.table is not None and history.find(*name) != release.table:
+        final = release.definition(history.now().database(name[0]) or _DEFAULTS)
+        if final is not None and history.find(*name) != final:
             now = HistoryPlace.between(self._publisher.cursor.offset, ts_ms=since.ts_ms)
-            records += history.resolve(name, release.table, now)
+            records += history.resolve(name, final, now)
         return records
 
     def _nothing(self) -> Piece:
@@ -105,5 +112,7 @@ class Releasing:
     async def _publish(self, piece: Piece, entry: Entry) -> Entry:
         piece.notes.append(note_of(entry))
         await self._publisher.publish(piece)
+        versions = {(one.database, one.table): one for one in piece.versions}
+        self.spec = replace(self.spec, versions={**self.spec.versions, **versions})
         self.rows += piece.rows.total()
         return entry

@@ -136,6 +136,7 @@ def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
         assert "Traceback" not in worker.log
     prefix = wanted["prefix"]
     torn = rows(stack, prefix, "torn")
+    assert [change.value["source"]["schema"] for change in torn] == [1, 2, 2, 2, 3, 3]
     assert [row["id"] for row in images(torn)] == [1, 2, 3, 4, 5, 6]
     assert [row["b"] for row in images(torn)] == [100, 200, 300, 400, 500, 600]
     assert [row.get("c") for row in images(torn)] == [None, None, None, None, 7, 8]
@@ -145,9 +146,10 @@ def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
     assert checks.duplicated(records) == {}
 
 
-def test_the_servers_own_definition_is_taken_on_demand_also_after_a_kill(
-    stack: Stack, mysql: Mysql, tmp_path: Path
+def test_what_the_server_or_the_binlog_says_is_taken_on_demand_also_after_a_kill(
+    stack: Stack, mysql: Mysql, tmp_path: Path, metadata: str
 ) -> None:
+    source = "--binlog" if metadata == "FULL" else "--server"
     wanted = settings(stack, mysql, tmp_path, start="latest")
     with running(wanted, tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
@@ -161,11 +163,14 @@ def test_the_servers_own_definition_is_taken_on_demand_also_after_a_kill(
     # It was killed; what waits is in Kafka, and the next worker knows of it.
     with running(wanted, tmp_path) as worker:
         waits(worker)
-        said = schema(tmp_path, "resolve", "shop", "shop.torn", "--server")
+        said = schema(tmp_path, "resolve", "shop", "shop.torn", source)
         assert said.returncode == 0, said.stdout + said.stderr + worker.log[-3000:]
+        run(mysql, "INSERT INTO shop.torn (id, a, b) VALUES (2001, 2001, 2001)")
+        status = worker.wait(lambda status: status["rows"] >= 2001)
+        assert status["set_aside"] == []
     torn = rows(stack, wanted["prefix"], "torn")
-    assert [row["id"] for row in images(torn)] == list(range(1, 2001))
-    assert [row["b"] for row in images(torn)] == list(range(1, 2001))
+    assert [row["id"] for row in images(torn)] == list(range(1, 2002))
+    assert [row["b"] for row in images(torn)] == list(range(1, 2002))
     records = published(stack, wanted["prefix"])
     assert checks.seq_faults(records) == []
     assert checks.duplicated(records) == {}
