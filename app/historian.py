@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from app.pipeline.applied import Applied
 from app.pipeline.stage import StageSpec
@@ -16,9 +17,11 @@ from connectors.errors import AqueductError
 from connectors.mysql.changes import Transaction
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
-from connectors.mysql.ddl.cut_over import logical
-from connectors.mysql.ddl.definition import Table, TableChange, TableName
+from connectors.mysql.ddl.cut_over import Noise, logical
+from connectors.mysql.ddl.definition import Server, Session, Table, TableChange, TableName
 from connectors.mysql.ddl.online import ShadowRules
+from connectors.mysql.ddl.renames import renamed_columns
+from connectors.mysql.ddl.summary import summary
 from connectors.mysql.events import Query
 from connectors.mysql.position import Coordinates
 from connectors.mysql.session import session_of, user_of
@@ -27,7 +30,7 @@ from connectors.mysql.table_map import TableMap
 from connectors.mysql.transactions import TransactionReader
 from tables.history import SchemaHistory
 from tables.place import HistoryPlace
-from tables.schema_record import SchemaRecord
+from tables.schema_record import Known, SchemaRecord, Unresolved
 
 _MOST_GONE = 1000
 
@@ -42,14 +45,20 @@ class Historian:
         server_uuid: str,
         charsets: Charsets,
         mariadb: bool,
+        server: Server,
         shadows: ShadowRules,
     ) -> None:
         self._history = history
+        self._known = _Known(history)
+        self._server = server
         self._server_uuid = server_uuid
         self._charsets = charsets
         self._reader = TransactionReader(server_uuid, charsets, mariadb=mariadb)
         self._shadows = shadows
         self._gone: dict[TableName, Table] = {}
+        # A run may begin between the two steps in which a table is replaced.
+        for record in history.records:
+            self._remember(record)
 
     @classmethod
     def of(cls, history: SchemaHistory, spec: StageSpec) -> Historian:
@@ -59,6 +68,7 @@ class Historian:
             server_uuid=spec.server_uuid,
             charsets=spec.charsets,
             mariadb=spec.mariadb,
+            server=spec.server,
             shadows=spec.rules.shadow_rules(),
         )
 
@@ -92,11 +102,30 @@ class Historian:
         )
         record = self._history.apply(place, query.database, query.sql, session)
         if record is None:
-            return None
-        known = _Known(self._history)
-        meaning = logical(record.changes, self._shadows, known=known, before=self._gone.get)
+            return self._without_change(query.sql, session)
+        meaning = logical(record.changes, self._shadows, known=self._known, before=self._gone.get)
         self._remember(record)
-        return Applied(record=record, meaning=meaning)
+        return Applied(
+            record=record,
+            type=record.type,
+            meaning=meaning,
+            renames=renamed_columns(query.sql, self._server, session),
+            is_noise=bool(meaning or record.unresolved)
+            and all(isinstance(one, Noise) for one in meaning)
+            and all(map(self._is_shadow, record.unresolved)),
+        )
+
+    def _without_change(self, sql: str, session: Session) -> Applied | None:
+        """A statement that defines no table anew: it empties one, or drops one that was not there."""
+        told = summary(sql, self._server, session)
+        is_noise = bool(told.tables) and all(map(self._is_shadow, told.tables))
+        if told.type == "TRUNCATE TABLE":
+            emptied = tuple(sorted(told.tables))
+            return Applied(record=None, type=told.type, emptied=emptied, is_noise=is_noise)
+        return Applied(record=None, type=told.type, is_noise=True) if is_noise else None
+
+    def _is_shadow(self, name: TableName) -> bool:
+        return self._shadows.shadow(name, self._known) is not None
 
     def _remember(self, record: SchemaRecord) -> None:
         """Tables that went: where another takes such a name, they were what it was before."""
@@ -112,19 +141,22 @@ class Historian:
 
 
 class _Known(Collection[TableName]):
-    """The names of all tables that a history knows; asked for few of them."""
+    """The names of all tables that are there by a history; asked for few of them."""
 
     def __init__(self, history: SchemaHistory) -> None:
         self._history = history
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, tuple) and self._history.find(*name) is not None
+        if not isinstance(name, tuple):
+            return False
+        return isinstance(self._history.state(*name), Known | Unresolved)
 
     def __iter__(self) -> Iterator[TableName]:
-        return iter(self._history.now().tables())
+        now = self._history.now()
+        return chain(now.tables(), now.unresolved())
 
     def __len__(self) -> int:
-        return len(self._history.now().tables())
+        return sum(1 for _ in self)
 
 
 @dataclass(frozen=True, slots=True)

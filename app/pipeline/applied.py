@@ -5,21 +5,27 @@ The law: it is found out once, where the statement stands, and travels with its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from connectors.mysql.ddl.cut_over import Logical, Noise
+from connectors.mysql.ddl.cut_over import Logical
+from connectors.mysql.ddl.definition import TableName
 from tables.schema_record import SchemaRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A statement that changed something, or that nobody could resolve."""
+    """A statement that concerns tables or databases."""
 
-    record: SchemaRecord
-    meaning: tuple[Logical, ...]
+    record: SchemaRecord | None
+    """What its history keeps of it; None where no definition changed."""
+    type: str
+    """Such as ``ALTER TABLE``."""
+    meaning: tuple[Logical, ...] = ()
     """Its changes without the doings of tools that change tables online."""
-
-    @property
-    def is_noise(self) -> bool:
-        """Whether only such a tool is concerned."""
-        return bool(self.meaning) and all(isinstance(one, Noise) for one in self.meaning)
+    renames: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
+    """Of the tables that it alters, the columns' old names to their new ones."""
+    emptied: tuple[TableName, ...] = ()
+    """The tables that it empties."""
+    is_noise: bool = False
+    """Whether it only serves such a tool, and concerns nobody else."""

@@ -73,7 +73,8 @@ class ChunkStage:
     def decode(self, chunk: Chunk) -> DecodedChunk:
         """The first step: everything in the chunk, up to the first event that cannot be read or carried."""
         for applied in chunk.learn:
-            self.tables.learn(applied.record)
+            if applied.record is not None:
+                self.tables.learn(applied.record)
         gathering = Gathering(self.tables, self.rules, chunk.schema)
         reader = self._reader
         try:
@@ -120,7 +121,7 @@ class DecodedChunk:
         self._gathered = gathered
         self._history: list[SchemaRecord] = []
         self._lost: list[Aside] = []
-        if chunk.schema is not None and gathered.error is None:
+        if chunk.schema and chunk.schema.record and gathered.error is None:
             self._note(chunk.schema.record)
         self._open = None if gathered.error else open_
         self._events = events

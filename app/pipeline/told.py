@@ -14,7 +14,7 @@ from app.pipeline.filter import TableFilter
 from app.pipeline.rules import Rules
 from connectors.mysql.ddl.cut_over import Logical, Noise, OnlineAlter, SetAside
 from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
-from tables.impact import Subscribers, ddl_effects
+from tables.impact import Subscribers, ddl_effects, truncated
 
 
 def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
@@ -23,20 +23,26 @@ def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
         return {}
     record, changes = applied.record, list(_changes(applied.meaning))
     told: dict[str, Any] = {
-        "statement_type": record.type,
-        "outcome": record.outcome,
-        "reason": record.reason,
-        "unresolved": [_name(name) for name in record.unresolved],
+        "statement_type": applied.type,
+        "outcome": record.outcome if record else "resolved",
+        "reason": record.reason if record else None,
+        "unresolved": [_name(name) for name in record.unresolved] if record else [],
         "tables": [_table(change) for change in changes if isinstance(change, TableChange)],
         "databases": [
             _database(change) for change in changes if isinstance(change, DatabaseChange)
         ],
-        "effects": ddl_effects(applied.meaning, _subscribers(rules)),
+        "effects": list(_effects(applied, _subscribers(rules))),
     }
     online = [one for one in applied.meaning if isinstance(one, OnlineAlter)]
     if online:
         told["online"] = [{**_named(one.name), "tool": one.tool} for one in online]
     return told
+
+
+def _effects(applied: Applied, subscribers: Subscribers) -> Iterator[dict[str, Any]]:
+    yield from ddl_effects(applied.meaning, subscribers, renames=applied.renames)
+    for name in applied.emptied:
+        yield from (one.to_json() for one in truncated(name, subscribers))
 
 
 def _subscribers(rules: Rules) -> Subscribers:

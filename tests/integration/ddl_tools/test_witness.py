@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.mysql.ddl.definition import Index, Table
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import Index, Session, Table
+from connectors.mysql.session import session_of
 from connectors.mysql.table_map import TableMap
 from connectors.mysql.witness import completed_map, differences
 from devstack.mysql import Mysql
@@ -15,6 +17,7 @@ from tests.integration.ddl_tools.source import (
     collations,
     map_of,
     server_of,
+    steps,
     table_of,
     telling,
 )
@@ -23,7 +26,8 @@ from tests.integration.old_mysql.families import in_words_of
 from tests.integration.old_mysql.families import known as known_families
 from tests.integration.old_mysql.source import charsets_of
 from tests.integration.worker.families import FAMILIES, statements_for
-from tests.integration.worker.source import run
+from tests.integration.worker.source import connected, run
+from tests.steps import Rows, Statement
 
 DATABASE = "witness"
 MODE = "SET SESSION sql_mode = ''"
@@ -194,6 +198,39 @@ def comparable(table_map: TableMap, full: TableMap) -> TableMap:
 
 
 _YEAR, _GEOMETRY = 13, 255
+
+
+@pytest.mark.parametrize(("name", "level"), [(name, levels[0]) for name, levels in LEVELS.items()])
+def test_rows_of_every_shape_agree_with_the_statement_that_made_the_table(
+    mysql: Mysql, name: str, level: str
+) -> None:
+    charsets, server = charsets_of(mysql), server_of(mysql)
+    with connected(mysql) as cursor:
+        cursor.execute("SELECT @@collation_server")
+        (collation,) = cursor.fetchone()
+    found = {}
+    with telling(mysql, level):
+        for shape, statements in shapes(name):
+            if shape == "null_byte":
+                continue
+            catalog = Catalog(server)
+            catalog.apply(f"CREATE DATABASE {DATABASE} COLLATE {collation}", Session())
+            for step in steps(mysql, *statements):
+                if isinstance(step, Statement):
+                    query = step.query
+                    session = session_of(
+                        query.status,
+                        database=query.database,
+                        thread=query.thread,
+                        charsets=charsets,
+                    )
+                    catalog.apply(query.sql, session)
+                elif isinstance(step, Rows):
+                    made = catalog[DATABASE, shape]
+                    found[shape] = differences(step.table_map, made, charsets, server=server)
+    assert len(found) > 10
+    assert [(name, each) for name, each in found.items() if each] == []
+
 
 PLANTED = (
     "a int unsigned, b int unsigned, c varchar(40) CHARACTER SET latin1 NOT NULL, d enum('x','y'),"

@@ -188,12 +188,18 @@ def test_temporary_tables_are_not_shown() -> None:
         "ALTER TABLE t " + "ADD b INT, " * 2_000 + "DROP x",
         "CREATE TABLE `" + "`" * 20_001,
         "CREATE TABLE u (a INT COMMENT '" + "\\'" * 20_000,
+        "CREATE TABLE u (a INT, " + ", ".join(["KEY (a)"] * 20_000) + ")",
     ],
 )
 def test_hostile_statements_are_told_like_others(sql: str) -> None:
     result = replayed("CREATE TABLE t (a INT)", sql)
     assert [one["line"] for one in result["unparsed"]] == [2]
     assert columns(result, "d.t") == {"a": "int"}
+
+
+def test_rows_by_the_megabyte_are_passed_by() -> None:
+    rows = "INSERT INTO t VALUES " + ",".join(["(1, 'a')"] * 1_000_000)
+    assert replayed("CREATE TABLE t (a INT)", rows, longest=5.0)["unparsed"] == []
 
 
 def test_a_statement_that_takes_too_long_is_told_and_changes_nothing() -> None:

@@ -14,6 +14,8 @@ from connectors.mysql.ddl.effect.columns import Refused, same
 from connectors.mysql.ddl.spec import IndexSpec, Part, Period
 
 PRIMARY = "PRIMARY"
+_MOST = 1000
+"""Keys in one statement; servers take 64 and, for foreign keys, a few more."""
 _LENGTHY = ("char", "varchar", "binary", "varbinary")
 _SPECIAL = ("FULLTEXT", "SPATIAL", "VECTOR")
 
@@ -22,9 +24,11 @@ def added(
     indexes: Sequence[Index], specs: Iterable[IndexSpec], columns: Sequence[Column]
 ) -> tuple[Index, ...]:
     """The keys with those that are added, the primary key first."""
-    found = list(indexes)
+    found, wanted = list(indexes), list(specs)
+    if len(wanted) > _MOST:
+        raise Refused(f"{len(wanted)} keys are more than any server takes")
     foreign: list[IndexSpec] = []
-    for spec in specs:
+    for spec in wanted:
         if spec.kind == "FOREIGN":
             foreign.append(spec)
         elif (index := _new(found, spec, columns)) is not None:

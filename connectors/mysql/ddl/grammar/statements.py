@@ -6,6 +6,7 @@ harmless by a rule that names it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -27,6 +28,8 @@ from connectors.mysql.ddl.statement import (
 )
 
 _VERBS = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"})
+_READ = _VERBS | {"SET"}
+_FIRST_WORD = re.compile(r"\s*([A-Za-z]+)(?![\w$])")
 _TABLES = frozenset({"TABLE", "TABLES"})
 _DATABASES = frozenset({"DATABASE", "SCHEMA"})
 _INDEX_KINDS = frozenset({"UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"})
@@ -48,6 +51,9 @@ def read(sql: str, server: Server, session: Session) -> Statement:
 @lru_cache(maxsize=16)
 def _read(sql: str, server: Server, sql_mode: frozenset[str]) -> Statement:
     """The same; a statement that is asked for more than once, or comes from many shards, is read once."""
+    if (word := _FIRST_WORD.match(sql)) and word[1].upper() not in _READ:
+        # Rows may come by the megabyte.
+        return NoTable(type=word[1].upper())
     session = Session(sql_mode=sql_mode)
     return statement(Reader(lexed(sql, server, session), server, session))
 

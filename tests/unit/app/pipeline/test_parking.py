@@ -52,7 +52,12 @@ def followed(chunks: Iterable[Chunk], place: HistoryPlace) -> Iterator[Chunk]:
     databases = dict.fromkeys(("shop", "other"), UTF8MB4)
     history.baseline({name: table(name) for name in TABLES}, databases, place, SERVER)
     historian = Historian(
-        history, server_uuid=UUID, charsets=CHARSETS, mariadb=False, shadows=ShadowRules()
+        history,
+        server_uuid=UUID,
+        charsets=CHARSETS,
+        mariadb=False,
+        server=SERVER,
+        shadows=ShadowRules(),
     )
     learn: tuple[Any, ...] = ()
     for chunk in chunks:
