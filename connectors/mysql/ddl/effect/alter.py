@@ -28,6 +28,7 @@ from connectors.mysql.ddl.action import (
 )
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.effect import charset, keys
+from connectors.mysql.ddl.effect.charset import Defaults
 from connectors.mysql.ddl.effect.columns import Refused, Terms, altered, made, numbered, same
 from connectors.mysql.ddl.effect.create import keyed, unique, with_period
 from connectors.mysql.ddl.effect.invisible_key import has_invisible_key
@@ -39,24 +40,24 @@ from connectors.mysql.ddl.spec import ColumnSpec, IndexSpec
 
 
 def altered_table(
-    table: Table, actions: tuple[Action, ...], database: Database, terms: Terms
+    table: Table, actions: tuple[Action, ...], defaults: Defaults, terms: Terms
 ) -> Table:
-    """The table after an ALTER; ``database`` is what its character set's DEFAULT means."""
-    return _Alteration(table, actions, database, terms).result()
+    """The table after an ALTER."""
+    return _Alteration(table, actions, defaults, terms).result()
 
 
 class _Alteration:
     """One ALTER TABLE, while its effect is found."""
 
     def __init__(
-        self, table: Table, actions: tuple[Action, ...], database: Database, terms: Terms
+        self, table: Table, actions: tuple[Action, ...], defaults: Defaults, terms: Terms
     ) -> None:
         self._table = table
         self._actions = actions
         self._terms = terms
         current = Database(charset=table.charset, collation=table.collation)
-        self._defaults = charset.after(actions, current, database, terms)
-        self._target = charset.target(actions, current, database, terms)
+        self._defaults = charset.after(actions, current, defaults, terms)
+        self._target = charset.target(actions, current, defaults, terms)
         """What columns are converted to."""
         self._columns: list[Column] = []
         self._names: dict[str, str | None] = {}

@@ -8,7 +8,7 @@ character set behind it ends it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from connectors.mysql.ddl.action import Action, ConvertTo, SetOptions
 from connectors.mysql.ddl.collations import longest
@@ -16,36 +16,45 @@ from connectors.mysql.ddl.definition import Column, Database
 from connectors.mysql.ddl.effect.columns import Terms
 from connectors.mysql.ddl.effect.create import chosen
 from connectors.mysql.ddl.labels import labels_in
-from connectors.mysql.ddl.since import since
 from connectors.mysql.ddl.spec import NO_CHARSET, Charset, ColumnSpec
 from connectors.mysql.ddl.text_types import OF_BYTES, OF_TEXT, holding
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What DEFAULT may mean."""
+
+    database: Database
+    """The table's."""
+    selected: Database
+    """The session's."""
+
+
 def after(
-    actions: Sequence[Action], current: Database, database: Database, terms: Terms
+    actions: Sequence[Action], current: Database, defaults: Defaults, terms: Terms
 ) -> Database:
-    """A table's own character set after an ALTER; ``database`` is that of its database."""
+    """A table's own character set after an ALTER."""
     said = NO_CHARSET
     mariadb = terms.server.mariadb
     for action in actions:
         if isinstance(action, ConvertTo) and not mariadb:
-            said = action.charset
+            said = _without_default(action.charset, defaults)
         elif isinstance(action, SetOptions):
             said = _and_then(said, action.options.charset)
     if not said and mariadb:
         said = next((one.charset for one in reversed(actions) if isinstance(one, ConvertTo)), said)
-    said = _without_default(said, database, terms)
-    return chosen(said, database, terms, current) if said else current
+    return chosen(said, defaults.database, terms, current) if said else current
 
 
 def target(
-    actions: Sequence[Action], current: Database, database: Database, terms: Terms
+    actions: Sequence[Action], current: Database, defaults: Defaults, terms: Terms
 ) -> Database | None:
     """What CONVERT TO converts columns to; None without it."""
     found = [action.charset for action in actions if isinstance(action, ConvertTo)]
     if not found:
         return None
-    return chosen(_without_default(found[-1], database, terms), database, terms, current)
+    said = found[-1] if terms.server.mariadb else _without_default(found[-1], defaults)
+    return chosen(said, defaults.database, terms, current)
 
 
 def _and_then(before: Charset, said: Charset) -> Charset:
@@ -60,11 +69,12 @@ def _and_then(before: Charset, said: Charset) -> Charset:
     return said
 
 
-def _without_default(said: Charset, database: Database, terms: Terms) -> Charset:
-    """CONVERT TO CHARACTER SET DEFAULT in full, the only place where MySQL still knows that word."""
-    if said.charset != "default" or not since(terms.server, mysql=(8, 0, 0), mariadb=None):
+def _without_default(said: Charset, defaults: Defaults) -> Charset:
+    """CONVERT TO CHARACTER SET DEFAULT in full, for which MySQL looks at the database that is selected."""
+    if said.charset != "default":
         return said
-    return Charset(charset=database.charset, collation=said.collation or database.collation)
+    own = defaults.selected
+    return Charset(charset=own.charset, collation=said.collation or own.collation)
 
 
 # --- columns that are converted and changed at once -------------------------------------------------

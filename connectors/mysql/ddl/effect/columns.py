@@ -42,7 +42,9 @@ def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
     attributes = spec.attributes
     nullable = attributes.nullable
     if nullable is None:
-        nullable = not (own.type.startswith("timestamp") and _implicit_timestamps(terms))
+        # MariaDB makes no such difference for what is generated.
+        plain = attributes.generated is None or not terms.server.mariadb
+        nullable = not (plain and own.type.startswith("timestamp") and _implicit_timestamps(terms))
     if attributes.row_period is not None:
         nullable = False
     return Column(

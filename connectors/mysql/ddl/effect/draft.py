@@ -135,11 +135,8 @@ class Draft:
         """What tables of a database take; of one that is not known, what the server gives a new one."""
         return self.database(name) or self.server_defaults()
 
-    def meant_by_default(self, name: str) -> Database:
-        """What DEFAULT means for a character set in ALTER TABLE: MySQL looks at the database that is selected,
-        MariaDB at the table's."""
-        if self.terms.server.mariadb:
-            return self.defaults(name)
+    def selected_defaults(self) -> Database:
+        """What the database that is selected gives; the server, where none is."""
         selected = self.terms.session.database
         return self.defaults(selected) if selected else self.server_defaults()
 

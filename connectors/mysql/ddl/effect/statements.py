@@ -11,6 +11,7 @@ from functools import singledispatch
 from connectors.mysql.ddl.action import PartitionToTable, RenameTo, TableToPartition
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.ddl.effect.alter import altered_table
+from connectors.mysql.ddl.effect.charset import Defaults
 from connectors.mysql.ddl.effect.columns import Refused
 from connectors.mysql.ddl.effect.create import chosen, created
 from connectors.mysql.ddl.effect.draft import Draft
@@ -107,7 +108,7 @@ def _alter(statement: AlterTable, draft: Draft) -> None:
         if draft.is_other(name) or statement.if_exists:
             return
         raise Refused(f"the table {name[0]}.{name[1]} is not known")
-    new = altered_table(table, statement.actions, draft.meant_by_default(name[0]), draft.terms)
+    new = altered_table(table, statement.actions, _defaults(name, draft), draft.terms)
     if to is not None and draft.name(to) != draft.written(name):
         _rename_one(draft, name, draft.name(to), new)
     else:
@@ -119,11 +120,15 @@ def _alter(statement: AlterTable, draft: Draft) -> None:
             draft.change(draft.name(action.table), None)
 
 
+def _defaults(name: TableName, draft: Draft) -> Defaults:
+    return Defaults(database=draft.defaults(name[0]), selected=draft.selected_defaults())
+
+
 def _alter_temporary(statement: AlterTable, name: TableName, draft: Draft) -> None:
     table = draft.temporary(name)
     if table is not None:
         try:
-            defaults = draft.meant_by_default(name[0])
+            defaults = _defaults(name, draft)
             table = altered_table(table, statement.actions, defaults, draft.terms)
         except ValueError:
             table = None
