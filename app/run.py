@@ -162,7 +162,6 @@ class Run:
             releasing = Releasing(publisher, opened.history, spec, options=plan.kafka_options)
             await releasing.release(state.quarantine)
             self.status.rows += releasing.rows
-            spec = releasing.spec
         expiry = Expiry(
             plan.name,
             options=plan.kafka_options,
