@@ -1,7 +1,8 @@
 """Definitions that a person gave where a statement did not tell them, and what later statements made of them.
 
 The law: a given definition holds from its place on until the next statement that changes the table. Statements
-behind it that could not be resolved for want of it are tried again; one that still cannot be ends it.
+behind it are tried again on it, also those that were resolved on what turned out wrong; one that cannot be
+so ends it.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class _Given:
         if not touched or record.kind == "resolution":
             # What was given before gives way to what is given now.
             return
-        if record.kind != "statement" or record.outcome == "resolved":
+        if record.kind != "statement":
             for name in touched:
                 self._end(name)
             return
@@ -156,7 +157,11 @@ class _Given:
         changed = [change for change in changes if isinstance(change, TableChange)]
         for name in touched:
             self._end(name)
+        now = self._steps.view(record.number)
         for change in changed:
+            if record.outcome == "resolved" and now.find(*change.name) == change.new:
+                # It needed nothing of what was given: the table was dropped, or made anew.
+                continue
             self.take(
                 change.name,
                 change.new,

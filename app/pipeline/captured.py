@@ -171,12 +171,19 @@ class TableBook:
         if known is not None:
             table_map = self._completed(table_map, name, known)
         elif tells_all(table_map):
-            self._names.add(name)
+            self._meet(name)
         else:
             raise WitnessesDiffer.of(
                 name, "its rows have no names, and its history has no definition"
             )
         return CapturedTable(table_map, self._charsets)
+
+    def _meet(self, name: Name) -> None:
+        """A table is there of which no history told: others may be its shadows."""
+        if name not in self._names:
+            self._names.add(name)
+            self._tables.clear()
+            self._wanted.clear()
 
     def _completed(self, table_map: TableMap, name: Name, known: Table) -> TableMap:
         """The table map with all that the history knows; WitnessesDiffer where they contradict each other."""

@@ -115,7 +115,9 @@ async def faust_worker(
         value_serializer="raw",
         partitions=1,
     )
-    journal_agent.install(app, topic, checkpoint, on_cursor=lambda _: None)
+    journal_agent.install(
+        app, topic, checkpoint, on_cursor=lambda _: None, on_resolution=lambda _: None
+    )
     app.finalize()
     await app.start()
     try:

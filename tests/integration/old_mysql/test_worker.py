@@ -59,6 +59,32 @@ def insert(mysql: Mysql, number: int) -> None:
     )
 
 
+def test_a_prepared_transaction_of_an_old_server_is_published_when_it_is_committed(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, start="latest")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        run(
+            mysql,
+            "XA START 'a'",
+            "INSERT INTO shop.orders (buyer) VALUES ('x'), ('y')",
+            "XA END 'a'",
+            "XA PREPARE 'a'",
+            "XA COMMIT 'a'",
+            "XA START 'b'",
+            "INSERT INTO shop.orders (buyer) VALUES ('never')",
+            "XA END 'b'",
+            "XA PREPARE 'b'",
+            "XA ROLLBACK 'b'",
+        )
+        insert(mysql, 1)
+        worker.wait(lambda status: status["rows"] >= 3)
+        assert worker.stop() == 0
+    published = rows(stack, wanted["prefix"], "orders")
+    assert [image and image["buyer"] for image in images(published)] == ["x", "y", "café 1"]
+
+
 def test_a_server_whose_binlog_names_no_columns_is_captured_through_statements_and_kills(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

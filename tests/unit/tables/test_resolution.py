@@ -168,6 +168,16 @@ def test_a_known_table_may_be_corrected_where_its_rows_showed_another() -> None:
     assert names_of(history.find(*ORDERS)) == ["id", "a", "hidden", "b"]
 
 
+def test_statements_behind_a_correction_are_taken_anew_on_what_it_gives() -> None:
+    history = begun("orders")
+    applied(history, 300, "ALTER TABLE orders ADD b INT")
+    applied(history, 400, "ALTER TABLE orders DROP b, ADD c INT")
+    history.resolve(ORDERS, table("hidden"), at(250))
+    assert names_of(history.at(offset(251)).find(*ORDERS)) == ["id", "hidden"]
+    assert names_of(history.at(offset(350)).find(*ORDERS)) == ["id", "hidden", "b"]
+    assert names_of(history.find(*ORDERS)) == ["id", "hidden", "c"]
+
+
 def test_a_correction_is_found_again_in_its_stretch_of_the_stream() -> None:
     history = begun("orders")
     history.resolve(ORDERS, table("hidden"), at(250))
