@@ -79,15 +79,15 @@ class Catalog(Mapping[TableName, Table]):
         try:
             statement = read(sql, self.server, session)
         # Both faults of reading are ValueErrors, and so is what Python says of a number of 5000 digits.
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             raise DdlUnresolved(
                 str(fault), tables=sorted(guessed(sql, self.server, session))
             ) from None
         draft = Draft(self._state, session, logged=self.logged)
         try:
             apply(statement, draft)
-        # As all refusals are.
-        except ValueError as fault:
+        # As all refusals are; a query may be of more parts than can be gone into.
+        except (ValueError, RecursionError) as fault:
             touched = touched_by(statement, self.server, session)
             raise DdlUnresolved(str(fault), tables=sorted(touched)) from None
         draft.commit()

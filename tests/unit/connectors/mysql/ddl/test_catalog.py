@@ -151,3 +151,16 @@ def test_a_copy_goes_its_own_way() -> None:
     play.run("DROP TABLE t")
     assert isinstance(copy["d", "t"], Table)
     assert len(copy) == 1
+
+
+def test_a_query_of_too_many_parts_is_not_resolved() -> None:
+    play = Play("CREATE TABLE t (a INT)")
+    with pytest.raises(DdlUnresolved):
+        play.run("CREATE TABLE u AS " + " UNION ".join(["SELECT a FROM t"] * 2_000))
+    assert play.tables() == ["d.t"]
+
+
+def test_more_keys_than_any_server_takes_are_not_resolved() -> None:
+    play = Play()
+    with pytest.raises(DdlUnresolved):
+        play.run("CREATE TABLE t (a INT, " + ", ".join(["KEY (a)"] * 5_000) + ")")
