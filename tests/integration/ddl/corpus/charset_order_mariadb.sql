@@ -1,0 +1,57 @@
+#: The same as charset_order.sql, as MariaDB takes it, and what DEFAULT means to it.
+#: on mariadb-10.11 mariadb-11.8
+#: on mariadb-11.8 mariadb-10.11
+CREATE DATABASE d CHARACTER SET latin1;
+USE d;
+CREATE TABLE v (b TEXT);
+ALTER TABLE v DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, CONVERT TO CHARACTER SET utf8mb4;
+ALTER TABLE v CONVERT TO CHARACTER SET latin1;
+ALTER TABLE v CONVERT TO CHARACTER SET utf8mb4, DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+ALTER TABLE v CONVERT TO CHARACTER SET latin1;
+ALTER TABLE v COLLATE utf8mb4_bin, CONVERT TO CHARACTER SET utf8mb4;
+ALTER TABLE v CONVERT TO CHARACTER SET latin1, ADD c TEXT;
+ALTER TABLE v CONVERT TO CHARACTER SET utf8mb4, COLLATE utf8mb4_bin, ADD d TEXT;
+ALTER TABLE v CONVERT TO CHARACTER SET latin1;
+ALTER TABLE v CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci, DEFAULT CHARACTER SET utf8mb4, MODIFY d TEXT;
+ALTER TABLE v CONVERT TO CHARACTER SET latin1;
+ALTER TABLE v DEFAULT CHARACTER SET utf8mb4, CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;
+ALTER TABLE v CONVERT TO CHARACTER SET latin1;
+ALTER TABLE v DEFAULT CHARACTER SET latin1, CHARACTER SET latin1 COLLATE latin1_bin;
+ALTER TABLE v DEFAULT CHARACTER SET latin1 COLLATE latin1_bin, CHARACTER SET latin1;
+ALTER TABLE v ADD e TEXT, CHARACTER SET latin1, ADD f TEXT, COLLATE latin1_german1_ci, ADD g TEXT;
+CREATE TABLE w (a TEXT) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin CHARACTER SET utf8mb4;
+CREATE TABLE x (a TEXT) COLLATE utf8mb4_bin CHARACTER SET utf8mb4;
+CREATE DATABASE e CHARACTER SET utf8mb4 COLLATE utf8mb4_bin CHARACTER SET utf8mb4;
+CREATE DATABASE f COLLATE utf8mb4_bin CHARACTER SET utf8mb4;
+CREATE DATABASE other CHARACTER SET greek;
+CREATE TABLE other.t (a TEXT);
+ALTER TABLE other.t CONVERT TO CHARACTER SET DEFAULT;
+USE other;
+ALTER TABLE d.v CONVERT TO CHARACTER SET DEFAULT;
+#: A new type and the conversion in one statement: 9.7 takes the new column's size from the old one.
+USE d;
+CREATE TABLE t (a TEXT CHARACTER SET latin1, b TINYTEXT CHARACTER SET latin1, c LONGTEXT CHARACTER SET latin1, e VARCHAR(10) CHARACTER SET latin1, f BLOB, g TEXT CHARACTER SET utf8mb4, i INT);
+CREATE TABLE t2 LIKE t;
+CREATE TABLE t3 LIKE t;
+CREATE TABLE t4 LIKE t;
+CREATE TABLE t5 LIKE t;
+CREATE TABLE t6 LIKE t;
+ALTER TABLE t CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin, MODIFY a MEDIUMTEXT, MODIFY b LONGTEXT, MODIFY c TINYTEXT, MODIFY e MEDIUMTEXT, MODIFY f MEDIUMTEXT, MODIFY g MEDIUMTEXT;
+ALTER TABLE t2 CONVERT TO CHARACTER SET utf8mb4, MODIFY a MEDIUMTEXT, MODIFY b LONGTEXT, MODIFY c TINYTEXT, MODIFY e MEDIUMTEXT, MODIFY f MEDIUMTEXT, MODIFY g MEDIUMTEXT;
+ALTER TABLE t3 CONVERT TO CHARACTER SET utf8mb4, MODIFY a TINYTEXT, MODIFY b TEXT, MODIFY c TEXT, MODIFY e TINYTEXT, MODIFY f TINYTEXT, MODIFY g TINYTEXT, MODIFY i TEXT;
+ALTER TABLE t4 CONVERT TO CHARACTER SET latin1, MODIFY a MEDIUMTEXT CHARACTER SET latin1, MODIFY b LONGTEXT CHARACTER SET latin1, MODIFY c TINYTEXT CHARACTER SET utf8mb4, MODIFY i MEDIUMTEXT;
+ALTER TABLE t5 CONVERT TO CHARACTER SET utf8mb4, CHANGE a a2 MEDIUMTEXT CHARACTER SET latin1, MODIFY b LONGTEXT CHARACTER SET latin1, MODIFY g TINYTEXT CHARACTER SET latin1, ADD h MEDIUMTEXT, ADD j TEXT CHARACTER SET latin1, MODIFY c TEXT(10);
+ALTER TABLE t6 CONVERT TO CHARACTER SET utf8mb4, CHANGE a a2 BLOB, MODIFY b VARCHAR(20), MODIFY g VARCHAR(30) CHARACTER SET latin1, MODIFY c MEDIUMBLOB, MODIFY e CHAR(200), MODIFY f VARCHAR(100);
+create database q3 character set utf8mb4 collate utf8mb4_bin;
+create table q3.a (c text) character set default;
+create table q3.b (c text) character set default collate default;
+create table q3.c (c text) character set utf8mb4 collate default;
+create table q3.d (c text) collate default;
+create database q4 character set default;
+create database q5 character set default collate default;
+create database q6 collate default;
+alter database q3 character set default;
+alter table q3.a convert to character set latin1;
+alter table q3.a convert to character set default collate default;
+alter table q3.a convert to character set latin1, convert to character set latin1 collate latin1_bin;
+alter table q3.a convert to character set default;
