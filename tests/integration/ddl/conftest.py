@@ -43,15 +43,16 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 def started(name: str, folder: Path, owner: Children) -> Mysql:
-    """A new server of a series."""
-    make, _, series = name.rpartition("-")
+    """A new server of a series; ``lower-`` before it: one that keeps names of tables in lower case."""
+    make, _, series = name.removeprefix("lower-").rpartition("-")
+    options = _OPTIONS | ({"lower_case_table_names": 1} if name.startswith("lower-") else {})
     if make == "mariadb":
         found = mariadb.find_or_fetch(series, owner)
-        made = Mysql(folder, found, owner=owner, flavour=mariadb.MARIADB, options=_OPTIONS)
+        made = Mysql(folder, found, owner=owner, flavour=mariadb.MARIADB, options=options)
     elif series in OLD:
-        made = old_mysql(series, folder, owner=owner, options=_OPTIONS | _WITHOUT_GTIDS)
+        made = old_mysql(series, folder, owner=owner, options=options | _WITHOUT_GTIDS)
     else:
-        made = Mysql(folder, mysql_software.find_or_fetch(owner), owner=owner, options=_OPTIONS)
+        made = Mysql(folder, mysql_software.find_or_fetch(owner), owner=owner, options=options)
     made.start()
     return made
 

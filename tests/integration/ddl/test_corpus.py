@@ -12,7 +12,7 @@ from tests.integration.ddl.lines import Lines
 from tests.integration.ddl.player import Player
 
 FILES = corpus()
-OF_THE_SESSION = {"charsets", "like_select", "temporary", "timestamps"}
+OF_THE_SESSION = {"charsets", "like_select", "statement_format", "temporary", "timestamps"}
 """What more decides than a line of `schema replay` can say: a session's variables, and which session it is; and
 queries that need views or data."""
 FEWEST = 500
