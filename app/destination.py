@@ -10,6 +10,7 @@ import logging
 import time
 
 from app import metrics
+from app.central_store import Mirror
 from app.policy import ErrorPolicy
 from app.run import Plan, Run, Signals
 from app.status import DestinationStatus, State
@@ -34,9 +35,9 @@ _GLANCE_SECONDS = 0.2
 class Destination:
     """A destination on this worker, over all its runs."""
 
-    def __init__(self, plan: Plan, checkpoint: Checkpoint) -> None:
+    def __init__(self, plan: Plan, checkpoint: Checkpoint, mirror: Mirror | None = None) -> None:
         self.plan = plan
-        self.status = DestinationStatus(plan.name)
+        self.status = DestinationStatus(plan.name, schema_store=mirror.status if mirror else None)
         self._signals = Signals()
         self._run = Run(
             plan=plan,
@@ -44,6 +45,7 @@ class Destination:
             checkpoint=checkpoint,
             policy=ErrorPolicy(),
             signals=self._signals,
+            mirror=mirror,
         )
 
     async def run(self) -> None:

@@ -90,6 +90,12 @@ PARKED = Counter(
     ["destination"],
     registry=REGISTRY,
 )
+SCHEMA_STORE_LAG = Gauge(
+    "aqueduct_schema_store_lag_records",
+    "Records of the schema history that the central store is not known to have.",
+    ["destination"],
+    registry=REGISTRY,
+)
 JOURNAL_FOLDED = Counter(
     "aqueduct_journal_records_folded_total",
     "Journal records folded into this worker's tables.",

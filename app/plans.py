@@ -13,10 +13,14 @@ from app.run import Plan
 from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtids
 from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient
+from connectors.mysql.meta_store import MetaStore
 from connectors.mysql.position import Coordinates, parse_gtids
 from connectors.mysql.server import SourceAddress, Tls
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
 from tables.schema_checkpoint import HOUR_MS, CheckpointPolicy
+
+_STORE_ANSWERS = 60.0
+"""Seconds of silence after which the central store is lost: it may have much to look through."""
 
 
 def kafka_client(settings: Settings) -> KafkaClient:
@@ -92,6 +96,26 @@ def history_policy(settings: Settings) -> CheckpointPolicy | None:
         statements=history.snapshot_statements,
         expire_ms=int(history.snapshot_expire_hours * HOUR_MS),
     )
+
+
+def central_store(settings: Settings) -> MetaStore | None:
+    """The MySQL that gets a copy of all schema histories, if the settings name one."""
+    history = settings.schema_history
+    if history.store != "mysql":
+        return None
+    mysql = history.mysql
+    address = SourceAddress(
+        host=mysql.host,
+        port=mysql.port,
+        user=mysql.user,
+        password=mysql.secret(),
+        server_id=0,
+        replica_uuid="",
+        heartbeat=_STORE_ANSWERS / 3,
+        tls=Tls(mysql.tls),
+        tls_ca=str(mysql.tls_ca) if mysql.tls_ca else None,
+    )
+    return MetaStore(address, mysql.database)
 
 
 def source_address(settings: Settings, name: str) -> SourceAddress:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app import metrics
+from app.central_store import Mirror
 from app.decoding.start import start as start_decoders
 from app.expiry import Expiry
 from app.handoff import MAX_BYTES, Handoff
@@ -103,6 +104,8 @@ class Run:
     checkpoint: Checkpoint
     policy: ErrorPolicy
     signals: Signals
+    mirror: Mirror | None = None
+    """What tells the central schema store of this destination."""
     unreadable: list[WitnessesDiffer] = field(default_factory=list)
     """Tables that the run before could not read."""
 
@@ -162,13 +165,22 @@ class Run:
             releasing = Releasing(publisher, opened.history, spec, options=plan.kafka_options)
             await releasing.release(state.quarantine)
             self.status.rows += releasing.rows
+            spec = releasing.spec
         expiry = Expiry(
             plan.name,
             options=plan.kafka_options,
             topic=plan.topics.journal().name,
             partition=partition_of(plan.name, plan.topics.journal_partitions),
         )
-        schemas = Schemas(opened.history, state.quarantine, plan.rules, self.status, expiry=expiry)
+        schemas = Schemas(
+            opened.history,
+            state.quarantine,
+            plan.rules,
+            self.status,
+            expiry=expiry,
+            mirror=self.mirror,
+        )
+        schemas.begun(publisher.cursor)
         spec = replace(spec, known=schemas.known())
         reading = await self._reading(publisher.cursor, spec, opened.history, address)
         reading.thread.start()
@@ -288,7 +300,7 @@ class Run:
             schemas.complete(held, publisher.cursor)
             await publisher.publish(held)
             committed = time.monotonic()
-            schemas.committed(held)
+            schemas.committed(held, publisher.cursor)
             self._published(held, publisher.cursor, seconds=committed - began)
             held = None
             await handoff.gather(began + self.plan.interval - committed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 from app import metrics
+from app.central_store import Mirror
 from app.expiry import Expiry
 from app.pipeline.captured import Schema, SetAside
 from app.pipeline.filter import TableFilter
@@ -33,6 +34,7 @@ class Schemas:
         status: DestinationStatus,
         *,
         expiry: Expiry,
+        mirror: Mirror | None = None,
     ) -> None:
         self._history = history
         self._expiry = expiry
@@ -41,6 +43,7 @@ class Schemas:
         self._quarantine = quarantine
         self._rules = rules
         self._status = status
+        self._mirror = mirror
 
     def known(self) -> dict[tuple[str, str], Schema]:
         """The captured tables, as decoders are to know them at the beginning."""
@@ -79,9 +82,16 @@ class Schemas:
         entry = self._quarantine.set_aside.get(resolution.name)
         return entry is not None and entry.resolution != resolution.id
 
-    def committed(self, piece: Piece) -> None:
-        """Show what has come of a piece that is committed."""
+    def begun(self, cursor: Cursor) -> None:
+        """The run's own cursor is committed, so the history up to there may be told elsewhere."""
+        if self._mirror is not None and self._history is not None:
+            self._mirror.begin(self._history, cursor.history or 0)
+
+    def committed(self, piece: Piece, cursor: Cursor) -> None:
+        """Show what has come of a piece that is committed, and tell the central store's thread."""
         name = self._rules.destination
+        if self._mirror is not None and cursor.history is not None:
+            self._mirror.committed(cursor.history)
         for record in piece.history:
             metrics.SCHEMA_CHANGES.labels(name, record.outcome).inc()
         if piece.parked:

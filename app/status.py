@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from app import metrics
 from tables.cursor import Cursor
@@ -28,6 +28,21 @@ class State(Enum):
 
 
 @dataclass(slots=True)
+class StoreStatus:
+    """How far the central schema store is behind a destination; written by its thread alone."""
+
+    state: Literal["catching up", "following", "retrying", "failed"] = "catching up"
+    """Of these, ``failed`` waits for a person."""
+    error: str | None = None
+    lag_records: int = 0
+    """Records of the history that it is not known to have."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For the status page."""
+        return {"state": self.state, "error": self.error, "lag_records": self.lag_records}
+
+
+@dataclass(slots=True)
 class DestinationStatus:
     """One destination, as of now."""
 
@@ -41,6 +56,8 @@ class DestinationStatus:
     """Tables whose events wait for a person."""
     parked: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Events that this worker has put there, by table."""
+    schema_store: StoreStatus | None = None
+    """None where there is no central store."""
     _since: tuple[float, int] = field(default_factory=lambda: (time.monotonic(), 0))
     _rate: float = 0.0
 
@@ -77,6 +94,7 @@ class DestinationStatus:
                 }
                 for name, entry in sorted(self.set_aside.items())
             ],
+            "schema_store": self.schema_store and self.schema_store.to_json(),
             "cursor": None
             if cursor is None
             else {

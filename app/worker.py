@@ -6,6 +6,7 @@ tables with changelogs.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -14,15 +15,19 @@ from mode import Service
 
 from app import journal_agent, metrics
 from app.about import __version__
+from app.central_store import CentralStore
 from app.destination import Destination
 from app.faust_app import AqueductApp, give_up
 from app.http import HttpServer
-from app.plans import destination_plan, kafka_client, topic_plans
+from app.plans import central_store, destination_plan, kafka_client, topic_plans
 from app.settings import Settings, load
+from app.whole_history import whole_history
 from connectors.errors import SettingsError
 from connectors.kafka.client import KafkaClient
+from connectors.kafka.topics import TopicPlan
 from tables.cursor import Cursor
 from tables.faust_tables import FaustCheckpoint
+from tables.history import SchemaHistory
 from tables.quarantine import Resolution
 
 log = logging.getLogger(__name__)
@@ -33,12 +38,20 @@ STATUS_LINE_SECONDS = 10.0
 class Destinations(Service):  # type: ignore[misc]
     """Runs all destinations of this worker, and says each ten seconds how they are."""
 
-    def __init__(self, destinations: dict[str, Destination], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        destinations: dict[str, Destination],
+        store: CentralStore | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self._destinations = destinations
+        self._store = store
 
     async def on_start(self) -> None:
         """Begin a run of each."""
+        if self._store is not None:
+            self._store.start()
         for destination in self._destinations.values():
             self.add_future(destination.run())
 
@@ -48,6 +61,11 @@ class Destinations(Service):  # type: ignore[misc]
             await self.sleep(STATUS_LINE_SECONDS)
             for destination in self._destinations.values():
                 log.info("status %s", destination.status.line())
+
+    async def on_stop(self) -> None:
+        """Let the central store have what was committed last, if it answers at once."""
+        if self._store is not None:
+            await asyncio.to_thread(self._store.stop)
 
     def observe(self, cursor: Cursor) -> None:
         """Pass on a cursor that was folded from the journal."""
@@ -94,11 +112,17 @@ def build(settings: Settings) -> AqueductApp:
     )
     app.plans, app.kafka_options = plans, options
     checkpoint = FaustCheckpoint(app, partitions=settings.topics.journal_partitions)
+    store = _central_store(settings, plans.journal(), options)
     destinations = Destinations(
         {
-            name: Destination(destination_plan(settings, name, options, plans), checkpoint)
+            name: Destination(
+                destination_plan(settings, name, options, plans),
+                checkpoint,
+                store.mirror(name) if store else None,
+            )
             for name in settings.destinations
-        }
+        },
+        store,
     )
     topic = app.topic(
         plans.journal().name,
@@ -128,6 +152,19 @@ def build(settings: Settings) -> AqueductApp:
     app.http = HttpServer(settings.http.bind, settings.http.port, status)
     app.services = (app.http, destinations)
     return app
+
+
+def _central_store(
+    settings: Settings, plan: TopicPlan, options: dict[str, Any]
+) -> CentralStore | None:
+    store = central_store(settings)
+
+    def journal(destination: str) -> SchemaHistory:
+        return asyncio.run(
+            whole_history(destination, topic=plan.name, partitions=plan.partitions, options=options)
+        )
+
+    return CentralStore(store, journal) if store else None
 
 
 def _faust_credentials(kafka: KafkaClient) -> Any:

@@ -304,6 +304,37 @@ class PlaceUnknown(AqueductError):
     remedy = "Name it by a GTID set, by file:pos of a server that was read then, or by a time."
 
 
+# --- the central schema store -------------------------------------------------------------------
+
+
+class StoreLost(AqueductError):
+    """The central schema store cannot be reached."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Capture goes on; what the store lacks is written when it is back. "
+        "Check that server and the network."
+    )
+
+
+class StoreRefused(AqueductError):
+    """The central schema store refused the account or a statement."""
+
+    remedy = (
+        "Capture goes on. Check the password in schema_history.mysql, and GRANT CREATE, SELECT, INSERT, "
+        "UPDATE, DELETE on its database; Aqueduct sees it by itself."
+    )
+
+
+class StoreUnfit(AqueductError):
+    """The central schema store cannot hold the history."""
+
+    remedy = (
+        "Capture goes on. Choose another database, mend the tables as docs/schema-history.md has them, or "
+        "raise that server's max_allowed_packet; Aqueduct sees it by itself."
+    )
+
+
 # --- the worker ---------------------------------------------------------------------------------
 
 

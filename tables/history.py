@@ -272,6 +272,14 @@ class SchemaHistory:
             kept = {name: since for name, since in made.dropped.items() if since.ts_ms >= oldest}
             return replace(made, dropped=kept, given=self._corrections.behind(at))
 
+    def content(self, head: CheckpointHead) -> SchemaCheckpoint:
+        """A checkpoint that is held, with all its schemas; raise HistoryTooShort where it is no longer."""
+        with self._lock:
+            if head not in self.checkpoints:
+                raise HistoryTooShort(f"checkpoint {head.number}", destination=self.destination)
+            made = self._begun().checkpoint(head)
+            return replace(made, given=self._corrections.behind(head.place))
+
     def forget_before(self, checkpoint: int) -> None:
         """Begin at a later checkpoint, by its number, as the journal does from now on."""
         with self._lock:

@@ -1,0 +1,94 @@
+"""What a central schema store has of a destination, against its history as a run begins with it.
+
+The law: what the history has and the store has not is written, from the journal where the run no longer holds
+it; what the destination went back behind counts no more until it comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from connectors.mysql.meta_rows import HistoryRow, Mark, RowKey
+from connectors.mysql.meta_session import MetaSession
+from connectors.mysql.meta_tables import HISTORY, SNAPSHOT
+from tables.central_rows import key_of, record_rows, snapshot_key, snapshot_rows
+from tables.history import SchemaHistory
+from tables.schema_checkpoint import CheckpointHead
+from tables.schema_record import SchemaRecord
+
+Journal = Callable[[str], SchemaHistory]
+"""Reads a destination's whole history from the journal."""
+
+_BATCH = 200
+"""Records in one transaction."""
+
+
+class Comparison:
+    """The two of them, and what makes them equal."""
+
+    def __init__(
+        self, session: MetaSession, destination: str, history: SchemaHistory, count: int
+    ) -> None:
+        self._session = session
+        self._destination = destination
+        self._history = history
+        self._records = [one for one in history.records if one.number <= count]
+        self._base = history.checkpoints[0]
+        self._stored = session.marks(HISTORY, destination)
+        self._snapshots = session.marks(SNAPSHOT, destination)
+
+    def settle(self, journal: Journal) -> None:
+        """Write what the store lacks up to the base, and mark what is no longer of the history."""
+        if self._lacks_older():
+            self._write_older(journal(self._destination))
+        if self._is_new(self._base):
+            self._session.write(snapshot_rows(self._history.content(self._base)))
+        self._forget()
+
+    def _lacks_older(self) -> bool:
+        """Whether a record before the base is not there that the journal may still have."""
+        if self._base.begins:
+            return False
+        if not self._snapshots:
+            return True
+        numbers = {mark.number for mark in self._stored}
+        oldest = min(mark.count for mark in self._snapshots)
+        return any(number not in numbers for number in range(oldest + 1, self._base.count + 1))
+
+    def _write_older(self, whole: SchemaHistory) -> None:
+        there = {mark.number for mark in self._stored}
+        older = [record for record in whole.records if record.number not in there]
+        for batch in batches(older, self._base.count):
+            write_records(self._session, batch)
+        for head in whole.checkpoints:
+            if head.number < self._base.number and self._is_new(head):
+                self._session.write(snapshot_rows(whole.content(head)))
+
+    def _is_new(self, head: CheckpointHead) -> bool:
+        key = snapshot_key(head)
+        return all((mark.number, mark.key) != (head.number, key) for mark in self._snapshots)
+
+    def _forget(self) -> None:
+        """A destination that goes back meets its statements again; what does not come again must not count."""
+        records = {key_of(record) for record in self._records}
+        heads = {snapshot_key(head) for head in self._history.checkpoints}
+        self._forget_all(HISTORY, self._stored, self._base.count, records)
+        self._forget_all(SNAPSHOT, self._snapshots, self._base.number, heads)
+
+    def _forget_all(self, table: str, there: list[Mark], base: int, kept: set[RowKey]) -> None:
+        gone = [mark.key for mark in there if mark.number > base and mark.key not in kept]
+        if gone:
+            self._session.forget(table, self._destination, gone)
+
+
+def batches(records: Iterable[SchemaRecord], count: int) -> Iterator[list[SchemaRecord]]:
+    """Records up to a number, as many as go into one transaction."""
+    wanted = [record for record in records if record.number <= count]
+    for begin in range(0, len(wanted), _BATCH):
+        yield wanted[begin : begin + _BATCH]
+
+
+def write_records(session: MetaSession, records: Iterable[SchemaRecord]) -> None:
+    """Write records in one transaction."""
+    rows: list[HistoryRow] = [row for record in records for row in record_rows(record)]
+    session.write(rows)
