@@ -7,9 +7,11 @@ never replaces it.
 
 from __future__ import annotations
 
+import gc
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from connectors.errors import ForeignInstallation, JournalDamaged
@@ -72,7 +74,8 @@ async def recover(
     partition = journal.partition_of(destination, partitions)
 
     async def read(state: DestinationState, start: int) -> None:
-        count = await read_each(options, topic, partition, start=start, take=state.apply)
+        with kept_alive():
+            count = await read_each(options, topic, partition, start=start, take=state.apply)
         log.info("%s: journal read from offset %d, %d record(s)", destination, start, count)
 
     state = await folded(destination, checkpoint, read, whole_history=whole_history)
@@ -83,6 +86,18 @@ async def recover(
             f"it is of {state.cursor.installation}, this is {installation}", destination=destination
         )
     return state
+
+
+@contextmanager
+def kept_alive() -> Iterator[None]:
+    """Do not look for garbage meanwhile: what is read is all kept, and is much to look through."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 async def folded(

@@ -1,14 +1,16 @@
-"""Tables, databases and servers as JSON and back; equal ones come back as one object.
+"""Tables, databases and servers as JSON and back; equal tables come back as one object.
 
-The law: what is written can be read by every later version. A column is an array in the order of its fields,
-with what is usual left out at the end, and a new field comes behind the others. Within a change, the later
-definition names what it shares with the earlier one by its place there.
+The law: what is written can be read by every later version. A column is an array in a fixed order, with what
+is usual left out at the end, and a new field comes behind the others. A change has both definitions whole: the
+later one names what it shares with the earlier one by its place there, and the earlier one is a text that needs
+not be read where a definition with its name, a digest, was read before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from hashlib import blake2b
 from typing import Any
 
 import orjson
@@ -29,10 +31,17 @@ from connectors.mysql.ddl.definition import (
 PACK_BYTES = 256 * 1024
 """The size that a record with many tables is held below, unless one table alone is larger."""
 
-_COLUMN = tuple(field.name for field in fields(Column))
-_INDEX = tuple(field.name for field in fields(Index))
+
+def _order(kind: type[Column | Index], first: tuple[str, ...]) -> tuple[str, ...]:
+    """The fields as arrays have them: what most have comes first, what is new comes last."""
+    return (*first, *(field.name for field in fields(kind) if field.name not in first))
+
+
+_COLUMN = _order(Column, ("name", "type", "nullable", "definition", "charset", "collation"))
+_INDEX = _order(Index, ("name", "columns", "unique"))
 _USUAL_COLUMN = {field.name: field.default for field in fields(Column)}
 _USUAL_INDEX = {field.name: field.default for field in fields(Index)}
+_DIGEST_BYTES = 12
 
 
 def _array(value: Column | Index, names: tuple[str, ...], usual: dict[str, Any]) -> list[Any]:
@@ -63,16 +72,27 @@ def _counted(values: Iterable[Any], arrays: list[Any], old: tuple[Any, ...]) -> 
     return [places.get(value, array) for value, array in zip(values, arrays, strict=True)]
 
 
+def named(table: Table) -> tuple[str, str]:
+    """A table as text, and the name of this definition: equal tables have the same, and others never."""
+    text = orjson.dumps(table_json(table))
+    return text.decode(), _digest(text)
+
+
+def _digest(text: bytes) -> str:
+    return blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()
+
+
 def change_json(change: Change) -> dict[str, Any]:
     """A change of a table or of a database."""
     if isinstance(change, DatabaseChange):
         old, new = (value and _database_json(value) for value in (change.old, change.new))
         return {"database": change.name, "old": old, "new": new}
-    found: dict[str, Any] = {
-        "table": change.name,
-        "old": None if change.old is None else table_json(change.old),
-        "new": None if change.new is None else table_json(change.new, change.old),
-    }
+    found: dict[str, Any] = {"table": change.name, "old": None, "new": None}
+    if change.old is not None:
+        found["old"], found["old_is"] = named(change.old)
+    if change.new is not None:
+        found["new"] = table_json(change.new, change.old)
+        found["new_is"] = named(change.new)[1]
     if change.renamed_to is not None:
         found["renamed_to"] = change.renamed_to
     if change.renamed_from is not None:
@@ -133,73 +153,76 @@ def packs(changes: Iterable[Change], *, limit: int = PACK_BYTES) -> list[list[Ch
 
 
 class Definitions:
-    """Reads definitions; those that are equal are one object, so that a long history is small."""
+    """Reads definitions; tables that are equal are one object, and what two versions share is one, so that a
+    long history is small."""
 
     def __init__(self) -> None:
-        self._columns: dict[tuple[Any, ...], Column] = {}
         self._indexes: dict[tuple[Any, ...], Index] = {}
-        self._tables: dict[tuple[Any, ...], Table] = {}
+        self._tables: dict[str, Table] = {}
+        self._texts: dict[Any, Any] = {}
         self._sessions: dict[bytes, Session] = {}
         self._names: dict[tuple[str, str], TableName] = {}
 
-    def table(self, value: dict[str, Any], old: Table | None = None) -> Table:
-        """What ``table_json`` made."""
-        columns = tuple(
-            [
+    def table(
+        self, value: dict[str, Any], name: str | None = None, old: Table | None = None
+    ) -> Table:
+        """What ``table_json`` made of the definition with this name; a whole one needs none."""
+        name = name or _digest(orjson.dumps(value))
+        table = self._tables.get(name)
+        if table is None:
+            columns = [
                 self._column(one) if type(one) is list else _old(old).columns[one]
                 for one in value["columns"]
             ]
-        )
-        indexes = tuple(
-            [
+            indexes = [
                 self._index(one) if type(one) is list else _old(old).indexes[one]
                 for one in value["indexes"]
             ]
-        )
-        # Columns and keys are one object where they are equal, so who they are says what they are.
-        key = (
-            tuple(map(id, columns)),
-            tuple(map(id, indexes)),
-            value["charset"],
-            value["collation"],
-            value["options"],
-        )
-        table = self._tables.get(key)
-        if table is None:
-            table = self._tables[key] = Table(
-                columns=columns,
-                indexes=indexes,
-                charset=value["charset"],
-                collation=value["collation"],
-                options=value["options"],
+            table = self._tables[name] = Table(
+                columns=tuple(columns),
+                indexes=tuple(indexes),
+                charset=self._one(value["charset"]),
+                collation=self._one(value["collation"]),
+                options=self._one(value["options"]),
             )
         return table
 
+    def _text(self, text: str, name: str) -> Table:
+        """What ``named`` made."""
+        table = self._tables.get(name)
+        return self.table(orjson.loads(text), name) if table is None else table
+
     def _column(self, array: list[Any]) -> Column:
-        key = tuple(array)
-        column = self._columns.get(key)
-        if column is None:
-            column = self._columns[key] = Column(**_named(_COLUMN, key))
-        return column
+        """A column of its own: to find an equal one would cost more memory than it saves, since versions of a
+        table share theirs anyway. What most columns say alike is one object."""
+        name, *others = array
+        return Column(**dict(zip(_COLUMN, [name, *map(self._one, others)], strict=False)))
 
     def _index(self, array: list[Any]) -> Index:
-        key: tuple[Any, ...] = tuple([tuple(one) if type(one) is list else one for one in array])
+        key = tuple([tuple(one) if type(one) is list else one for one in array])
         index = self._indexes.get(key)
         if index is None:
-            index = self._indexes[key] = Index(**_named(_INDEX, key))
+            fields_: dict[str, Any] = dict(zip(_INDEX, key, strict=False))
+            index = self._indexes[key] = Index(**fields_)
         return index
+
+    def _one(self, value: Any) -> Any:
+        """One object for all texts that are equal; most columns say the same as others."""
+        return self._texts.setdefault(value, value) if type(value) is str else value
 
     def change(self, value: dict[str, Any]) -> Change:
         """What ``change_json`` made."""
+        old, new = value["old"], value["new"]
         if "database" in value:
-            old, new = (one and Database(charset=one[0], collation=one[1]) for one in _pair(value))
-            return DatabaseChange(name=value["database"], old=old, new=new)
-        before, after = _pair(value)
-        table = None if before is None else self.table(before)
+            before, after = (
+                one and Database(charset=one[0], collation=one[1]) for one in (old, new)
+            )
+            return DatabaseChange(name=value["database"], old=before, new=after)
+        table = None if old is None else self._text(old, value["old_is"])
         return TableChange(
             name=self.name(value["table"]),
             old=table,
-            new=None if after is None else self.table(after, table),
+            new=None if new is None else self.table(new, value["new_is"], table),
             renamed_to=self.name(value["renamed_to"]) if "renamed_to" in value else None,
             renamed_from=self.name(value["renamed_from"]) if "renamed_from" in value else None,
         )
@@ -221,14 +244,6 @@ class Definitions:
                 )
             session = self._sessions[key] = Session(**told)
         return session
-
-
-def _named(names: tuple[str, ...], values: tuple[Any, ...]) -> dict[str, Any]:
-    return dict(zip(names, values, strict=False))
-
-
-def _pair(value: dict[str, Any]) -> tuple[Any, Any]:
-    return value["old"], value["new"]
 
 
 def _old(table: Table | None) -> Table:

@@ -7,6 +7,8 @@ key counts, and of two with one number the later one, so that any compaction fol
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +29,11 @@ OLDEST = -1
 """The first one from which nothing is missing up to the cursor."""
 
 
+_UNREAD = 10_000
+"""Records that wait to be read: most of them a checkpoint comes to hold, and they need not be."""
+_NUMBER = re.compile(rb'"number":(\d+)')
+
+
 @dataclass(slots=True)
 class _Kept:
     offset: int
@@ -44,6 +51,7 @@ class HistoryFold:
     def __init__(self, base: int = NEWEST) -> None:
         self._base = base
         self._reading = Reading()
+        self._unread: dict[bytes, StoredRecord] = {}
         self._records: dict[bytes, _Kept] = {}
         self._more: dict[bytes, dict[int, tuple[Change, ...]]] = {}
         """Changes that did not fit, by the record's key and their part."""
@@ -59,10 +67,28 @@ class HistoryFold:
         try:
             if kind == "checkpoint":
                 self._checkpoint(int(names[0]), names[1], record)
+            elif self._base == NEWEST:
+                self._let_wait(record)
             else:
                 self._record(record)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise damaged("a record of the schema history", record, error) from error
+
+    def _let_wait(self, record: StoredRecord) -> None:
+        # What waits goes in the journal's order, also where its key comes again.
+        self._unread.pop(record.key, None)
+        self._unread[record.key] = record
+        if len(self._unread) >= _UNREAD:
+            self._read()
+
+    def _read(self) -> None:
+        """Read what waits."""
+        unread, self._unread = self._unread, {}
+        for record in unread.values():
+            try:
+                self._record(record)
+            except (KeyError, TypeError, ValueError, IndexError) as error:
+                raise damaged("a record of the schema history", record, error) from error
 
     def _record(self, record: StoredRecord) -> None:
         if is_gone(record):
@@ -110,6 +136,11 @@ class HistoryFold:
             self._forget_before(self._heads[number].count)
 
     def _forget_before(self, count: int) -> None:
+        for key, record in list(self._unread.items()):
+            number = _NUMBER.search(record.value)
+            if number and int(number[1]) <= count and not key.startswith(b"resolved/"):
+                del self._unread[key]
+                self._records.pop(key, None)
         for key, kept in list(self._records.items()):
             if kept.record.number <= count and kept.record.kind != "resolution":
                 del self._records[key]
@@ -132,6 +163,7 @@ class HistoryFold:
 
     def base(self, count: int) -> CheckpointHead | None:
         """The checkpoint to begin from, from which no record is missing up to the cursor's count."""
+        self._read()
         first = self._unbroken_to(count)
         heads = [head for head in self._candidates(count) if head.count >= first]
         if self._base > 0:
@@ -205,10 +237,10 @@ class HistoryFold:
         found = [one for one in self._records.values() if one.record.kind == "resolution"]
         return sorted(found, key=lambda one: one.offset)
 
-    def _items(self, head: CheckpointHead) -> list[Any]:
-        items: list[Any] = []
+    def _items(self, head: CheckpointHead) -> Iterator[list[Any]]:
+        """What a checkpoint holds, part by part: read all at once it would need much more memory."""
         for part in range(head.parts):
             value = self._parts[head.number][part]
             assert value is not None, "a history that is not whole"
-            items += decoded(StoredRecord(b"checkpoint", value, self._first[head.number]))["items"]
-        return items
+            record = StoredRecord(b"checkpoint", value, self._first[head.number])
+            yield from decoded(record)["items"]

@@ -87,6 +87,11 @@ class DestinationState:
     """The latest version of each (database, table)."""
     parts: Mapping[str, Part] = field(default_factory=partial(_parts, NEWEST), compare=False)
     _cursor_at: int = field(default=-1, compare=False)
+    _history: SchemaHistory | None = field(default=None, compare=False)
+    _quoted: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        self._quoted = quoted(self.destination)
 
     @classmethod
     def with_history_from(cls, destination: str, base: int) -> DestinationState:
@@ -114,9 +119,15 @@ class DestinationState:
         return part
 
     def history(self) -> SchemaHistory | None:
-        """The schema history at the cursor; None where none was begun."""
+        """The schema history at the cursor; None where none was begun.
+
+        It may be long, so it is not kept here twice: nothing more can be folded in.
+        """
         count = None if self.cursor is None else self.cursor.history
-        return None if count is None else self.history_fold.build(count)
+        if self._history is None and count is not None:
+            self._history = self.history_fold.build(count)
+            self.parts = {}
+        return self._history
 
     def apply(self, record: StoredRecord) -> None:
         """Fold one record in; those of other destinations change nothing.
@@ -129,12 +140,14 @@ class DestinationState:
                 self._move(Cursor.from_json(decoded(record)), record.offset)
             return
         destination, *names = rest.split("/")
-        if destination != quoted(self.destination):
+        if destination != self._quoted:
             return
         if kind == "schema":
             self._version(TableVersion.from_json(decoded(record)))
         elif kind in self.parts:
-            self.parts[kind].take(kind, list(map(unquoted, names)), record)
+            if "%" in rest:
+                names = [unquoted(name) for name in names]
+            self.parts[kind].take(kind, names, record)
 
     def _version(self, version: TableVersion) -> None:
         name = (version.database, version.table)

@@ -6,17 +6,20 @@ own; what is usual is left out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import orjson
 
 from connectors.mysql.ddl.definition import Database, Table, TableName
 from connectors.mysql.position import Coordinates, parse_gtids
 from tables.definition_json import (
     Definitions,
     change_json,
+    named,
     server_from,
     server_json,
     session_json,
-    table_json,
 )
 from tables.place import HistoryPlace
 from tables.schema_checkpoint import CheckpointHead, SchemaCheckpoint
@@ -86,7 +89,8 @@ def items_json(checkpoint: SchemaCheckpoint) -> list[list[Any]]:
     for name, database in checkpoint.databases.items():
         items.append(["database", name, [database.charset, database.collation]])
     for table_name, table in checkpoint.tables.items():
-        items.append(["table", table_name, table_json(table)])
+        text, digest = named(table)
+        items.append(["table", table_name, [orjson.Fragment(text), digest]])
     for table_name, state in checkpoint.unresolved.items():
         places = [place_json(state.since), place_json(state.last)]
         items.append(["unresolved", table_name, [state.reason, *places]])
@@ -154,7 +158,7 @@ class Reading:
             parts=value["parts"],
         )
 
-    def checkpoint(self, head: CheckpointHead, items: list[list[Any]]) -> SchemaCheckpoint:
+    def checkpoint(self, head: CheckpointHead, items: Iterable[list[Any]]) -> SchemaCheckpoint:
         """What ``items_json`` made; it raises as ``record`` does."""
         tables: dict[TableName, Table] = {}
         databases: dict[str, Database] = {}
@@ -163,7 +167,7 @@ class Reading:
         given: list[SchemaRecord] = []
         for kind, name, value in items:
             if kind == "table":
-                tables[self.definitions.name(name)] = self.definitions.table(value)
+                tables[self.definitions.name(name)] = self.definitions.table(*value)
             elif kind == "database":
                 databases[name] = Database(charset=value[0], collation=value[1])
             elif kind == "unresolved":

@@ -6,12 +6,13 @@ here parses a statement: records are resolved.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from connectors.errors import HistoryTooShort, JournalDamaged, PlaceUnknown
 from connectors.mysql.ddl.definition import Change, DatabaseChange, TableName
-from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.position import SourceOffset
 from tables.place import Asked, AtTime, HistoryPlace, reached
 from tables.schema_checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.schema_record import Dropped, SchemaRecord, Unresolved
@@ -35,7 +36,7 @@ class Rewound:
 class Steps:
     """A history from one checkpoint on."""
 
-    __slots__ = ("_gtids", "_last", "_numbers", "base", "heads", "records", "versions")
+    __slots__ = ("_elsewhere", "_statements", "base", "heads", "records", "versions")
 
     def __init__(self, base: SchemaCheckpoint) -> None:
         self.base = base.head
@@ -43,9 +44,10 @@ class Steps:
         self.heads = [base.head]
         """This checkpoint and later ones."""
         self.versions = _versions_of(base)
-        self._numbers: dict[tuple[str, str, int], int] = {}
-        self._gtids: dict[str, str] = {}
-        self._last: dict[str, Coordinates] = {}
+        self._statements: dict[str, list[int]] = {}
+        """Of each server the numbers of its statements, which are in the order of its binlog."""
+        self._elsewhere: tuple[str, int, frozenset[str]] = ("", 0, frozenset())
+        """GTIDs of statements that were met on other servers than this one, when there were so many."""
 
     @property
     def count(self) -> int:
@@ -73,11 +75,7 @@ class Steps:
         for name in record.unresolved:
             self._put(name, record.number, self._unresolved(name, record))
         if record.kind == "statement":
-            place = record.place
-            self._numbers[place.identity] = record.number
-            self._last[place.server_uuid] = place.start
-            if place.gtid is not None:
-                self._gtids[place.gtid] = place.server_uuid
+            self._statements.setdefault(record.place.server_uuid, []).append(record.number)
 
     def _change(self, change: Change, number: int) -> None:
         if isinstance(change, DatabaseChange):
@@ -115,21 +113,34 @@ class Steps:
 
     def number_of(self, place: HistoryPlace) -> int | None:
         """The number of the statement that stands exactly here."""
-        return self._numbers.get(place.identity)
+        numbers = self._statements.get(place.server_uuid, [])
+        at = bisect_left(numbers, place.start.order, key=self._order)
+        if at == len(numbers) or self.place_of(numbers[at]).identity != place.identity:
+            return None
+        return numbers[at]
+
+    def _order(self, number: int) -> tuple[int, int]:
+        return self.place_of(number).start.order
 
     def has_passed(self, place: HistoryPlace) -> bool:
         """Whether a statement at this place has certainly been met already."""
-        if place.identity in self._numbers:
+        numbers = self._statements.get(place.server_uuid)
+        if numbers is None:
+            if reached(place, self.base.place):
+                return True
+        elif place.start.order <= self._order(numbers[-1]):
             return True
-        if place.gtid is not None and self._gtids.get(place.gtid, place.server_uuid) != (
-            place.server_uuid
-        ):
-            # Met on another server, before the source was changed.
-            return True
-        last = self._last.get(place.server_uuid)
-        if last is not None and place.start.order <= last.order:
-            return True
-        return last is None and bool(reached(place, self.base.place))
+        return place.gtid is not None and place.gtid in self._met_elsewhere(place.server_uuid)
+
+    def _met_elsewhere(self, server_uuid: str) -> frozenset[str]:
+        """GTIDs of statements that another server had before the source was changed."""
+        others = {key: numbers for key, numbers in self._statements.items() if key != server_uuid}
+        count = sum(map(len, others.values()))
+        if self._elsewhere[:2] != (server_uuid, count):
+            places = (self.place_of(number) for numbers in others.values() for number in numbers)
+            gtids = frozenset(place.gtid for place in places if place.gtid)
+            self._elsewhere = server_uuid, count, gtids
+        return self._elsewhere[2]
 
     def place_of(self, number: int) -> HistoryPlace:
         """Where a step was; what the checkpoint held already is of the checkpoint's place."""
