@@ -99,7 +99,8 @@ def _pattern(name: TableName, draft: Draft) -> Table:
 @apply.register
 def _alter(statement: AlterTable, draft: Draft) -> None:
     name = draft.name(statement.name)
-    to = next((action.to for action in statement.actions if isinstance(action, RenameTo)), None)
+    renames = [action.to for action in statement.actions if isinstance(action, RenameTo)]
+    to = renames[-1] if renames else None
     if draft.is_temporary(name):
         _alter_temporary(statement, name, draft)
         return

@@ -164,3 +164,10 @@ def test_more_keys_than_any_server_takes_are_not_resolved() -> None:
     play = Play()
     with pytest.raises(DdlUnresolved):
         play.run("CREATE TABLE t (a INT, " + ", ".join(["KEY (a)"] * 5_000) + ")")
+
+
+def test_of_several_new_names_in_one_statement_the_last_counts() -> None:
+    play = Play("CREATE DATABASE e", "CREATE TABLE t (a INT)")
+    play.run("ALTER TABLE t RENAME u, ADD b INT, RENAME TO e.v")
+    assert play.tables() == ["e.v"]
+    assert play.names("e.v") == "a b"
