@@ -128,11 +128,12 @@ class Publisher:
             key, value = orjson.dumps(version.key_json()), version.to_json()
             yield await kafka.send(schemas, key=key, value=orjson.dumps(value), partition=0)
             yield await self._note(kafka, (journal.version_key(version), journal.encoded(value)))
+        # A checkpoint of the history, among the notes, is of before this piece; so its records come behind it.
+        for note in piece.notes:
+            yield await self._note(kafka, note)
         for record in piece.history:
             for note in history_records(record):
                 yield await self._note(kafka, note)
-        for note in piece.notes:
-            yield await self._note(kafka, note)
         for batch in piece.batches:
             yield await send_finished(kafka, batch)
 

@@ -281,11 +281,13 @@ class SchemaHistory:
             return replace(made, given=self._corrections.behind(head.place))
 
     def forget_before(self, checkpoint: int) -> None:
-        """Begin at a later checkpoint, by its number, as the journal does from now on."""
+        """Begin at a later checkpoint, by its number, as the journal does from now on; one that is not held
+        here is before all that is."""
         with self._lock:
             steps = self._begun()
-            (head,) = [head for head in steps.heads if head.number == checkpoint]
-            self._steps = steps.since(head)
+            for head in steps.heads[1:]:
+                if head.number == checkpoint:
+                    self._steps = steps.since(head)
 
     def _begun(self) -> Steps:
         if self._steps is None:

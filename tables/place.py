@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from connectors.mysql.gtid import GtidSet, split_gtid
+from connectors.mysql.mariadb import gtid as mariadb
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 
@@ -41,6 +42,13 @@ class HistoryPlace:
             end=offset.coordinates,
             gtid_set=offset.gtid_set,
             ts_ms=ts_ms,
+        )
+
+    @property
+    def offset(self) -> SourceOffset:
+        """Where reading goes on behind it."""
+        return SourceOffset(
+            server_uuid=self.server_uuid, coordinates=self.end, gtid_set=self.gtid_set
         )
 
     @property
@@ -82,18 +90,18 @@ def reached(place: HistoryPlace, asked: Asked) -> bool | None:
             return place.ts_ms <= asked.ts_ms
         case AtGtid():
             return _by_gtid(place, asked.gtid)
-        case SourceOffset(gtid_set=None):
-            return _by_coordinates(place, asked.server_uuid, asked.coordinates)
         case SourceOffset():
             # With GTIDs the coordinates of an offset may be another server's, or only where to look.
-            return _by_set(place, asked.gtid_set)
+            verdict = _by_set(place, asked.gtid_set)
+            if verdict is not None:
+                return verdict
+            # The server has none now, or had none then.
+            return _by_coordinates(place, asked.server_uuid, asked.coordinates)
         case _ if asked.server_uuid == place.server_uuid and asked.is_statement:
             return place.start.order <= asked.start.order
         case _ if asked.gtid is not None:
             return _by_gtid(place, asked.gtid)
-        case _ if asked.gtid_set is not None:
-            return _by_set(place, asked.gtid_set)
-    return _by_coordinates(place, asked.server_uuid, asked.end)
+    return reached(place, asked.offset)
 
 
 def _by_coordinates(place: HistoryPlace, server_uuid: str, asked: Coordinates) -> bool | None:
@@ -132,8 +140,8 @@ def _by_gtid(place: HistoryPlace, asked: str) -> bool | None:
         return number <= last if source == at else None
     if isinstance(place.gtid_set, GtidSet):
         # It is behind all that it holds, so of these only the last one is not before it.
-        source, number = split_gtid(asked)
-        return asked not in place.gtid_set or f"{source}:{number + 1}" not in place.gtid_set
+        source, last = split_gtid(asked)
+        return asked not in place.gtid_set or f"{source}:{last + 1}" not in place.gtid_set
     if isinstance(place.gtid_set, MariadbGtidList):
         return MariadbGtidList.parse(asked).holds_all(place.gtid_set)
     return None
@@ -143,5 +151,5 @@ def _split(gtid: str) -> tuple[str, int]:
     """What GTIDs must share to be compared, and the number that compares them; of either make of server."""
     if ":" in gtid:
         return split_gtid(gtid)
-    source, _, number = gtid.rpartition("-")
-    return source, int(number)
+    domain, _, sequence = mariadb.split_gtid(gtid)
+    return str(domain), sequence

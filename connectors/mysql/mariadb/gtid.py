@@ -83,18 +83,15 @@ class MariadbGtidList:
             or (self._last[domain][0] == server and self._last[domain][1] < sequence)
         ]
 
-    def holds(self, gtid: str) -> bool | None:
-        """Whether a GTID is at or before this position; None where other servers wrote the two of them."""
-        domain, server, sequence = split_gtid(gtid)
-        last = self._last.get(domain)
-        if last is None:
-            return False
-        return sequence <= last[1] if last[0] == server else None
+    def holds(self, gtid: str) -> bool:
+        """Whether a GTID is at or before this position, by the numbers that a server gives: one higher than any
+        that it has in the domain. Only servers that were written to without knowing of one another differ."""
+        domain, _, sequence = split_gtid(gtid)
+        return domain in self._last and sequence <= self._last[domain][1]
 
-    def holds_all(self, other: MariadbGtidList) -> bool | None:
-        """Whether another position is at or before this one; None where that cannot be known."""
-        found = [self.holds(gtid) for gtid in str(other).split(",") if gtid]
-        return False if False in found else None if None in found else True
+    def holds_all(self, other: MariadbGtidList) -> bool:
+        """Whether another position is at or before this one, by the same numbers."""
+        return all(self.holds(gtid) for gtid in str(other).split(",") if gtid)
 
     def unknown_to(self, state: MariadbGtidState) -> list[str]:
         """This position's GTIDs that a server with this state has never written."""

@@ -312,6 +312,26 @@ def test_forgetting_what_is_before_a_checkpoint_leaves_what_is_behind_it() -> No
     assert history.apply(at(300), "shop", "ALTER TABLE orders ADD b INT", SHOP) is None
 
 
+def test_a_checkpoint_that_is_not_held_any_more_is_before_all_that_is() -> None:
+    history = three()
+    newest = history.checkpoint(between(250), made_ms=0).head.number
+    history.forget_before(newest)
+    history.forget_before(newest)
+    history.forget_before(1)
+    assert [head.number for head in history.checkpoints] == [newest]
+    assert names_of(history.find(*ORDERS)) == ["id", "a", "b", "c"]
+
+
+def test_a_server_that_gains_gtids_keeps_its_history() -> None:
+    history = three()
+    now = offset(500, gtids=f"{UUID}:1-2")
+    assert names_of(history.at(now).find(*ORDERS)) == ["id", "a", "b", "c"]
+    place = at(600, gtid=f"{UUID}:3")
+    assert history.apply(place, "shop", "ALTER TABLE orders ADD d INT", SHOP)
+    assert len(names_of(history.at(now).find(*ORDERS))) == 4
+    assert len(names_of(history.at(offset(700, gtids=f"{UUID}:1-3")).find(*ORDERS))) == 5
+
+
 def test_a_snapshot_is_text_that_rebuilds_each_database() -> None:
     history = begun("orders", "odd")
     applied(history, 200, "ALTER TABLE orders ADD a VARCHAR(9) CHARACTER SET latin1 NOT NULL")

@@ -45,10 +45,18 @@ def mariadb(text: str, *, pos: int = 4) -> SourceOffset:
         (at(200, gtid=f"{UUID}:10"), offset(9999, gtids=f"{UUID}:1-9"), False),
         (at(200, gtid=f"{UUID}:5"), offset(4, server=OTHER, gtids=f"{UUID}:1-5"), True),
         (at(200, gtid=f"{UUID}:7"), offset(4, gtids=f"{UUID}:1-6:8-9"), False),
-        (at(200), offset(9999, gtids=f"{UUID}:1-9"), None),
+        # What happened before the server had GTIDs, by coordinates, if they are of the same server.
+        (at(200), offset(9999, gtids=f"{UUID}:1-9"), True),
+        (at(200), offset(100, gtids=f"{UUID}:1-9"), False),
+        (at(200), offset(9999, server=OTHER, gtids=f"{UUID}:1-9"), None),
         (between(9, gtids=f"{UUID}:1-5"), offset(4, gtids=f"{UUID}:1-9"), True),
         (between(9, gtids=f"{UUID}:1-9"), offset(9999, gtids=f"{UUID}:1-5"), False),
-        (between(9), offset(9999, gtids=f"{UUID}:1-5"), None),
+        (between(9), offset(9999, gtids=f"{UUID}:1-5"), True),
+        # Or by coordinates since it has none any more.
+        (at(200, gtid=f"{UUID}:5"), offset(201), True),
+        (at(200, gtid=f"{UUID}:5"), offset(200), False),
+        (between(9, gtids=f"{UUID}:1-5"), offset(201), True),
+        (between(9), offset(9999, server=OTHER, gtids=f"{UUID}:1-5"), None),
         # Right after one transaction.
         (at(200, gtid=f"{UUID}:5"), AtGtid(f"{UUID}:5"), True),
         (at(200, gtid=f"{UUID}:10"), AtGtid(f"{UUID}:9"), False),
@@ -63,16 +71,19 @@ def mariadb(text: str, *, pos: int = 4) -> SourceOffset:
         # Statements on different servers, by the origin of their GTIDs.
         (at(200, gtid=f"{UUID}:5"), at(4, server=OTHER, gtid=f"{UUID}:6"), True),
         (at(200, gtid=f"{UUID}:5"), at(4, server=OTHER, gtid=f"{OTHER}:6"), None),
-        # MariaDB: one server's numbers compare, those of two do not.
+        # MariaDB: numbers of a domain compare, whichever server gave them.
         (at(200, gtid="0-1-5"), mariadb("0-1-5"), True),
         (at(200, gtid="0-1-6"), mariadb("0-1-5"), False),
-        (at(200, gtid="0-2-5"), mariadb("0-1-9"), None),
+        (at(200, gtid="0-2-5"), mariadb("0-1-9"), True),
+        (at(200, gtid="0-1-10"), mariadb("0-2-9"), False),
         (at(200, gtid="3-1-5"), mariadb("0-1-9"), False),
         (at(200, gtid="0-1-5"), AtGtid("0-1-6"), True),
-        (at(200, gtid="0-1-5"), AtGtid("0-2-6"), None),
+        (at(200, gtid="0-1-5"), AtGtid("0-2-6"), True),
+        (at(200, gtid="0-1-5"), AtGtid("0-2-4"), False),
+        (at(200, gtid="0-1-5"), AtGtid("1-1-6"), None),
         (HistoryPlace.between(mariadb("0-1-5"), ts_ms=0), mariadb("0-1-7,1-1-1"), True),
         (HistoryPlace.between(mariadb("0-1-5,1-1-1"), ts_ms=0), mariadb("0-1-7"), False),
-        (HistoryPlace.between(mariadb("0-1-5"), ts_ms=0), mariadb("0-2-7"), None),
+        (HistoryPlace.between(mariadb("0-1-5"), ts_ms=0), mariadb("0-2-7"), True),
         (HistoryPlace.between(mariadb("0-1-5"), ts_ms=0), AtGtid("0-1-4"), False),
         # Before the first transaction of all comes nothing.
         (between(4, gtids=""), offset(4, gtids=""), True),
