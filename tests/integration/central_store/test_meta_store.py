@@ -149,6 +149,8 @@ def test_rows_of_others_are_left_alone(server: Mysql, database: str) -> None:
         session.expire("shop", 10**15)
     assert same(history_of(target.read("shop")), _since_the_last(mixed()))
     assert len(table(server, database)) == 5 + mixed().count
+    theirs = f"SELECT COUNT(*) FROM {database}.{SNAPSHOT} WHERE binlog_file IS NULL"
+    assert execute(server, theirs) == [(5,)]
 
 
 def _since_the_last(history: SchemaHistory) -> SchemaHistory:
