@@ -74,7 +74,8 @@ ERRORS = Counter(
 )
 SCHEMA_CHANGES = Counter(
     "aqueduct_schema_changes_total",
-    "Statements that changed tables, by outcome: resolved, unresolved (tables may be set aside for it).",
+    "Statements that changed tables, by outcome: resolved, unresolved (tables are set aside for it), "
+    "unknown (of tables that need no history, or that nobody captures).",
     ["destination", "outcome"],
     registry=REGISTRY,
 )

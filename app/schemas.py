@@ -21,6 +21,7 @@ from tables.history import SchemaHistory
 from tables.history_journal import checkpoint_records
 from tables.place import HistoryPlace
 from tables.quarantine import Quarantine, Resolution, note_of
+from tables.schema_record import SchemaRecord
 
 
 class Schemas:
@@ -93,7 +94,7 @@ class Schemas:
         if self._mirror is not None and cursor.history is not None:
             self._mirror.committed(cursor.history)
         for record in piece.history:
-            metrics.SCHEMA_CHANGES.labels(name, record.outcome).inc()
+            metrics.SCHEMA_CHANGES.labels(name, self._outcome(record)).inc()
         if piece.parked:
             self._status.parked.update(piece.parked)
             metrics.PARKED.labels(name).inc(piece.parked.total())
@@ -102,6 +103,11 @@ class Schemas:
         if self._is_new and self._history is not None:
             self._is_new = False
             self._expiry.begin(self._history.policy.expire_ms)
+
+    def _outcome(self, record: SchemaRecord) -> str:
+        """For the metric: what is not resolved and sets nothing aside is no reason to wake anybody."""
+        is_harmless = not self._quarantine.set_aside.keys() & set(record.unresolved)
+        return "unknown" if record.outcome == "unresolved" and is_harmless else record.outcome
 
     def _show(self) -> None:
         entries = self._quarantine.set_aside

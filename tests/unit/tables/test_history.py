@@ -96,8 +96,7 @@ def test_a_place_has_the_greatest_version_that_is_not_behind_it() -> None:
 def test_places_are_compared_by_the_files_number_and_not_by_its_name() -> None:
     history = begun("orders", place=between(4, file=999_998))
     for file, name in ((999_999, "a"), (1_000_000, "b")):
-        place = at(500, file=file)
-        assert history.apply(place, "shop", f"ALTER TABLE orders ADD {name} INT", SHOP)
+        assert history.apply(at(500, file=file), "shop", f"ALTER TABLE orders ADD {name} INT", SHOP)
     assert names_of(history.at(offset(600, file=999_999)).find(*ORDERS)) == ["id", "a"]
     assert names_of(history.at(offset(4, file=1_000_000)).find(*ORDERS)) == ["id", "a"]
     assert names_of(history.at(offset(501, file=1_000_000)).find(*ORDERS)) == ["id", "a", "b"]

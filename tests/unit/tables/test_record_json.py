@@ -98,8 +98,7 @@ places = st.builds(
 @st.composite
 def altered(draw: st.DrawFn) -> Change:
     """A change whose two definitions share some columns, as an ALTER's do."""
-    old = draw(tables)
-    new = draw(tables)
+    old, new = draw(tables), draw(tables)
     kept = tuple(draw(st.permutations(old.columns)))[: draw(st.integers(0, 4))]
     taken = {one.name for one in kept}
     new = replace(new, columns=(*kept, *(c for c in new.columns if c.name not in taken)))
