@@ -1,0 +1,89 @@
+"""A baseline that is read while tables change is what the statements before its place come to."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from connectors.mysql.baseline import Baseline, read_baseline
+from connectors.mysql.ddl.definition import Table
+from connectors.mysql.definitions import end_of_binlog
+from connectors.mysql.position import Coordinates
+from devstack.mysql import Mysql
+from tests.integration.baseline.busy import DATABASE, Busy, Replay, logged
+from tests.integration.baseline.conftest import SERIES, WITHOUT_GTIDS, Servers
+from tests.integration.worker.source import address_of, connected, facts_of, run
+
+ATOMIC = ["9.7", "8.0", f"9.7{WITHOUT_GTIDS}", f"8.0{WITHOUT_GTIDS}"]
+READ = 4
+REPLAYED = "replayed"
+
+
+def emptied(mysql: Mysql) -> Coordinates:
+    """Where the binlog of empty databases begins."""
+    for name in (DATABASE, REPLAYED):
+        run(mysql, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name} CHARACTER SET utf8")
+    run(mysql, "FLUSH LOGS")
+    return end_of(mysql)
+
+
+def told_of(baseline: Baseline) -> dict[str, Table]:
+    tables = baseline.tables.items()
+    return {table: one for (database, table), one in tables if database == DATABASE}
+
+
+def assert_as_replayed(mysql: Mysql, begin: Coordinates, baselines: list[Baseline]) -> None:
+    written = logged(mysql, begin)
+    replay = Replay(mysql, baselines[0].server, REPLAYED)
+    for baseline in baselines:
+        wanted = replay.tables_at(baseline.at, written)
+        restless = {table for database, table in baseline.unseen if database == DATABASE}
+        assert told_of(baseline) == {
+            name: table for name, table in wanted.items() if name not in restless
+        }
+
+
+@pytest.mark.parametrize("series", [*SERIES, *ATOMIC[2:]])
+def test_a_baseline_read_amid_changes_is_what_the_binlog_says_at_its_place(
+    servers: Servers, series: str
+) -> None:
+    mysql = servers(series)
+    begin, facts, address = emptied(mysql), facts_of(mysql), address_of(mysql)
+    with Busy(mysql, seed=1) as one, Busy(mysql, seed=2) as other:
+        found = [
+            read_baseline(address, facts) for _ in range(2 if WITHOUT_GTIDS in series else READ)
+        ]
+    assert one.done + other.done > READ
+    assert_as_replayed(mysql, begin, found)
+
+
+@pytest.mark.parametrize("series", ATOMIC)
+def test_a_statement_that_is_in_the_binlog_and_has_no_effect_yet_is_not_missed(
+    servers: Servers, series: str
+) -> None:
+    mysql = servers(series)
+    first, facts, address = emptied(mysql), facts_of(mysql), address_of(mysql)
+    run(mysql, "CREATE TABLE t1 (a int)", database=DATABASE)
+    begin = end_of(mysql)
+    # It is written, waits for others to be synced with it, and only then takes effect.
+    run(mysql, "SET GLOBAL sync_binlog = 1, binlog_group_commit_sync_delay = 300000")
+    try:
+        statement = "ALTER TABLE t1 ADD COLUMN b int"
+        altering = threading.Thread(
+            target=run, args=(mysql, statement), kwargs={"database": DATABASE}
+        )
+        altering.start()
+        while end_of(mysql) == begin:
+            pass
+        found = read_baseline(address, facts)
+        altering.join()
+    finally:
+        run(mysql, "SET GLOBAL sync_binlog = 0, binlog_group_commit_sync_delay = 0")
+    assert found.at.coordinates.order > begin.order
+    assert_as_replayed(mysql, first, [found])
+
+
+def end_of(mysql: Mysql) -> Coordinates:
+    with connected(mysql) as cursor:
+        return end_of_binlog(cursor)[0]

@@ -1,0 +1,73 @@
+"""An account with few privileges: what it sees is told rightly, and what it does not see is named."""
+
+import pytest
+
+from connectors.mysql.baseline import Baseline, read_baseline
+from connectors.mysql.server import read_facts
+from devstack.mysql import Mysql
+from tests.integration.baseline.conftest import SERIES, Servers
+from tests.integration.worker.source import address_of, run
+
+DATABASES = ("seen", "other", "a_b")
+
+
+def read_as(mysql: Mysql, *grants: str) -> Baseline:
+    """The baseline of an account with these privileges and what replication needs."""
+    for name in DATABASES:
+        run(mysql, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
+        run(mysql, *(f"CREATE TABLE {name}.{t} (a int, b int PRIMARY KEY, c text)" for t in "xyz"))
+    run(
+        mysql,
+        "GRANT USAGE ON *.* TO 'few'@'%'"
+        if is_old(mysql)
+        else "CREATE USER IF NOT EXISTS 'few'@'%'",
+    )
+    run(mysql, "DROP USER 'few'@'%'", "CREATE USER 'few'@'%' IDENTIFIED BY 'few'")
+    run(mysql, "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'few'@'%'")
+    run(mysql, *(f"GRANT {grant} TO 'few'@'%'" for grant in grants))
+    address = address_of(mysql, user="few", password="few")
+    return read_baseline(address, read_facts(address))
+
+
+def is_old(mysql: Mysql) -> bool:
+    return read_facts(address_of(mysql)).variables["version"].startswith(("5.5", "5.6"))
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_only_what_is_granted_whole_is_told_and_the_rest_is_named(
+    servers: Servers, series: str
+) -> None:
+    found = read_as(
+        servers(series),
+        "SELECT ON seen.x",
+        "SELECT (a, b) ON seen.y",
+        "DELETE ON seen.z",
+        "SELECT ON `a\\_b`.*",
+    )
+    assert set(found.tables) == {("seen", "x"), ("a_b", "x"), ("a_b", "y"), ("a_b", "z")}
+    assert all(len(table.columns) == 3 for table in found.tables.values())
+    assert set(found.unseen) == {("seen", "y"), ("seen", "z")}
+    assert "GRANT SELECT ON `seen`.`y` TO 'few'" in found.unseen["seen", "y"]
+    assert set(found.databases) >= {"seen", "a_b"}
+
+
+def test_columns_that_are_granted_besides_the_table_take_nothing_away(servers: Servers) -> None:
+    found = read_as(
+        servers("9.7"), "SELECT (a) ON seen.x", "SELECT ON seen.*", "SELECT (a) ON other.x"
+    )
+    assert ("seen", "x") in found.tables
+    assert set(found.unseen) == {("other", "x")}
+
+
+def test_a_database_that_is_revoked_of_all_is_not_there(servers: Servers) -> None:
+    mysql = servers("9.7")
+    run(mysql, "SET GLOBAL partial_revokes = ON")
+    try:
+        read_as(mysql, "SELECT ON *.*")
+        run(mysql, "REVOKE SELECT ON other.* FROM 'few'@'%'")
+        address = address_of(mysql, user="few", password="few")
+        found = read_baseline(address, read_facts(address))
+    finally:
+        run(mysql, "DROP USER 'few'@'%'", "SET GLOBAL partial_revokes = OFF")
+    assert {database for database, _ in found.tables} >= {"seen", "a_b"}
+    assert "other" not in {database for database, _ in found.tables}
