@@ -1,10 +1,18 @@
-"""The cursor after a piece, which a run that begins anew goes on from."""
+"""The cursor after a piece, which a run that begins anew goes on from; and the order in the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
 
 from app.pipeline.piece import Piece, Run
-from app.publisher import _after
+from app.publisher import Publisher, TopicPlans, _after
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor, Resume
+from tests.unit.tables.made import applied, begun
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 END = Coordinates("b.000002", 900)
@@ -60,3 +68,47 @@ def test_where_a_cut_transaction_goes_on_is_kept_until_it_has_ended() -> None:
     ended = _after(cut, piece((4, 4)))
     assert ended.resume is None
     assert str(ended.offset.gtid_set) == f"{UUID}:1-4"
+
+
+class Sent:
+    """A producer that takes note of what is sent, in its order."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Sent]:
+        yield self
+
+    async def send(self, _topic: str, *, key: bytes, **_others: Any) -> asyncio.Future[None]:
+        self.keys.append(key)
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    async def ensure(self, *_plans: object) -> None:
+        """All topics are there."""
+
+
+async def test_the_records_of_a_piece_come_behind_the_checkpoint_that_does_not_hold_them() -> None:
+    # The next run reads the journal from that checkpoint's first part on.
+    plans = TopicPlans(
+        prefix="aq",
+        partitions=1,
+        replication_factor=1,
+        cleanup_policy="delete",
+        retention_ms=-1,
+        max_message_bytes=1,
+        journal_partitions=1,
+    )
+    sent = Sent()
+    publisher = Publisher(
+        cast(Any, sent), plans=plans, topics=cast(Any, sent), cursor=cursor(f"{UUID}:1-3")
+    )
+    record = applied(begun("orders"), 200, "ALTER TABLE orders ADD a INT")
+    told = piece((4, 4))
+    told.history.append(record)
+    told.notes.append((b"checkpoint/shop/2/0", b"{}"))
+    await publisher.publish(told)
+    assert [key.partition(b"/")[0] for key in sent.keys] == [b"checkpoint", b"history", b"cursor"]
+    assert publisher.cursor.history == 1
