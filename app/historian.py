@@ -98,7 +98,11 @@ class Historian:
             user=user_of(query.status),
         )
         session = session_of(
-            query.status, database=query.database, thread=query.thread, charsets=self._charsets
+            query.status,
+            database=query.database,
+            thread=query.thread,
+            charsets=self._charsets,
+            mariadb=self._server.mariadb,
         )
         record = self._history.apply(place, query.database, query.sql, session)
         if record is None:

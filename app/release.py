@@ -126,7 +126,11 @@ class Release:
         if self.table is not None:
             catalog.put(event.name, self.table)
         session = session_of(
-            query.status, database=query.database, thread=query.thread, charsets=self._charsets
+            query.status,
+            database=query.database,
+            thread=query.thread,
+            charsets=self._charsets,
+            mariadb=self._server.mariadb,
         )
         catalog.apply(query.sql, session)
         return catalog.get(event.name)

@@ -14,14 +14,18 @@ from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Session
 from connectors.mysql.sql_modes import of_number
 
-SQL_MODE, CHARSET = 1, 4
+_FLAGS, SQL_MODE, CHARSET = 0, 1, 4
 _CATALOG, _INVOKER, _UPDATED_DATABASES = 2, 11, 12
 _EXPLICIT_TIMESTAMPS, _UTF8MB4_COLLATION = 16, 18
+_CHARSET_COLLATIONS = 131
+_EXPLICIT_TIMESTAMPS_FLAG = 1 << 24
+"""MariaDB's: it has no variable of its own for it."""
 _TOO_MANY_DATABASES = 254
 
 _SIZES: dict[int, int | None] = {
     0: 4, 1: 8, 2: None, 3: 4, 4: 6, 5: None, 6: None, 7: 2, 8: 2, 9: 8, 10: 4, 11: None, 12: None,
     13: 3, 14: 8, 15: 8, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1, 128: 3, 129: 8, 130: 3,
+    131: None,
 }  # fmt: skip
 """Bytes of each variable's value; None where the value tells."""
 
@@ -53,24 +57,49 @@ def _told_size(code: int, status: bytes, at: int) -> int:
         for _ in range(0 if count == _TOO_MANY_DATABASES else count):
             end = status.index(0, end) + 1
         return end - at
+    if code == _CHARSET_COLLATIONS:
+        return 1 + 4 * status[at]
     # The catalog of code 2, of servers before 5.0.4, ends in a zero byte besides.
     return 1 + status[at] + (1 if code == _CATALOG else 0)
 
 
-def session_of(status: bytes, *, database: str | None, thread: int, charsets: Charsets) -> Session:
+def session_of(
+    status: bytes,
+    *,
+    database: str | None,
+    thread: int,
+    charsets: Charsets,
+    mariadb: bool = False,
+) -> Session:
     """The session of a QUERY event, from its status variables."""
     told = status_variables(status)
     collations = told.get(CHARSET)
     utf8mb4 = told.get(_UTF8MB4_COLLATION)
-    explicit = told.get(_EXPLICIT_TIMESTAMPS)
+    own = told.get(_CHARSET_COLLATIONS)
     return Session(
         database=database,
         sql_mode=of_number(uint(told[SQL_MODE], 0, 8)) if SQL_MODE in told else frozenset(),
         server_collation=charsets.collation(uint(collations, 4, 2)) if collations else None,
         utf8mb4_collation=charsets.collation(uint(utf8mb4, 0, 2)) if utf8mb4 else None,
-        explicit_timestamps=bool(explicit[0]) if explicit else None,
+        charset_collations=None if own is None else tuple(_pairs(own, charsets)),
+        explicit_timestamps=_explicit_timestamps(told, mariadb=mariadb),
         thread=thread,
     )
+
+
+def _explicit_timestamps(told: dict[int, bytes], *, mariadb: bool) -> bool | None:
+    if mariadb and _FLAGS in told:
+        return bool(uint(told[_FLAGS], 0, 4) & _EXPLICIT_TIMESTAMPS_FLAG)
+    value = told.get(_EXPLICIT_TIMESTAMPS)
+    return bool(value[0]) if value else None
+
+
+def _pairs(value: bytes, charsets: Charsets) -> Iterator[tuple[str, str]]:
+    """MariaDB's character sets, each by its first collation, and the collations that they have instead."""
+    for at in range(1, len(value), 4):
+        charset, collation = (charsets.collation(uint(value, at + n, 2)) for n in (0, 2))
+        if charset is not None and collation is not None:
+            yield charset.partition("_")[0], collation
 
 
 def user_of(status: bytes) -> str | None:

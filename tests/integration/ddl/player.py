@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import pymysql
 
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.position import Coordinates
+from connectors.mysql.session import session_of
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
 from tests.integration.ddl.truth import Seen, truth
@@ -24,6 +25,7 @@ _VARIABLES = {
     "sql_mode": "@@sql_mode",
     "server_collation": "@@collation_server",
     "utf8mb4_collation": "@@default_collation_for_utf8mb4",
+    "charset_collations": "@@character_set_collations",
     "explicit_timestamps": "@@explicit_defaults_for_timestamp",
     "thread": "CONNECTION_ID()",
 }
@@ -97,7 +99,7 @@ class Player:
         return Played(
             session=under,
             error=error,
-            written=tuple(self._written(under)),
+            written=tuple(self._written()),
             after=truth(self._looking),
         )
 
@@ -119,12 +121,13 @@ class Player:
     def _session(self, cursor: Any) -> Session:
         cursor.execute(f"SELECT {', '.join(self._variables.values())}")
         told = dict(zip(self._variables, cursor.fetchone(), strict=True))
-        timestamps = told.get("explicit_timestamps")
+        timestamps, own = told.get("explicit_timestamps"), told.get("charset_collations")
         return Session(
             database=told["database"],
             sql_mode=frozenset(mode for mode in told["sql_mode"].split(",") if mode),
             server_collation=told["server_collation"],
             utf8mb4_collation=told.get("utf8mb4_collation"),
+            charset_collations=None if own is None else tuple(_pairs(own)),
             explicit_timestamps=None if timestamps is None else bool(timestamps),
             thread=told["thread"],
         )
@@ -137,7 +140,7 @@ class Player:
         file, pos, *_ = self._looking.fetchone()
         return Coordinates(file, int(pos))
 
-    def _written(self, under: Session) -> Iterator[Written]:
+    def _written(self) -> Iterator[Written]:
         """The statements between the last end of the binlog and this one."""
         begin, self._end = self._end, self._end_of_binlog()
         charsets = charsets_of(self._mysql)
@@ -146,9 +149,22 @@ class Player:
             mariadb = "mariadb" in self._mysql.data.parent.name
             for step in steps_of(path, charsets, begin=place.pos, end=end, mariadb=mariadb):
                 if isinstance(step, Statement):
-                    # What the event tells beside its text and database, the session told before.
                     query = step.query
-                    yield Written(sql=query.sql, session=replace(under, database=query.database))
+                    under = session_of(
+                        query.status,
+                        database=query.database,
+                        thread=query.thread,
+                        charsets=charsets,
+                        mariadb=mariadb,
+                    )
+                    yield Written(sql=query.sql, session=under)
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """``latin1=latin1_bin,…``"""
+    for one in text.split(",") if text else ():
+        charset, _, collation = one.partition("=")
+        yield charset, collation
 
 
 def _stretches(begin: Coordinates, end: Coordinates) -> Iterator[tuple[Coordinates, int | None]]:

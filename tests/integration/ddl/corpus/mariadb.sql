@@ -106,3 +106,12 @@ ALTER ONLINE TABLE pkchk ADD x INT;
 ALTER IGNORE TABLE pkchk ADD UNIQUE u (x);
 DROP TABLE IF EXISTS pkchk, nothing, quoted;
 DROP DATABASE m2;
+#: What a session may say of the collations of character sets.
+#: only mariadb-11.8
+SET character_set_collations = 'utf8mb4=utf8mb4_bin,latin1=latin1_german1_ci', collation_server = latin2_general_ci;
+CREATE DATABASE own_collations;
+CREATE TABLE own_collations.t (a TEXT, b TEXT CHARACTER SET utf8mb4, c TEXT CHARACTER SET latin1, d TEXT CHARACTER SET utf8mb3);
+ALTER TABLE own_collations.t CONVERT TO CHARACTER SET utf8mb4, ADD e TEXT;
+#: only mariadb-11.8
+SET character_set_collations = '';
+CREATE TABLE own_collations.u (a TEXT, b TEXT CHARACTER SET utf8mb4, c TEXT CHARACTER SET latin1, d TEXT CHARACTER SET utf8mb3);

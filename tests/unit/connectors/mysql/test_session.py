@@ -58,3 +58,27 @@ def test_variables_behind_a_list_of_databases_are_found(databases: bytes) -> Non
 def test_nobody_is_told_for_most_statements() -> None:
     assert user_of(FLAGS + MODE) is None
     assert user_of(b"\x0b\0\0") is None
+
+
+@pytest.mark.parametrize(("flag", "explicit"), [(1 << 24, True), (0, False)])
+def test_mariadb_tells_by_a_flag_what_timestamp_means(flag: int, explicit: bool) -> None:
+    status = b"\0" + struct.pack("<I", flag | 1 << 26)
+    session = session_of(status, database=None, thread=0, charsets=CHARSETS, mariadb=True)
+    assert session.explicit_timestamps is explicit
+
+
+def test_mariadbs_own_collations_of_charsets_are_told_and_what_is_behind_them() -> None:
+    own = b"\x83\2" + struct.pack("<HHHH", 8, 8, 45, 255)
+    session = session_of(
+        FLAGS + own + CHARSET, database=None, thread=0, charsets=CHARSETS, mariadb=True
+    )
+    assert session.charset_collations == (
+        ("latin1", "latin1_swedish_ci"),
+        ("utf8mb4", "utf8mb4_0900_ai_ci"),
+    )
+    assert session.server_collation == "latin1_swedish_ci"
+
+
+def test_mariadb_can_have_none_of_them() -> None:
+    session = session_of(FLAGS + b"\x83\0", database=None, thread=0, charsets=CHARSETS)
+    assert session.charset_collations == ()
