@@ -20,6 +20,9 @@ _OPTIONS: dict[str, str | int] = {"max_allowed_packet": "64M", "innodb_flush_met
 # With them, servers before 8.0.21 refuse CREATE TABLE … SELECT and some statements on temporary tables.
 _WITHOUT_GTIDS: dict[str, str | int] = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
 
+_BEFORE_GTIDS = "5.5"
+"""It knows neither."""
+
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
@@ -50,7 +53,9 @@ def started(name: str, folder: Path, owner: Children) -> Mysql:
         found = mariadb.find_or_fetch(series, owner)
         made = Mysql(folder, found, owner=owner, flavour=mariadb.MARIADB, options=options)
     elif series in OLD:
-        made = old_mysql(series, folder, owner=owner, options=options | _WITHOUT_GTIDS)
+        if series != _BEFORE_GTIDS:
+            options |= _WITHOUT_GTIDS
+        made = old_mysql(series, folder, owner=owner, options=options)
     else:
         made = Mysql(folder, mysql_software.find_or_fetch(owner), owner=owner, options=options)
     made.start()
