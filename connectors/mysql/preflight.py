@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from connectors.errors import PreflightError, ServerIdConflict
 from connectors.mysql.mariadb import preflight as mariadb
 from connectors.mysql.server import REPORTED_HOST, Replica, ServerFacts, SourceAddress
+from connectors.mysql.sight import Sight
 
 _WANTED = {
     "binlog_format": ("ROW", "rows of other formats are not in the binlog"),
@@ -51,7 +52,8 @@ def check(facts: ServerFacts, address: SourceAddress, *, history: bool = False) 
 
 def _is_ours(replica: Replica, facts: ServerFacts, address: SourceAddress) -> bool:
     """Whether it is this destination's own connection of a run before."""
-    if facts.is_mariadb:
+    if facts.is_mariadb or "server_uuid" not in facts.variables:
+        # Such servers keep no UUIDs of replicas.
         return replica.host == address.report_host[:REPORTED_HOST]
     return replica.uuid == address.replica_uuid
 
@@ -68,6 +70,11 @@ def _faults(facts: ServerFacts, address: SourceAddress, *, history: bool) -> Ite
     else:
         yield from _setting_faults(facts, history=history)
     yield from _grant_faults(facts, address)
+    if history and not _names_columns(facts) and Sight(facts.grants).is_nothing:
+        yield (
+            "its binlog names no columns, and the account may read no table, so that nothing does: "
+            f"GRANT SELECT ON `database`.* TO '{address.user}', for each database that is captured"
+        )
     if facts.variables.get("server_id") == str(address.server_id):
         yield (
             f"its own server_id is {address.server_id}, as this destination's: "
@@ -75,7 +82,8 @@ def _faults(facts: ServerFacts, address: SourceAddress, *, history: bool) -> Ite
         )
     updates = facts.variables.get("log_replica_updates", facts.variables.get("log_slave_updates"))
     if facts.is_replica and updates == "OFF":
-        name = "log_slave_updates" if facts.is_mariadb else "log_replica_updates"
+        is_new = "log_replica_updates" in facts.variables
+        name = "log_replica_updates" if is_new else "log_slave_updates"
         yield (
             f"it is a replica with {name}=OFF, so its binlog lacks its source's changes: "
             f"start it with --{name.replace('_', '-')}, or capture its source"
@@ -95,19 +103,29 @@ def _version_fault(facts: ServerFacts, *, history: bool) -> str | None:
     return fault
 
 
+def _names_columns(facts: ServerFacts) -> bool:
+    return facts.variables.get("binlog_row_metadata", "").upper() == "FULL"
+
+
 def _setting_faults(facts: ServerFacts, *, history: bool) -> Iterator[str]:
     numbers = _numbers(facts.variables.get("version", ""))
-    verb = "SET PERSIST" if numbers >= _PERSISTS else "SET GLOBAL"
     for name, (wanted, why) in (_WANTED if history else _WANTED | _NAMES).items():
         value = facts.variables.get(name)
         if value is None and numbers < _PERSISTS:
             # Older than the variable: what it would choose is the only way there.
             continue
         if (value or "").upper() != wanted:
-            yield f"{name} is {value or 'not known to it'}, {why}: {verb} {name} = '{wanted}'"
+            yield f"{name} is {value or 'not known to it'}, {why}: {_set(name, wanted, numbers)}"
     mode = facts.variables.get("gtid_mode", "OFF").upper()
     if mode not in ("ON", "OFF"):
-        yield f"gtid_mode is {mode}, on its way between OFF and ON: SET PERSIST gtid_mode = 'ON'"
+        yield f"gtid_mode is {mode}, on its way between OFF and ON: {_set('gtid_mode', 'ON', numbers)}"
+
+
+def _set(name: str, value: str, numbers: tuple[int, ...]) -> str:
+    """The statement, and what else lets a setting outlive a restart."""
+    if numbers >= _PERSISTS:
+        return f"SET PERSIST {name} = '{value}'"
+    return f"SET GLOBAL {name} = '{value}', and {name} = {value} in its configuration"
 
 
 def _grant_faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
@@ -116,6 +134,12 @@ def _grant_faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
     if missing:
         wanted = ", ".join(missing)
         yield f"the account lacks {wanted}: GRANT {wanted} ON *.* TO '{address.user}'"
+    elif not facts.binlogs:
+        # Before 5.5.25, and nothing else is refused to who may read the binlog.
+        yield (
+            "it does not list its binlog files to the account, which this version does to SUPER only: "
+            f"GRANT SUPER ON *.* TO '{address.user}', or upgrade to 5.5.25"
+        )
 
 
 def _missing_grants(held: set[str]) -> list[str]:

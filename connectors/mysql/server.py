@@ -130,9 +130,11 @@ class ServerFacts:
         """What tells the server from others.
 
         MariaDB has no UUID. Its ``server_uid`` is made of its host's network address and its port, and may
-        change with them; but nothing rests on it there: all of MariaDB's transactions have GTIDs.
+        change with them; but nothing rests on it there: all of MariaDB's transactions have GTIDs. MySQL 5.5
+        has only the number that no two servers of a replication have in common.
         """
-        return self.variables.get("server_uid" if self.is_mariadb else "server_uuid", "")
+        found = self.variables.get("server_uid" if self.is_mariadb else "server_uuid")
+        return found or f"server-{self.variables.get('server_id', '')}"
 
     @property
     def has_gtids(self) -> bool:

@@ -1,5 +1,6 @@
 """Whether a server can be captured: every fault at once, each with what mends it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from connectors.errors import PreflightError, ServerIdConflict
 from connectors.mysql.preflight import check
 from connectors.mysql.server import Replica, ServerFacts
-from tests.unit.connectors.mysql.facts import ADDRESS, OTHER, REPLICA, facts
+from tests.unit.connectors.mysql.facts import ADDRESS, GRANTS, OTHER, REPLICA, facts
+
+READS = "GRANT SELECT ON `shop`.* TO `aqueduct`@`%`"
 
 
 def told(of: ServerFacts) -> str:
@@ -54,7 +57,7 @@ def test_each_fault_is_named_with_what_mends_it(variables: dict[str, str], mende
     ],
 )
 def test_with_a_schema_history_the_binlog_need_not_name_columns(variables: dict[str, str]) -> None:
-    of = facts(variables)
+    of = facts(variables, grants=(*GRANTS, READS))
     if not of.variables["binlog_row_metadata"]:
         del of.variables["binlog_row_metadata"]
     check(of, ADDRESS, history=True)
@@ -67,12 +70,45 @@ def test_no_schema_history_helps_against_images_that_lack_columns() -> None:
         check(facts({"version": "5.7.44", "binlog_row_image": "MINIMAL"}), ADDRESS, history=True)
 
 
+def test_what_a_server_that_cannot_persist_is_set_to_goes_into_its_configuration() -> None:
+    with pytest.raises(PreflightError, match="and binlog_format = ROW in its configuration"):
+        check(facts({"version": "5.7.44", "binlog_format": "MIXED"}), ADDRESS, history=True)
+
+
+def test_a_history_that_has_to_name_columns_needs_to_read_tables() -> None:
+    bare = facts({"binlog_row_metadata": "MINIMAL"})
+    with pytest.raises(PreflightError, match=r"GRANT SELECT ON `database`\.\* TO 'aqueduct'"):
+        check(bare, ADDRESS, history=True)
+    check(facts(), ADDRESS, history=True)
+
+
+def test_a_server_that_shows_its_binlogs_to_administrators_only_is_named() -> None:
+    old = facts({"version": "5.5.9-log"}, binlogs=(), grants=(*GRANTS, READS))
+    with pytest.raises(PreflightError, match=r"GRANT SUPER ON \*\.\* TO 'aqueduct'"):
+        check(old, ADDRESS, history=True)
+
+
+def test_a_server_without_uuids_knows_our_registration_by_its_host() -> None:
+    old = facts({"version": "5.5.62", "server_id": "7"}, grants=(*GRANTS, READS))
+    del old.variables["server_uuid"]
+    assert old.server_uuid == "server-7"
+    ours, number = replace(ADDRESS, report_host="worker"), ADDRESS.server_id
+    check(
+        replace(old, replicas=(Replica(server_id=number, host="worker", uuid=""),)),
+        ours,
+        history=True,
+    )
+    stranger = Replica(server_id=number, host="elsewhere", uuid="")
+    with pytest.raises(ServerIdConflict, match="elsewhere"):
+        check(replace(old, replicas=(stranger,)), ours, history=True)
+
+
 @pytest.mark.parametrize("name", ["log_replica_updates", "log_slave_updates"])
 def test_a_replica_must_write_its_sources_changes_to_its_own_binlog(name: str) -> None:
     spoilt = facts(is_replica=True)
     spoilt.variables.pop("log_replica_updates")
     spoilt.variables[name] = "OFF"
-    assert "--log-replica-updates" in told(spoilt)
+    assert f"--{name.replace('_', '-')}" in told(spoilt)
 
 
 def test_log_replica_updates_does_not_matter_on_a_server_that_is_no_replica() -> None:
