@@ -126,7 +126,7 @@ class DestinationState:
         count = None if self.cursor is None else self.cursor.history
         if self._history is None and count is not None:
             self._history = self.history_fold.build(count)
-            self.parts = {}
+            self.parts = {**self.parts, **dict.fromkeys(KINDS, HistoryFold())}
         return self._history
 
     def apply(self, record: StoredRecord) -> None:
@@ -176,7 +176,9 @@ class DestinationState:
             return True
         if cursor.versions > self.version_count:
             return False
-        return cursor.history is None or self.history_fold.is_whole(cursor.history)
+        if cursor.history is None or self._history is not None:
+            return True
+        return self.history_fold.is_whole(cursor.history)
 
     def other_base(self) -> int | None:
         """The checkpoint that the schema history begins with, if another one's content was kept."""

@@ -186,6 +186,18 @@ def test_a_history_without_one_of_its_records_is_not_whole() -> None:
     assert "counts 2 records of the schema history" in state.lack()
 
 
+def test_what_else_the_journal_says_stays_when_the_history_was_taken_out() -> None:
+    written = Written()
+    written.keep()
+    state, _ = written.resumed()
+    quarantine = state.quarantine
+    history = state.history()
+    assert history is not None
+    assert state.history() is history
+    assert state.quarantine is quarantine
+    assert state.is_whole()
+
+
 def test_rows_of_other_destinations_are_none_of_ours() -> None:
     written = Written()
     written.keep()
