@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import pymysql
@@ -65,6 +65,9 @@ class Player:
         for name in truth(self._looking).databases:
             self._looking.execute(f"DROP DATABASE `{name.replace('`', '``')}`")
         self._end = self._end_of_binlog()
+        # MySQL 5.6 has it for the whole server, and no word of it in the binlog.
+        self._tells_timestamps = self.server().mariadb or self.server().version >= (5, 7, 0)
+        self._explicit = self._session(self._looking).explicit_timestamps
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -157,6 +160,8 @@ class Player:
                         charsets=charsets,
                         mariadb=mariadb,
                     )
+                    if not self._tells_timestamps:
+                        under = replace(under, explicit_timestamps=self._explicit)
                     yield Written(sql=query.sql, session=under)
 
 

@@ -38,8 +38,8 @@ class _Found:
         self.versioned = False
 
     def charsets(self) -> Charset:
-        names = self.names
-        first = "COLLATE" in names and "CHARACTER SET" in names[names.index("COLLATE") :]
+        order = [name for name in self.names if name in ("CHARACTER SET", "COLLATE")]
+        first = "COLLATE" in order and order[-1] == "CHARACTER SET"
         return Charset(charset=self.charset, collation=self.collation, collation_first=first)
 
 
