@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from app.recovery import folded
 from connectors.errors import HistoryTooShort
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
-from tables import journal
+from tables import history_fold, journal
 from tables.checkpoint import MemoryCheckpoint
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
@@ -55,6 +55,14 @@ STREAM = (
     "CREATE VIEW v{n} AS SELECT 1",
 )
 """What comes, again and again; some of it makes tables unknown, and some of it is refused."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_wait() -> Iterator[None]:
+    """Of the records that a later checkpoint may come to hold; so some are read in time, and some are not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(history_fold, "_UNREAD", 3)
+        yield
 
 
 def statement(number: int) -> str:
