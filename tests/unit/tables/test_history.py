@@ -222,33 +222,6 @@ def test_a_new_baseline_begins_anew_and_goes_on_counting() -> None:
     assert history.count == 4
 
 
-def test_going_back_is_being_as_at_that_place() -> None:
-    history = three()
-    expected = history.at(offset(350)).tables()
-    rewound = history.rollback(offset(350))
-    assert (rewound.count, rewound.records) == (2, ())
-    assert [record.number for record in rewound.forgotten] == [3]
-    assert history.now().tables() == expected
-    record = applied(history, 400, "ALTER TABLE orders ADD c INT")
-    assert (record.number, names_of(history.find(*ORDERS))) == (3, ["id", "a", "b", "c"])
-
-
-def test_going_back_forgets_checkpoints_behind_that_place() -> None:
-    history = three()
-    heads = [history.checkpoint(between(pos), made_ms=0).head for pos in (250, 350, 450)]
-    rewound = history.rollback(offset(300))
-    assert rewound.heads == tuple(heads[1:])
-    assert [head.number for head in history.checkpoints] == [1, 2]
-    assert history.checkpoint(between(300), made_ms=0).head.number == 5
-
-
-def test_going_back_too_far_changes_nothing() -> None:
-    history = three()
-    with pytest.raises(HistoryTooShort):
-        history.rollback(offset(99))
-    assert history.count == 3
-
-
 def test_a_view_stays_what_it_was() -> None:
     history = three()
     now, early = history.now(), history.at(offset(250))
