@@ -75,8 +75,6 @@ class HistoryFold:
             raise damaged("a record of the schema history", record, error) from error
 
     def _let_wait(self, record: StoredRecord) -> None:
-        # What waits goes in the journal's order, also where its key comes again.
-        self._unread.pop(record.key, None)
         self._unread[record.key] = record
         if len(self._unread) >= _UNREAD:
             self._read()

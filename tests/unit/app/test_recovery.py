@@ -241,7 +241,7 @@ ACTS = (
     Worker.forget,
     Worker.crash,
 )
-acts = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 200)), max_size=25)
+acts = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 200)), min_size=6, max_size=30)
 
 
 @settings(deadline=None, max_examples=MOST)

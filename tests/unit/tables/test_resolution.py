@@ -7,7 +7,8 @@ import pytest
 from connectors.errors import HistoryTooShort
 from connectors.mysql.ddl.definition import TableChange, TableName
 from tables.history import SchemaHistory
-from tables.schema_record import Dropped, Known, Unresolved
+from tables.schema_checkpoint import SchemaCheckpoint
+from tables.schema_record import Dropped, Known, SchemaRecord, Unresolved
 from tests.unit.tables.made import (
     ORDERS,
     SHOP,
@@ -213,6 +214,38 @@ def test_going_back_to_a_place_behind_a_given_definition_keeps_it() -> None:
     assert (rewound.count, record.number, record.current) == (1, 2, True)
     assert names_of(history.find(*ORDERS)) == ["id", "odd"]
     assert applied(history, 300, "ALTER TABLE log ADD a INT").number == 3
+
+
+def test_after_going_back_nothing_behind_a_given_definition_ends_it() -> None:
+    history = unresolved()
+    applied(history, 300, "ALTER TABLE orders ADD a INT")
+    first, second = history.resolve(ORDERS, table("odd"), at(200))
+    assert (first.current, second.current) == (False, True)
+    (record,) = history.rollback(offset(250)).records
+    assert (record.amends, record.current) == (1, True)
+
+
+def begun_at(checkpoint: SchemaCheckpoint, *records: SchemaRecord) -> SchemaHistory:
+    """The history as a run finds it that begins with a checkpoint."""
+    history = SchemaHistory()
+    history.load(checkpoint, records, resolutions=records)
+    return history
+
+
+def test_a_checkpoint_from_before_a_definition_was_given_has_it_too() -> None:
+    history = unresolved()
+    checkpoint = history.checkpoint(between(450), made_ms=0)
+    later = begun_at(checkpoint, *history.resolve(ORDERS, table("odd"), at(200)))
+    assert names_of(later.find(*ORDERS)) == ["id", "odd"]
+
+
+def test_a_definition_for_a_table_that_was_made_anew_leaves_a_later_checkpoint_as_it_is() -> None:
+    history = unresolved()
+    applied(history, 300, "DROP TABLE orders")
+    applied(history, 400, "CREATE TABLE orders (k INT)")
+    checkpoint = history.checkpoint(between(450), made_ms=0)
+    later = begun_at(checkpoint, *history.resolve(ORDERS, table("odd"), at(200)))
+    assert names_of(later.find(*ORDERS)) == ["k"]
 
 
 def test_a_statement_out_of_reach_is_refused_by_name() -> None:
