@@ -59,6 +59,8 @@ class _Alteration:
         self._defaults = charset.after(actions, current, defaults, terms)
         self._target = charset.target(actions, current, defaults, terms)
         """What columns are converted to."""
+        self._converted: dict[int, Column] = {}
+        """Those that are, by their identity: a new definition is read so that it needs no conversion."""
         self._columns: list[Column] = []
         self._names: dict[str, str | None] = {}
         """New names of columns by the old ones; None: dropped."""
@@ -139,14 +141,20 @@ class _Alteration:
         column = made(spec, self._defaults, self._terms)
         if self._target is None or column.charset is None or spec.type.name.startswith("n"):
             return column
-        return made(charset.converting(spec, self._target), self._target, self._terms)
+        kind = charset.converting(spec, self._target, self._terms.server)
+        return self._needs_no_conversion(made(kind, self._target, self._terms))
 
     def _remade(self, old: Column, spec: ColumnSpec) -> Column:
         """A column of a new definition."""
         new = self._made(spec)
         if self._target is None or not since(self._terms.server, mysql=(8, 0, 0), mariadb=None):
             return new
-        return charset.resized(spec, old, new, self._target)
+        sized = charset.resized(spec, old, new, self._target)
+        return self._needs_no_conversion(sized) if id(new) in self._converted else sized
+
+    def _needs_no_conversion(self, column: Column) -> Column:
+        self._converted[id(column)] = column
+        return column
 
     def _place_columns(self) -> None:
         """New columns and moved ones, in the statement's order."""
@@ -204,9 +212,11 @@ class _Alteration:
         if to is None:
             return
         server, session = self._terms.server, self._terms.session
-        # Those of a new definition are converted already, and that changes them no more.
         self._columns = [
-            types.converted(column, to, server=server, session=session) for column in self._columns
+            column
+            if id(column) in self._converted
+            else types.converted(column, to, server=server, session=session)
+            for column in self._columns
         ]
 
     # --- keys ---------------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 from connectors.mysql.ddl.action import Action, ConvertTo, SetOptions
 from connectors.mysql.ddl.collations import longest
-from connectors.mysql.ddl.definition import Column, Database
+from connectors.mysql.ddl.definition import Column, Database, Server
 from connectors.mysql.ddl.effect.columns import Terms
 from connectors.mysql.ddl.effect.create import chosen
 from connectors.mysql.ddl.labels import labels_in
+from connectors.mysql.ddl.since import since
 from connectors.mysql.ddl.spec import NO_CHARSET, Charset, ColumnSpec
 from connectors.mysql.ddl.text_types import OF_BYTES, OF_TEXT, holding
 
@@ -80,9 +81,15 @@ def _without_default(said: Charset, defaults: Defaults) -> Charset:
 # --- columns that are converted and changed at once -------------------------------------------------
 
 
-def converting(spec: ColumnSpec, to: Database) -> ColumnSpec:
-    """A column's definition with what CONVERT TO says in place of its own character set."""
-    kind = replace(spec.type, charset=to.charset, collation=to.collation, binary=False)
+def converting(spec: ColumnSpec, to: Database, server: Server) -> ColumnSpec:
+    """A column's definition with what CONVERT TO says in place of its own character set; BINARY still counts,
+    though beside a character set of its own only in MySQL before 8.0."""
+    own = spec.type
+    binary = own.binary and (
+        own.charset is None or not since(server, mysql=(8, 0, 0), mariadb=(0, 0, 0))
+    )
+    collation = None if binary else to.collation
+    kind = replace(own, charset=to.charset, collation=collation, binary=binary)
     return replace(spec, type=kind)
 
 
