@@ -7,9 +7,7 @@ the decoder of that chunk refuses by name, or the table is set aside.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from app.pipeline.applied import Applied
 from app.pipeline.stage import StageSpec
@@ -30,7 +28,7 @@ from connectors.mysql.table_map import TableMap
 from connectors.mysql.transactions import TransactionReader
 from tables.history import SchemaHistory
 from tables.place import HistoryPlace
-from tables.schema_record import Known, SchemaRecord, Unresolved
+from tables.schema_record import SchemaRecord
 
 _MOST_GONE = 1000
 
@@ -49,7 +47,9 @@ class Historian:
         shadows: ShadowRules,
     ) -> None:
         self._history = history
-        self._known = _Known(history)
+        now = history.now()
+        self._there = {*now.tables(), *now.unresolved()}
+        """The tables that there are; kept beside the history, since each statement asks for all of them."""
         self._server = server
         self._server_uuid = server_uuid
         self._charsets = charsets
@@ -107,7 +107,8 @@ class Historian:
         record = self._history.apply(place, query.database, query.sql, session)
         if record is None:
             return self._without_change(query.sql, session)
-        meaning = logical(record.changes, self._shadows, known=self._known, before=self._gone.get)
+        self._follow(record)
+        meaning = logical(record.changes, self._shadows, known=self._there, before=self._gone.get)
         self._remember(record)
         return Applied(
             record=record,
@@ -129,7 +130,13 @@ class Historian:
         return Applied(record=None, type=told.type, is_noise=True) if is_noise else None
 
     def _is_shadow(self, name: TableName) -> bool:
-        return self._shadows.shadow(name, self._known) is not None
+        return self._shadows.shadow(name, self._there) is not None
+
+    def _follow(self, record: SchemaRecord) -> None:
+        for change in record.changes:
+            if isinstance(change, TableChange):
+                (self._there.discard if change.new is None else self._there.add)(change.name)
+        self._there.update(record.unresolved)
 
     def _remember(self, record: SchemaRecord) -> None:
         """Tables that went: where another takes such a name, they were what it was before."""
@@ -142,25 +149,6 @@ class Historian:
                 self._gone[change.name] = change.old
         while len(self._gone) > _MOST_GONE:
             del self._gone[next(iter(self._gone))]
-
-
-class _Known(Collection[TableName]):
-    """The names of all tables that are there by a history; asked for few of them."""
-
-    def __init__(self, history: SchemaHistory) -> None:
-        self._history = history
-
-    def __contains__(self, name: object) -> bool:
-        if not isinstance(name, tuple):
-            return False
-        return isinstance(self._history.state(*name), Known | Unresolved)
-
-    def __iter__(self) -> Iterator[TableName]:
-        now = self._history.now()
-        return chain(now.tables(), now.unresolved())
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 @dataclass(frozen=True, slots=True)
