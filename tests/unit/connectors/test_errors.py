@@ -67,7 +67,16 @@ def test_an_error_without_any_remedy_still_ends_as_a_sentence() -> None:
 def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
     assert AqueductError.retry is Retry.MANUAL
     timed = {one.__name__ for one in OURS if one.retry is Retry.TIMED}
-    assert timed == {"SourceLost", "SourceRefused", "CorruptEvent", "KafkaLost", "DecoderLost"}
+    assert timed == {
+        "SourceLost",
+        "SourceRefused",
+        "StoreLost",
+        "TableResolved",
+        "WitnessesDiffer",
+        "CorruptEvent",
+        "KafkaLost",
+        "DecoderLost",
+    }
 
 
 def test_the_name_is_what_metrics_show() -> None:
