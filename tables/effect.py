@@ -73,15 +73,10 @@ def _trusted(changes: tuple[Change, ...]) -> Effect:
     """The changes of tables that are known; the others only by name."""
     known: list[Change] = []
     unresolved: dict[TableName, None] = {}
-    moved: set[TableName] = set()
     for change in changes:
         if isinstance(change, DatabaseChange):
             known.append(change)
-            continue
-        is_doubtful = _is_doubtful(change, moved)
-        if is_doubtful and change.renamed_to is not None:
-            moved.add(change.renamed_to)
-        if is_doubtful and change.new is not None:
+        elif change.new is not None and _is_doubtful(change):
             unresolved[change.name] = None
         else:
             # Of a name that comes up again, as when tables are swapped, the last change counts.
@@ -91,11 +86,8 @@ def _trusted(changes: tuple[Change, ...]) -> Effect:
     return Effect(changes=tuple(known), reason=reason, unresolved=tuple(unresolved))
 
 
-def _is_doubtful(change: TableChange, moved: set[TableName]) -> bool:
-    """Whether it begins or ends with the stand-in, or comes from such a table by another name."""
-    if any(table is not None and _stands_in(table) for table in (change.old, change.new)):
-        return True
-    return change.renamed_from is not None and change.name in moved
+def _is_doubtful(change: TableChange) -> bool:
+    return any(table is not None and _stands_in(table) for table in (change.old, change.new))
 
 
 def _stands_in(table: Table) -> bool:

@@ -95,7 +95,7 @@ class Steps:
         return Unresolved(reason=reason, since=record.place, last=record.place)
 
     def _amend(self, record: SchemaRecord) -> None:
-        amends = record.amends if record.amends is not None else record.number - 1
+        amends = self._amended_by(record)
         if amends < self.base.count and not record.current:
             return
         for change in record.changes:
@@ -110,6 +110,13 @@ class Steps:
             )
             known = self.versions.amendments
             known[name] = (*known.get(name, ()), amendment)
+
+    def _amended_by(self, record: SchemaRecord) -> int:
+        """The step whose outcome a resolution mends: where it was made, only a checkpoint may have held it."""
+        number = self.number_of(record.place)
+        if number is None:
+            number = record.amends
+        return record.number - 1 if number is None else number
 
     def number_of(self, place: HistoryPlace) -> int | None:
         """The number of the statement that stands exactly here."""
@@ -191,9 +198,9 @@ class Steps:
         new.heads = [head for head in self.heads if not _is_behind(head, number, asked)]
         new._note(kept)
         return new, [
-            replace(record, current=not _touched(record, kept))
-            for record in later
-            if _holds(record, number, asked)
+            replace(record, amends=amends, current=not _touched(record, amends, kept))
+            for record, amends in ((record, self._amended_by(record)) for record in later)
+            if record.kind == "resolution" and _holds(record, amends, number, asked)
         ]
 
     def rewound(self, number: int, asked: Asked, records: Iterable[SchemaRecord]) -> Rewound:
@@ -242,10 +249,11 @@ def _by_coordinates(asked: Asked) -> bool:
     return False
 
 
-def _holds(record: SchemaRecord, number: int, asked: Asked) -> bool:
-    if record.kind != "resolution" or record.amends is None or record.amends > number:
-        return False
-    return record.amends < number or reached(record.place, asked) is not False
+def _holds(resolution: SchemaRecord, amends: int, number: int, asked: Asked) -> bool:
+    """Whether a definition was given for a place that is not behind the one asked for."""
+    if amends != number:
+        return amends < number
+    return reached(resolution.place, asked) is not False
 
 
 def _is_behind(head: CheckpointHead, number: int, asked: Asked) -> bool:
@@ -253,9 +261,9 @@ def _is_behind(head: CheckpointHead, number: int, asked: Asked) -> bool:
     return head.count > number or reached(head.place, asked) is False
 
 
-def _touched(resolution: SchemaRecord, records: Iterable[SchemaRecord]) -> bool:
+def _touched(resolution: SchemaRecord, amends: int, records: Iterable[SchemaRecord]) -> bool:
     """Whether a statement behind a resolution's place changed its table."""
-    behind = (record for record in records if record.number > (resolution.amends or 0))
+    behind = (record for record in records if record.number > amends)
     names = set(resolution.tables)
     return any(
         record.kind != "resolution" and names.intersection(record.tables) for record in behind

@@ -239,6 +239,18 @@ def test_a_checkpoint_from_before_a_definition_was_given_has_it_too() -> None:
     assert names_of(later.find(*ORDERS)) == ["id", "odd"]
 
 
+def test_what_was_given_for_places_still_to_come_is_in_a_checkpoint() -> None:
+    history = unresolved()
+    history.resolve(ORDERS, table("odd"), at(200))
+    history.rollback(offset(150))
+    checkpoint = history.checkpoint(between(160), made_ms=0)
+    assert [record.place for record in checkpoint.given] == [at(200)]
+    later = begun_at(checkpoint)
+    assert applied(later, 200, ODD).outcome == "resolved"
+    assert names_of(later.find(*ORDERS)) == ["id", "odd"]
+    assert later.checkpoint(between(300), made_ms=0).given == ()
+
+
 def test_a_definition_for_a_table_that_was_made_anew_leaves_a_later_checkpoint_as_it_is() -> None:
     history = unresolved()
     applied(history, 300, "DROP TABLE orders")
