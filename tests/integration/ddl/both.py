@@ -45,7 +45,8 @@ class Both:
 
 
 def _like_temporary(sql: str, written: list[Given]) -> bool:
-    """Whether a table was made like a temporary one: the server writes its columns, not its own collation."""
+    """Whether a table was made like a temporary one: the server writes columns without that one's charset, and
+    a replica's are others than its own."""
     return bool(_LIKE.search(sql)) and not any(_LIKE.search(text) for text, _ in written)
 
 
@@ -54,7 +55,7 @@ def _taken(
 ) -> Iterator[str]:
     reasons = [model.apply(sql, session) for sql, session in statements]
     if unsure:
-        model.follow_collations(played.after)
+        model.follow(played.after)
     found = [f"unresolved: {reason}" for reason in reasons if reason]
     found += differences(played.after, model.seen())
     if found:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import (
@@ -65,15 +63,6 @@ class Model:
         tables = {name: seen(table) for name, table in self.catalog.items()}
         databases = {name: one.collation for name, one in self.catalog.databases.items()}
         return Seen(databases=databases, tables=tables)
-
-    def follow_collations(self, truth: Seen) -> None:
-        """Take tables' own collations, not their columns', from what the server says."""
-        for name, table in list(self.catalog.items()):
-            told = truth.tables.get(name)
-            if told is not None and told.collation and told.collation != table.collation:
-                charset = told.collation.partition("_")[0]
-                self.catalog.put(name, replace(table, charset=charset, collation=told.collation))
-        self._told = dict(self.catalog)
 
     def follow(self, truth: Seen) -> None:
         """Go on from what the server says, after a fault."""
