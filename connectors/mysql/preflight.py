@@ -23,7 +23,7 @@ _NAMES = {
     ),
 }  # fmt: skip
 _NEEDED_GRANTS = ("REPLICATION SLAVE", "REPLICATION CLIENT")
-_OLDEST = (5, 6)
+_OLDEST = (5, 5)
 _OLDEST_WITH_NAMES = (8, 0, 1)
 """Since then the binlog can name columns."""
 _PERSISTS = (8, 0)

@@ -8,12 +8,11 @@ import pytest
 
 from connectors.mysql.baseline import Baseline, read_baseline
 from connectors.mysql.ddl.definition import Table
-from connectors.mysql.definitions import end_of_binlog
 from connectors.mysql.position import Coordinates
 from devstack.mysql import Mysql
 from tests.integration.baseline.busy import DATABASE, Busy, Replay, logged
 from tests.integration.baseline.conftest import SERIES, WITHOUT_GTIDS, Servers
-from tests.integration.worker.source import address_of, connected, facts_of, run
+from tests.integration.worker.source import address_of, end_of, facts_of, run
 
 ATOMIC = ["9.7", "8.0", f"9.7{WITHOUT_GTIDS}", f"8.0{WITHOUT_GTIDS}"]
 READ = 4
@@ -82,8 +81,3 @@ def test_a_statement_that_is_in_the_binlog_and_has_no_effect_yet_is_not_missed(
         run(mysql, "SET GLOBAL sync_binlog = 0, binlog_group_commit_sync_delay = 0")
     assert found.at.coordinates.order > begin.order
     assert_as_replayed(mysql, first, [found])
-
-
-def end_of(mysql: Mysql) -> Coordinates:
-    with connected(mysql) as cursor:
-        return end_of_binlog(cursor)[0]

@@ -5,30 +5,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-import pymysql
-
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.definitions import read_definition
 from connectors.mysql.described import described
-from connectors.mysql.position import Coordinates
 from connectors.mysql.rows import ABSENT, Image, RowDecoder
 from connectors.mysql.server import ServerFacts, read_facts
 from connectors.mysql.table_map import TableMap
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
-from tests.integration.worker.source import address_of, assert_compiled_alike, connected, run
+from tests.integration.worker.source import (
+    address_of,
+    assert_compiled_alike,
+    connected,
+    end_of,
+    run,
+)
 from tests.steps import Rows, Step
-
-
-def end_of(mysql: Mysql) -> Coordinates:
-    """The end of the server's binlog."""
-    with connected(mysql) as cursor:
-        try:
-            cursor.execute("SHOW BINARY LOG STATUS")
-        except pymysql.MySQLError:
-            cursor.execute("SHOW MASTER STATUS")
-        file, pos, *_ = cursor.fetchone()
-    return Coordinates(file, int(pos))
 
 
 @cache

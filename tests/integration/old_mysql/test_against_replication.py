@@ -19,9 +19,9 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.old_mysql.conftest import Servers
 from tests.integration.old_mysql.families import known
-from tests.integration.old_mysql.source import end_of, rows, written
+from tests.integration.old_mysql.source import rows, written
 from tests.integration.worker.families import FAMILIES, statements_for
-from tests.integration.worker.source import address_of, run
+from tests.integration.worker.source import address_of, end_of, run
 
 DATABASE = "compared"
 Columns = list[tuple[str, list[str]]]

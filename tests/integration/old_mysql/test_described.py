@@ -12,9 +12,9 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.old_mysql.conftest import Servers
 from tests.integration.old_mysql.families import known
-from tests.integration.old_mysql.source import charsets_of, complete, end_of, written
+from tests.integration.old_mysql.source import charsets_of, complete, written
 from tests.integration.worker.families import FAMILIES, statements_for
-from tests.integration.worker.source import connected, run
+from tests.integration.worker.source import connected, end_of, run
 from tests.steps import Rows
 
 DATABASE = "described"

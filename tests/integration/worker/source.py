@@ -9,6 +9,7 @@ import orjson
 import pymysql
 
 from connectors.mysql.compiled.decoder import CompiledDecoder
+from connectors.mysql.definitions import end_of_binlog
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows import ABSENT, RowChange, RowDecoder
 from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
@@ -56,9 +57,7 @@ def address_of(mysql: Mysql, **more: Any) -> SourceAddress:
 def end_of(mysql: Mysql) -> Coordinates:
     """The end of the server's binlog."""
     with connected(mysql) as cursor:
-        cursor.execute("SHOW BINARY LOG STATUS")
-        file, pos, *_ = cursor.fetchone()
-    return Coordinates(file, int(pos))
+        return end_of_binlog(cursor)[0]
 
 
 @dataclass(frozen=True, slots=True)
