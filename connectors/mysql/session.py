@@ -17,14 +17,16 @@ from connectors.mysql.sql_modes import of_number
 _FLAGS, SQL_MODE, CHARSET = 0, 1, 4
 _CATALOG, _INVOKER, _UPDATED_DATABASES = 2, 11, 12
 _EXPLICIT_TIMESTAMPS, _UTF8MB4_COLLATION = 16, 18
-_CHARSET_COLLATIONS = 131
+_FLAGS_OF_GTID, _CHARSET_COLLATIONS = 130, 131
 _EXPLICIT_TIMESTAMPS_FLAG = 1 << 24
 """MariaDB's: it has no variable of its own for it."""
+_ENDS_ALTER = 4 | 8
+"""MariaDB's: the second half of an ALTER in two phases; the number of its first half follows."""
 _TOO_MANY_DATABASES = 254
 
 _SIZES: dict[int, int | None] = {
     0: 4, 1: 8, 2: None, 3: 4, 4: 6, 5: None, 6: None, 7: 2, 8: 2, 9: 8, 10: 4, 11: None, 12: None,
-    13: 3, 14: 8, 15: 8, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1, 128: 3, 129: 8, 130: 3,
+    13: 3, 14: 8, 15: 8, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1, 128: 3, 129: 8, 130: None,
     131: None,
 }  # fmt: skip
 """Bytes of each variable's value; None where the value tells."""
@@ -57,6 +59,8 @@ def _told_size(code: int, status: bytes, at: int) -> int:
         for _ in range(0 if count == _TOO_MANY_DATABASES else count):
             end = status.index(0, end) + 1
         return end - at
+    if code == _FLAGS_OF_GTID:
+        return 9 if status[at] & _ENDS_ALTER else 1
     if code == _CHARSET_COLLATIONS:
         return 1 + 4 * status[at]
     # The catalog of code 2, of servers before 5.0.4, ends in a zero byte besides.

@@ -82,3 +82,9 @@ def test_mariadbs_own_collations_of_charsets_are_told_and_what_is_behind_them() 
 def test_mariadb_can_have_none_of_them() -> None:
     session = session_of(FLAGS + b"\x83\0", database=None, thread=0, charsets=CHARSETS)
     assert session.charset_collations == ()
+
+
+@pytest.mark.parametrize(("flags", "size"), [(2, 1), (4, 9), (8, 9)])
+def test_variables_behind_a_half_of_an_alter_in_two_phases_are_found(flags: int, size: int) -> None:
+    started_or_ended = bytes([130, flags]) + bytes(range(1, size))
+    assert status_variables(started_or_ended + CHARSET).keys() == {130, 4}
