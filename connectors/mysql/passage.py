@@ -1,7 +1,7 @@
 """The statements that a server wrote into its binlog between two places.
 
-The law: all of them. A server tells an end of its binlog that it does not send yet, so it is asked until it has
-sent all up to there.
+The law: all of them. A server tells an end of its binlog that it does not send yet: what it has written and not
+yet synced. So it is asked until it has sent, or left out as known, all up to there.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from connectors.mysql.touched import summed_up
 
 _PATIENCE = 30.0
 _PAUSE = 0.02
+_TELLS_WHAT_IT_LEAVES_OUT = (5, 7)
+"""Since then a heartbeat tells the place behind the transactions that a reader by GTIDs knows already."""
 _NOWHERE = Coordinates("", 0)
 _CHANGES_NO_TABLE = {
     Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.TRUNCATE, Kind.CHANGE,
@@ -68,8 +70,14 @@ class Passage:
             time.sleep(_PAUSE)
 
     def _is_all(self, end: Coordinates) -> bool:
-        """Whether nothing more can come: by GTIDs, what the server had sent before is not sent again."""
-        return self.begin.gtid_set is not None and self.begin.coordinates.order >= end.order
+        """Whether nothing more can come, on a server that does not tell how far it came in what it leaves out.
+
+        Such a server sends all that it has written, so that what does not come is known.
+        """
+        leaves_out = (
+            self.begin.gtid_set is not None and self.server.version < _TELLS_WHAT_IT_LEAVES_OUT
+        )
+        return leaves_out and self.begin.coordinates.order >= end.order
 
     def up_to(self, end: Coordinates) -> list[Written]:
         """The statements that end there or before."""

@@ -32,6 +32,7 @@ from connectors.mysql.events import (
     Event,
     EventType,
     format_has_checksum,
+    heartbeat_offset,
     parse_event,
     parse_rotate,
 )
@@ -278,7 +279,9 @@ class BinlogStream:
         return self._place
 
     def _placed(self, event: Event) -> PlacedEvent:
-        if not event.end_pos or event.type in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+        if event.type in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+            return self._beaten(event)
+        if not event.end_pos:
             return PlacedEvent(event, self._place, self._place)
         # The header has 32 bits for the offset, and a file may be larger; offsets only grow in a file.
         end = self._place.pos & ~0xFFFFFFFF | event.end_pos
@@ -287,6 +290,12 @@ class BinlogStream:
         start = Coordinates(self._place.file, max(end - event.size, 0))
         self._place = Coordinates(self._place.file, end)
         return PlacedEvent(event, start, self._place)
+
+    def _beaten(self, event: Event) -> PlacedEvent:
+        """A heartbeat is in no file; it tells how far the server came in what it has to leave out."""
+        reached = Coordinates(self._place.file, heartbeat_offset(event))
+        self._place = max(self._place, reached, key=lambda place: place.pos)
+        return PlacedEvent(event, self._place, self._place)
 
 
 def gathered(

@@ -13,8 +13,8 @@ from connectors.mysql.inventory import InventoryReader
 from connectors.mysql.table_map import TableMap
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
-from tests.integration.old_mysql.source import charsets_of, end_of
-from tests.integration.worker.source import connected, run
+from tests.integration.old_mysql.source import charsets_of
+from tests.integration.worker.source import connected, end_of, run
 from tests.steps import Rows, Step
 
 LEVELS = {
