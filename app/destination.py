@@ -16,9 +16,9 @@ from app.run import Plan, Run, Signals
 from app.status import DestinationStatus, State
 from connectors.errors import (
     AqueductError,
+    BeginsAnew,
     Fenced,
     ServerIdConflict,
-    TableResolved,
     WitnessesDiffer,
 )
 from tables.checkpoint import Checkpoint
@@ -61,8 +61,8 @@ class Destination:
             try:
                 self.status.show(State.STARTING, None)
                 await self._run.run()
-            except TableResolved:
-                log.info("%s: begins anew to bring a table back", self.plan.name)
+            except BeginsAnew as why:
+                log.info("%s: begins anew %s", self.plan.name, why.detail)
             except WitnessesDiffer as error:
                 self._tell(error, State.RETRYING)
                 self._run.unreadable.append(error)

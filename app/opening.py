@@ -1,32 +1,37 @@
 """How a run begins: at which cursor, with which schema history, and what the journal must hold before it.
 
 The law: history and cursor stand at the same place. A history that is further is gone back in; where there is
-none, it begins at the cursor with what is certain there, and with nothing else.
+none, it begins at the cursor with what is certain there, and with nothing else. A table that it does not know
+is taken in as soon as the cursor is so near to the present that this is certain too.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from connectors.mysql.baseline import Baseline, read_baseline, server_of
 from connectors.mysql.ddl.definition import Database, Table, TableName
+from connectors.mysql.inventory import InventoryReader
 from connectors.mysql.passage import Passage
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.server import ServerFacts, SourceAddress
+from connectors.mysql.server import ServerFacts, SourceAddress, connected
 from connectors.mysql.start import Latest, Start, as_of_now, check, first_offset
 from connectors.mysql.touched import touched
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
-from tables.history_journal import checkpoint_records, rewound_records
+from tables.history_journal import checkpoint_records, history_records, rewound_records
 from tables.journal import DestinationState
 from tables.journal_format import Entry as Note
 from tables.place import HistoryPlace
 from tables.schema_checkpoint import CheckpointPolicy
 
 log = logging.getLogger(__name__)
+
+_NEAR_BYTES = 16 << 20
+"""Of binlog, which are read in 2 to 4 s where the transactions are small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,8 @@ class Opened:
     history: SchemaHistory | None
     notes: list[Note] = field(default_factory=list)
     """For the journal, in the transaction that claims the destination."""
+    is_partial: bool = False
+    """Whether there are tables that the history could know if the cursor were nearer to the present."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,19 +70,18 @@ class Opening:
             return Opened(cursor=replace(cursor, history=None), history=None)
         history = state.history()
         if history is None:
-            return self._begun(cursor, *self._certain(offset))
+            return self._begun_in_the_past(cursor)
         return self._gone_back(history, cursor)
 
     def _first(self) -> Opened:
         """Begin where the settings say."""
         if self.policy is not None and isinstance(self.start, Latest):
             baseline = self._baseline()
-            found = baseline.tables, baseline.databases
-            return self._begun(self._cursor(baseline.at), *found)
+            return self._begun(self._cursor(baseline.at), baseline.tables, baseline.databases)
         offset = first_offset(self.start, self.facts, self.address)
         if self.policy is None:
             return Opened(cursor=self._cursor(offset), history=None)
-        return self._begun(self._cursor(offset), *self._certain(offset))
+        return self._begun_in_the_past(self._cursor(offset))
 
     def _cursor(self, offset: SourceOffset) -> Cursor:
         return Cursor(
@@ -95,16 +101,31 @@ class Opening:
             )
         return baseline
 
-    def _certain(
-        self, offset: SourceOffset
-    ) -> tuple[Mapping[TableName, Table], Mapping[str, Database]]:
-        """What tables were at a place that may be long past: as they are now, where no statement came between.
+    def _begun_in_the_past(self, cursor: Cursor) -> Opened:
+        """A history that begins at a place that may be long past.
 
-        A server that tells the columns of each row is not asked: what it tells later is certain too.
+        A server that tells the columns of each row is asked about all statements since then only where that is
+        quick: what it tells with its rows is certain too.
         """
         baseline = self._baseline()
-        if tells_columns(self.facts):
-            return {}, baseline.databases
+        if tells_columns(self.facts) and not self._is_near(cursor.offset):
+            opened = self._begun(cursor, {}, baseline.databases)
+            return replace(opened, is_partial=bool(baseline.tables))
+        kept, changed = self._certain(cursor.offset, baseline)
+        if changed and not tells_columns(self.facts):
+            log.warning(
+                "%s: nobody knows what these were at %s, and their rows will be set aside until a statement "
+                "makes them anew: %s", self.destination, cursor.offset.coordinates, _listed(changed),
+            )  # fmt: skip
+        return self._begun(cursor, kept, baseline.databases)
+
+    def _certain(
+        self, offset: SourceOffset, baseline: Baseline
+    ) -> tuple[dict[TableName, Table], set[TableName]]:
+        """The tables of a place before a baseline: as they are there, where no statement came between.
+
+        Beside them the names of the others.
+        """
         passage = Passage(begin=offset, server=baseline.server)
         passage.read_to(baseline.at.coordinates, self.address, self.facts.charsets)
         known = baseline.tables.keys()
@@ -114,13 +135,16 @@ class Opening:
             for name in touched(written.query, written.told, known)
         } & known
         kept = {name: table for name, table in baseline.tables.items() if name not in changed}
-        if changed:
-            names = ", ".join(sorted(".".join(name) for name in changed))
-            log.warning(
-                "%s: nobody knows what these were at %s, and their rows will be set aside until a statement "
-                "makes them anew: %s", self.destination, offset.coordinates, names,
-            )  # fmt: skip
-        return kept, baseline.databases
+        return kept, changed
+
+    def _is_near(self, offset: SourceOffset) -> bool:
+        """Whether all that the server wrote since then is read in a few seconds."""
+        files = [name for name, _ in self.facts.binlogs]
+        at = offset.coordinates
+        if at.file not in files:
+            return False
+        sizes = [size for _, size in self.facts.binlogs[files.index(at.file) :]]
+        return sum(sizes) - at.pos <= _NEAR_BYTES
 
     def _begun(
         self,
@@ -144,17 +168,45 @@ class Opening:
         """The history as it was at the cursor; what came later comes again."""
         history.policy = self.policy or history.policy
         history.serve(server_of(self.facts))
-        rewound = history.rollback(cursor.offset)
+        notes = rewound_records(history.rollback(cursor.offset))
+        is_near = self._is_near(cursor.offset)
+        lacks = self._lacks(history)
+        if lacks and is_near:
+            notes += self._taken_in(history, cursor.offset)
         return Opened(
             cursor=replace(cursor, history=history.count),
             history=history,
-            notes=rewound_records(rewound),
+            notes=notes,
+            is_partial=lacks and not is_near,
         )
+
+    def _lacks(self, history: SchemaHistory) -> bool:
+        """Whether the server has tables of which the history has never heard."""
+        now = history.now()
+        with connected(self.address) as cursor:
+            names = InventoryReader(cursor, server_of(self.facts)).names()
+        return any(now.state(*name) is None for name in names)
+
+    def _taken_in(self, history: SchemaHistory, offset: SourceOffset) -> list[Note]:
+        """Complete a history by the tables that are certain at its end, which is the cursor's place."""
+        baseline = self._baseline()
+        kept, _ = self._certain(offset, baseline)
+        now = history.now()
+        news = {name: table for name, table in kept.items() if now.state(*name) is None}
+        at = HistoryPlace.between(offset, ts_ms=_now_ms())
+        records = history.add_baseline(news, baseline.databases if news else {}, at)
+        if news:
+            log.info("%s: the schema history takes in %s", self.destination, _listed(news))
+        return [note for record in records for note in history_records(record)]
 
 
 def tells_columns(facts: ServerFacts) -> bool:
     """Whether each row comes with its columns' names, so that it can be read without a history."""
     return facts.variables.get("binlog_row_metadata", "").upper() == "FULL"
+
+
+def _listed(names: Iterable[TableName]) -> str:
+    return ", ".join(sorted(".".join(name) for name in names))
 
 
 def _now_ms() -> int:

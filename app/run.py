@@ -32,7 +32,7 @@ from app.recovery import installation_of, recover
 from app.releasing import Releasing
 from app.schemas import Schemas
 from app.status import DestinationStatus, State
-from connectors.errors import Fenced, HistoryTooShort, TableResolved, WitnessesDiffer
+from connectors.errors import BeginsAnew, Fenced, HistoryTooShort, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
@@ -55,6 +55,9 @@ log = logging.getLogger(__name__)
 
 _IDLE_CURSOR_SECONDS = 10.0
 """How often the cursor alone is committed while nothing is captured."""
+_NEAR_SECONDS = 2.0
+"""A destination that lags no more has all but reached the end of the binlog."""
+_PARTIAL_SECONDS = 600.0
 _REPLICAS = uuid.UUID("5b1c2a52-6d0e-4a5c-8f2e-3f1f0c7d9a11")
 """The namespace of the UUIDs by which MySQL knows our destinations."""
 
@@ -108,6 +111,10 @@ class Run:
     """What tells the central schema store of this destination."""
     unreadable: list[WitnessesDiffer] = field(default_factory=list)
     """Tables that the run before could not read."""
+    _is_partial: bool = False
+    """Whether the history lacks tables because this run began too far in the past."""
+    _next_try: float = 0.0
+    """By the monotonic clock."""
 
     async def run(self) -> None:
         """Go on until an error."""
@@ -156,6 +163,7 @@ class Run:
             # The cursor was set back behind the newest checkpoint; the journal holds older ones.
             state = await self._recovered(installation, whole_history=True)
             opened = await self._opened(state, facts, address, installation=installation)
+        self._is_partial = opened.is_partial
         publisher = Publisher(producer, plans=plan.topics, topics=topics, cursor=opened.cursor)
         aside = self._set_aside(state.quarantine, facts, opened.cursor)
         await publisher.claim([*opened.notes, *aside])
@@ -287,7 +295,7 @@ class Run:
             piece = await handoff.take(max_bytes=self.plan.rules.max_bytes, timeout=1.0)
             self.signals.check()
             if schemas.waits_for(self.signals.resolution):
-                raise TableResolved
+                raise BeginsAnew("to bring a table back")
             if piece is not None:
                 if held is not None:
                     held.absorb(piece)
@@ -302,8 +310,18 @@ class Run:
             committed = time.monotonic()
             schemas.committed(held, publisher.cursor)
             self._published(held, publisher.cursor, seconds=committed - began)
+            if self._may_complete():
+                raise BeginsAnew("to take tables into its schema history, now that it is near them")
             held = None
             await handoff.gather(began + self.plan.interval - committed)
+
+    def _may_complete(self) -> bool:
+        """Whether tables can be taken into the history at last; tried from time to time."""
+        lag, now = self.status.lag_seconds, time.monotonic()
+        if not self._is_partial or lag is None or lag > _NEAR_SECONDS or now < self._next_try:
+            return False
+        self._next_try = now + _PARTIAL_SECONDS
+        return True
 
     def _published(self, piece: Piece, cursor: Cursor, *, seconds: float) -> None:
         name = self.plan.name

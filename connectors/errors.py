@@ -163,11 +163,11 @@ class StateUnknown(AqueductError):
     remedy = "It appears once a worker has led it; check the prefix in the settings."
 
 
-class TableResolved(AqueductError):
-    """A table that was set aside is to come back."""
+class BeginsAnew(AqueductError):
+    """The run has ended so that the next one begins with more."""
 
     retry = Retry.TIMED
-    remedy = "Nothing is to be done: its events are published before anything newer."
+    remedy = "Nothing is to be done."
 
 
 class DdlUnresolved(AqueductError):

@@ -10,8 +10,9 @@ from app.commands.journal import Journal
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.process.consumed import rows
-from tests.integration.process.test_worker import mysql, run
+from tests.integration.process.test_worker import insert, mysql, run
 from tests.integration.process.worker import running, settings
+from tests.integration.worker.source import end_of
 
 __all__ = ["mysql"]
 
@@ -59,3 +60,32 @@ def test_snapshots_bound_what_is_kept_and_a_restart_goes_on_from_the_last(
     assert [column.name for column in table.columns] == ["id", "x", *(f"c{n}" for n in range(24))]
     published = rows(stack, wanted["prefix"], "t")
     assert [len(change.value["after"]) for change in published[:24]] == [3 + n for n in range(24)]
+
+
+def test_what_a_start_far_in_the_past_does_not_know_is_taken_up_once_it_has_caught_up(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So much was written since then that the worker does not read it twice before it begins."""
+    run(mysql, "CREATE TABLE shop.blobs (id int PRIMARY KEY, b longblob)", "FLUSH BINARY LOGS")
+    run(mysql, f"PURGE BINARY LOGS TO '{end_of(mysql).file}'")
+    insert(mysql, 1, 3)
+    for n in range(24):
+        run(mysql, f"INSERT INTO shop.blobs VALUES ({n}, REPEAT('x', 1 << 20))")
+    wanted = settings(stack, mysql, tmp_path, filter={"include": r"shop\.t"})
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 3)
+        # It is near the present once what it reads is new.
+        insert(mysql, 4, 1)
+        worker.wait(lambda _: "the schema history takes in" in worker.log)
+        run(mysql, "ALTER TABLE shop.t ADD COLUMN y int")
+        run(mysql, "INSERT INTO shop.t VALUES (5, 1, 1)")
+        worker.wait(lambda status: status["rows"] == 5)
+    history = Journal.of("shop").state().history()
+    assert history is not None
+    for table, columns in (("t", ["id", "x", "y"]), ("blobs", ["id", "b"])):
+        found = history.find("shop", table)
+        assert found is not None
+        assert [column.name for column in found.columns] == columns
+    published = rows(stack, wanted["prefix"], "t")
+    assert sorted(change.value["after"]["id"] for change in published) == [1, 2, 3, 4, 5]

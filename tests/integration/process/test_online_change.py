@@ -273,9 +273,6 @@ def test_a_worker_that_ends_between_two_steps_tells_one_alter_all_the_same(
     expect_rows(stack, wanted["prefix"], swap, writer)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a history that begins behind its tables knows none of them, with FULL"
-)
 def test_no_shadow_is_seen_of_a_table_that_was_made_before_the_binlog_begins(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
