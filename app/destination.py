@@ -11,8 +11,9 @@ import time
 
 from app import metrics
 from app.central_store import Mirror
+from app.plan import Plan, Signals
 from app.policy import ErrorPolicy
-from app.run import Plan, Run, Signals
+from app.run import Run
 from app.status import DestinationStatus, State
 from connectors.errors import (
     AqueductError,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from app.pipeline.rules import Rules
+from app.plan import Plan
 from app.publisher import TopicPlans
-from app.run import Plan
 from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtids
 from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient

@@ -1,4 +1,4 @@
-"""One run of a destination: lead, recover, bring tables back, read, publish.
+"""One run of a destination: lead, bring tables back, read, publish.
 
 The law: a run begins from the journal, never from memory. Whatever ends it, its reader, its queue and its
 producer are thrown away before the next begins.
@@ -7,12 +7,8 @@ producer are thrown away before the next begins.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from app import metrics
 from app.central_store import Mirror
@@ -20,82 +16,33 @@ from app.decoding.start import start as start_decoders
 from app.expiry import Expiry
 from app.handoff import MAX_BYTES, Handoff
 from app.historian import Historian
-from app.opening import Opened, Opening, tells_columns
+from app.leading import Leading, Led
+from app.opening import tells_columns
 from app.pipeline.numbers import Numbers
 from app.pipeline.piece import Piece
-from app.pipeline.rules import Rules
 from app.pipeline.stage import StageSpec
+from app.plan import Plan, Signals
 from app.policy import ErrorPolicy
-from app.publisher import Publisher, TopicPlans
+from app.publisher import Publisher
 from app.reader import Reader
-from app.recovery import installation_of, recover
 from app.releasing import Releasing
 from app.schemas import Schemas
 from app.status import DestinationStatus, State
-from connectors.errors import BeginsAnew, Fenced, HistoryTooShort, WitnessesDiffer
-from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics import Topics
-from connectors.mysql import preflight
+from connectors.errors import BeginsAnew, WitnessesDiffer
 from connectors.mysql.baseline import server_of
 from connectors.mysql.kinds import type_name
-from connectors.mysql.position import Coordinates
-from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
-from connectors.mysql.start import Start
+from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.stream import BinlogStream
 from tables.checkpoint import Checkpoint
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
 from tables.journal import DestinationState, partition_of
-from tables.journal_format import Entry as Note
-from tables.place import HistoryPlace
-from tables.quarantine import Quarantine, Resolution, note_of
-from tables.schema_checkpoint import CheckpointPolicy
-
-log = logging.getLogger(__name__)
 
 _IDLE_CURSOR_SECONDS = 10.0
 """How often the cursor alone is committed while nothing is captured."""
 _NEAR_SECONDS = 2.0
 """A destination that lags no more has all but reached the end of the binlog."""
 _PARTIAL_SECONDS = 600.0
-_REPLICAS = uuid.UUID("5b1c2a52-6d0e-4a5c-8f2e-3f1f0c7d9a11")
-"""The namespace of the UUIDs by which MySQL knows our destinations."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """All that a destination's run needs to know, from the settings."""
-
-    name: str
-    worker: str
-    address: SourceAddress
-    start: Start
-    rules: Rules
-    topics: TopicPlans
-    kafka_options: Mapping[str, Any]
-    compression: str | None
-    interval: float
-    """Seconds between two Kafka transactions, at the least."""
-    decoders: int
-    """Processes that decode; 0 decodes in the worker's own."""
-    history: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
-    """How the schema history is kept; None keeps none."""
-
-
-@dataclass(slots=True)
-class Signals:
-    """What reaches a run from outside, through the journal."""
-
-    epoch: int = 0
-    """The one this worker leads in; 0 before it does."""
-    superseded_by: int = 0
-    resolution: Resolution | None = None
-    """What a person has said last of a table that is set aside."""
-
-    def check(self) -> None:
-        """Raise Fenced where another worker leads."""
-        if self.superseded_by:
-            raise Fenced(f"epoch {self.superseded_by} is in the journal, this is {self.epoch}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,60 +65,18 @@ class Run:
 
     async def run(self) -> None:
         """Go on until an error."""
-        plan = self.plan
-        topics = Topics(plan.kafka_options)
-        await topics.ensure(*plan.topics.of(plan.name))
-        journal_name = plan.topics.journal().name
-        installation = await installation_of(
-            journal_name, options=plan.kafka_options, worker=plan.worker
-        )
-        producer = TransactionalProducer(
-            f"{installation}.{plan.name}", options=plan.kafka_options, compression=plan.compression
-        )
-        try:
-            await producer.init_transactions()
-            await self._lead(producer, topics, installation=installation)
-        finally:
-            await producer.discard()
+        leading = Leading(plan=self.plan, checkpoint=self.checkpoint, signals=self.signals)
+        async with leading.lead(self.unreadable) as led:
+            await self._capture(led)
 
-    async def _recovered(
-        self, installation: str, *, whole_history: bool = False
-    ) -> DestinationState:
-        plan = self.plan
-        return await recover(
-            plan.name,
-            topic=plan.topics.journal().name,
-            partitions=plan.topics.journal_partitions,
-            options=plan.kafka_options,
-            checkpoint=self.checkpoint,
-            installation=installation,
-            whole_history=whole_history,
-        )
-
-    async def _lead(
-        self, producer: TransactionalProducer, topics: Topics, *, installation: str
-    ) -> None:
-        plan = self.plan
-        state = await self._recovered(installation)
-        replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{plan.name}"))
-        address = replace(plan.address, replica_uuid=replica)
-        facts = await asyncio.to_thread(read_facts, address)
-        preflight.check(facts, address, history=plan.history is not None)
-        try:
-            opened = await self._opened(state, facts, address, installation=installation)
-        except HistoryTooShort:
-            # The cursor was set back behind the newest checkpoint; the journal holds older ones.
-            state = await self._recovered(installation, whole_history=True)
-            opened = await self._opened(state, facts, address, installation=installation)
-        self._is_partial = opened.is_partial
-        publisher = Publisher(producer, plans=plan.topics, topics=topics, cursor=opened.cursor)
-        aside = self._set_aside(state.quarantine, facts, opened.cursor)
-        await publisher.claim([*opened.notes, *aside])
-        self._leads(opened.cursor)
-        spec = self._spec(facts, state, opened.cursor)
-        if opened.history is not None:
-            releasing = Releasing(publisher, opened.history, spec, options=plan.kafka_options)
-            await releasing.release(state.quarantine)
+    async def _capture(self, led: Led) -> None:
+        plan, publisher, history = self.plan, led.publisher, led.opened.history
+        quarantine = led.state.quarantine
+        self._is_partial = led.opened.is_partial
+        spec = self._spec(led.facts, led.state, led.opened.cursor)
+        if history is not None:
+            releasing = Releasing(publisher, history, spec, options=plan.kafka_options)
+            await releasing.release(quarantine)
             self.status.rows += releasing.rows
             spec = releasing.spec
         expiry = Expiry(
@@ -181,8 +86,8 @@ class Run:
             partition=partition_of(plan.name, plan.topics.journal_partitions),
         )
         schemas = Schemas(
-            opened.history,
-            state.quarantine,
+            history,
+            quarantine,
             plan.rules,
             self.status,
             expiry=expiry,
@@ -190,7 +95,7 @@ class Run:
         )
         schemas.begun(publisher.cursor)
         spec = replace(spec, known=schemas.known())
-        reading = await self._reading(publisher.cursor, spec, opened.history, address)
+        reading = await self._reading(publisher.cursor, spec, history, led.address)
         reading.thread.start()
         try:
             self.status.show(State.RUNNING, None)
@@ -199,49 +104,6 @@ class Run:
             expiry.close()
             reading.handoff.close()
             await asyncio.to_thread(reading.thread.stop)
-
-    async def _opened(
-        self,
-        state: DestinationState,
-        facts: ServerFacts,
-        address: SourceAddress,
-        *,
-        installation: str,
-    ) -> Opened:
-        plan = self.plan
-        opening = Opening(
-            destination=plan.name,
-            installation=installation,
-            start=plan.start,
-            facts=facts,
-            address=address,
-            policy=plan.history,
-        )
-        return await asyncio.to_thread(opening.open, state)
-
-    def _set_aside(self, quarantine: Quarantine, facts: ServerFacts, cursor: Cursor) -> list[Note]:
-        """Note the tables that the run before could not read."""
-        found, self.unreadable = self.unreadable, []
-        notes = []
-        for error in found:
-            place, gtid = error.where.get("coordinates"), error.where.get("gtid")
-            at = place if isinstance(place, Coordinates) else cursor.offset.coordinates
-            since = HistoryPlace(
-                server_uuid=facts.server_uuid,
-                start=at,
-                end=at,
-                gtid=str(gtid) if gtid else None,
-                ts_ms=time.time_ns() // 1_000_000,
-            )
-            entry = quarantine.add(error.name_of_table, error.detail, since)
-            notes.append(note_of(entry))
-        return notes
-
-    def _leads(self, cursor: Cursor) -> None:
-        name = self.plan.name
-        self.signals.epoch, self.signals.superseded_by = cursor.epoch, 0
-        metrics.EPOCH.labels(name).set(cursor.epoch)
-        log.info("%s: leads in epoch %d, from %s", name, cursor.epoch, cursor.offset)
 
     def _spec(self, facts: ServerFacts, state: DestinationState, cursor: Cursor) -> StageSpec:
         return StageSpec(

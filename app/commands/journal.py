@@ -12,9 +12,9 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from app.plan import Plan
 from app.plans import destination_plan, kafka_client, topic_plans
 from app.recovery import folded
-from app.run import Plan
 from app.settings import Settings, load
 from connectors.errors import SettingsError, StateUnknown
 from connectors.kafka.producer import TransactionalProducer

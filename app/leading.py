@@ -1,0 +1,154 @@
+"""Taking the lead of a destination: from its journal and its server to an epoch that stands in the journal.
+
+The law, in this order: the transactional id is taken over, the journal is read, the server is looked at, and
+the first transaction is the claim of an epoch. Before that claim nothing is published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from app import metrics
+from app.opening import Opened, Opening
+from app.plan import Plan, Signals
+from app.publisher import Publisher
+from app.recovery import installation_of, recover
+from connectors.errors import HistoryTooShort, WitnessesDiffer
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.topics import Topics
+from connectors.mysql import preflight
+from connectors.mysql.position import Coordinates
+from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
+from tables.checkpoint import Checkpoint
+from tables.cursor import Cursor
+from tables.journal import DestinationState
+from tables.journal_format import Entry as Note
+from tables.place import HistoryPlace
+from tables.quarantine import Quarantine, note_of
+
+log = logging.getLogger(__name__)
+
+_REPLICAS = uuid.UUID("5b1c2a52-6d0e-4a5c-8f2e-3f1f0c7d9a11")
+"""The namespace of the UUIDs by which MySQL knows our destinations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Led:
+    """A destination whose epoch is ours."""
+
+    publisher: Publisher
+    state: DestinationState
+    """What the journal said before the claim."""
+    opened: Opened
+    facts: ServerFacts
+    address: SourceAddress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leading:
+    """How a worker takes the lead of one destination."""
+
+    plan: Plan
+    checkpoint: Checkpoint
+    signals: Signals
+
+    @contextlib.asynccontextmanager
+    async def lead(self, unreadable: list[WitnessesDiffer]) -> AsyncIterator[Led]:
+        """Lead within the block; at its end the producer is thrown away.
+
+        The tables that the run before could not read are set aside, and the list is emptied.
+        """
+        plan = self.plan
+        topics = Topics(plan.kafka_options)
+        await topics.ensure(*plan.topics.of(plan.name))
+        installation = await installation_of(
+            plan.topics.journal().name, options=plan.kafka_options, worker=plan.worker
+        )
+        producer = TransactionalProducer(
+            f"{installation}.{plan.name}", options=plan.kafka_options, compression=plan.compression
+        )
+        try:
+            await producer.init_transactions()
+            led = await self._read(producer, topics, installation)
+            notes = [*led.opened.notes, *self._set_aside(unreadable, led)]
+            await led.publisher.claim(notes)
+            self._leads(led.opened.cursor)
+            yield led
+        finally:
+            await producer.discard()
+
+    async def _read(
+        self, producer: TransactionalProducer, topics: Topics, installation: str
+    ) -> Led:
+        """Find out where to go on, and whether the server can."""
+        plan = self.plan
+        state = await self._recovered(installation)
+        replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{plan.name}"))
+        address = replace(plan.address, replica_uuid=replica)
+        facts = await asyncio.to_thread(read_facts, address)
+        preflight.check(facts, address, history=plan.history is not None)
+        opening = Opening(
+            destination=plan.name,
+            installation=installation,
+            start=plan.start,
+            facts=facts,
+            address=address,
+            policy=plan.history,
+        )
+        try:
+            opened = await asyncio.to_thread(opening.open, state)
+        except HistoryTooShort:
+            # The cursor was set back behind the newest checkpoint; the journal holds older ones.
+            state = await self._recovered(installation, whole_history=True)
+            opened = await asyncio.to_thread(opening.open, state)
+        publisher = Publisher(producer, plans=plan.topics, topics=topics, cursor=opened.cursor)
+        return Led(publisher=publisher, state=state, opened=opened, facts=facts, address=address)
+
+    async def _recovered(
+        self, installation: str, *, whole_history: bool = False
+    ) -> DestinationState:
+        plan = self.plan
+        return await recover(
+            plan.name,
+            topic=plan.topics.journal().name,
+            partitions=plan.topics.journal_partitions,
+            options=plan.kafka_options,
+            checkpoint=self.checkpoint,
+            installation=installation,
+            whole_history=whole_history,
+        )
+
+    def _leads(self, cursor: Cursor) -> None:
+        name = self.plan.name
+        self.signals.epoch, self.signals.superseded_by = cursor.epoch, 0
+        metrics.EPOCH.labels(name).set(cursor.epoch)
+        log.info("%s: leads in epoch %d, from %s", name, cursor.epoch, cursor.offset)
+
+    def _set_aside(self, unreadable: list[WitnessesDiffer], led: Led) -> list[Note]:
+        """Note the tables that the run before could not read."""
+        found = unreadable[:]
+        unreadable.clear()
+        return [
+            _noted(error, led.state.quarantine, led.facts, led.opened.cursor) for error in found
+        ]
+
+
+def _noted(
+    error: WitnessesDiffer, quarantine: Quarantine, facts: ServerFacts, cursor: Cursor
+) -> Note:
+    place, gtid = error.where.get("coordinates"), error.where.get("gtid")
+    at = place if isinstance(place, Coordinates) else cursor.offset.coordinates
+    since = HistoryPlace(
+        server_uuid=facts.server_uuid,
+        start=at,
+        end=at,
+        gtid=str(gtid) if gtid else None,
+        ts_ms=time.time_ns() // 1_000_000,
+    )
+    return note_of(quarantine.add(error.name_of_table, error.detail, since))
