@@ -19,6 +19,7 @@ from connectors.mysql.ddl.cut_over import Noise, logical
 from connectors.mysql.ddl.definition import Server, Session, Table, TableChange, TableName
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.ddl.renames import renamed_columns
+from connectors.mysql.ddl.standing import Standing
 from connectors.mysql.ddl.summary import summary
 from connectors.mysql.events import Query
 from connectors.mysql.position import Coordinates
@@ -48,7 +49,7 @@ class Historian:
     ) -> None:
         self._history = history
         now = history.now()
-        self._there = {*now.tables(), *now.unresolved()}
+        self._there = Standing(shadows, (*now.tables(), *now.unresolved()))
         """The tables that there are; kept beside the history, since each statement asks for all of them."""
         self._server = server
         self._server_uuid = server_uuid

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
-from connectors.mysql.ddl.online import Role, Shadow, ShadowRules
+from connectors.mysql.ddl.online import Shadow, ShadowRules
+from connectors.mysql.ddl.standing import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +66,8 @@ def logical(
 ) -> tuple[Logical, ...]:
     """What one statement's changes mean.
 
-    ``known`` are the tables that are there after it; ``before`` gives the last definition that a name had
-    before it, also where it had gone by then.
+    ``known`` are the tables that are there after it, best as ``Standing``; ``before`` gives the last definition
+    that a name had before it, also where it had gone by then.
     """
     return tuple(_Reading(changes, rules, known=known, before=before).told())
 
@@ -82,9 +84,8 @@ class _Reading:
         self._changes = changes
         self._rules = rules
         self._before = before
-        named = {c.name for c in changes if isinstance(c, TableChange)}
         self._after = known
-        self._known = named | set(known) if named - set(known) else known
+        self._known = _Both(known, changes)
         self._origins, self._ends = _moves(changes)
 
     def told(self) -> Iterator[Logical]:
@@ -147,11 +148,27 @@ class _Reading:
         """The tool whose shadow stands ready to take the place of a table that was dropped."""
         if change.new is not None:
             return None
-        for other in self._after:
-            found = self._rules.could_shadow(other, change.name)
-            if found is not None and found.role is Role.GHOST and found.of == change.name:
-                return found.tool
-        return None
+        after = self._after
+        there = after if isinstance(after, Standing) else Standing(self._rules, after)
+        return there.tool_behind(change.name)
+
+
+class _Both(Collection[TableName]):
+    """The tables that are there after a statement, and those that it touched."""
+
+    def __init__(self, after: Collection[TableName], changes: Sequence[Change]) -> None:
+        self._after = after
+        named = (change.name for change in changes if isinstance(change, TableChange))
+        self._gone = dict.fromkeys(name for name in named if name not in after)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._gone or name in self._after
+
+    def __iter__(self) -> Iterator[TableName]:
+        return chain(self._gone, self._after)
+
+    def __len__(self) -> int:
+        return len(self._gone) + len(self._after)
 
 
 def _moves(

@@ -148,6 +148,15 @@ class ShadowRules:
         """What a name is to a table, whether or not that is there."""
         return self.shadow(name, (table,)) if name != table else None
 
+    def ghost_of(self, name: TableName) -> set[TableName | None]:
+        """The tables that a name may be a ghost of; None among them where it may be cut, so of others too."""
+        found: set[TableName | None] = set()
+        for each in self._fitting(name):
+            if each.role is Role.GHOST and "table" in each.pattern.groupindex:
+                found.update((name[0], of) for of in each.tables(name[1]))
+                found |= {None} if _may_be_cut(name[1]) else set()
+        return found
+
     def _fitting(self, name: TableName) -> Iterator[ShadowRule]:
         if any(each.fullmatch(".".join(name)) for each in self._never):
             return
