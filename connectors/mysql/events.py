@@ -69,7 +69,6 @@ HARMLESS = {
 
 _IGNORABLE_FLAG = 0x80
 _IN_USE_FLAG = 0x01
-_HEARTBEAT_OFFSET = 2
 HEADER = struct.Struct("<IBIIIH")
 """Timestamp, type, server_id, size, where the next event begins, flags."""
 HEADER_SIZE = HEADER.size
@@ -158,22 +157,6 @@ def parse_gtid(event: Event) -> Gtid:
 def parse_rotate(event: Event) -> tuple[str, int]:
     """The next file's name and the offset at which it goes on."""
     return event.body[8:].decode(), uint(event.body, 0, 8)
-
-
-def heartbeat_offset(event: Event) -> int:
-    """How far the server has come in its current file, by a heartbeat; of the old kind, 32 bits of it.
-
-    Source: MySQL's heartbeat events, version 2: fields of a type, a length and a value.
-    """
-    if event.type == EventType.HEARTBEAT:
-        return event.end_pos
-    at = 0
-    while at < len(event.body):
-        kind = event.body[at]
-        value, at = packed_bytes(event.body, at + 1)
-        if kind == _HEARTBEAT_OFFSET:
-            return packed(value, 0)[0]
-    return event.end_pos
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,11 @@ from connectors.mysql.events import (
     Event,
     EventType,
     format_has_checksum,
-    heartbeat_offset,
     parse_event,
     parse_rotate,
 )
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.packets import heartbeat_place
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.prepared import Prepared, PreparedAt, rows_again
 from connectors.mysql.server import SourceAddress, gtids_but, translated
@@ -293,8 +293,9 @@ class BinlogStream:
 
     def _beaten(self, event: Event) -> PlacedEvent:
         """A heartbeat is in no file; it tells how far the server came in what it has to leave out."""
-        reached = Coordinates(self._place.file, heartbeat_offset(event))
-        self._place = max(self._place, reached, key=lambda place: place.pos)
+        file, pos = heartbeat_place(event)
+        if file == self._place.file:
+            self._place = Coordinates(file, max(pos, self._place.pos))
         return PlacedEvent(event, self._place, self._place)
 
 

@@ -14,7 +14,6 @@ from connectors.mysql.charsets import Charsets
 from connectors.mysql.events import (
     EventType,
     Query,
-    heartbeat_offset,
     parse_event,
     parse_query,
     payload_events,
@@ -144,12 +143,3 @@ def test_a_payload_that_cannot_be_decompressed_is_refused() -> None:
         payload_events(payload_body(b"nothing of zstd", size=15))
     with pytest.raises(CorruptEvent, match="unknown algorithm"):
         payload_events(payload_body(b"", size=0, algorithm=7))
-
-
-def test_a_heartbeat_tells_how_far_the_server_has_come() -> None:
-    old = parse_event(raw(EventType.HEARTBEAT, b"binlog.000001"), checksum=True)
-    assert heartbeat_offset(old) == old.end_pos > 0
-    name = b"\x01\x0dbinlog.000001"
-    beyond_32_bits = b"\x02\x09\xfe" + (5 << 32).to_bytes(8, "little")
-    new = parse_event(raw(EventType.HEARTBEAT_V2, name + beyond_32_bits + b"\0"), checksum=True)
-    assert heartbeat_offset(new) == 5 << 32
