@@ -1,50 +1,20 @@
 """Why Aqueduct stopped, in one tree, so that one function can decide what happens next.
 
-The law: a class's docstring is its message; ``retry`` says whether time heals it; ``remedy`` tells the
-operator what to do. What and where are given when it is raised, and all of it prints as one line.
+The law: an error has one class, here or in a family's own file, and is asked for here. ``errors_base`` says
+what each is made of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
-from typing import ClassVar
 
-
-class Retry(Enum):
-    """What may be done about an error without a person."""
-
-    TIMED = "timed"
-    """Time may heal it: begin anew from the cursor, with backoff."""
-    MANUAL = "manual"
-    """A person must act first; nothing is lost meanwhile."""
-
-
-class AqueductError(Exception):
-    """Aqueduct stopped."""
-
-    retry: ClassVar[Retry] = Retry.MANUAL
-    remedy: ClassVar[str] = ""
-
-    def __init__(self, detail: str = "", /, *, remedy: str = "", **where: object) -> None:
-        self.detail = detail
-        self.where = {name: value for name, value in where.items() if value is not None}
-        self.advice = remedy or self.remedy
-        super().__init__(detail)
-
-    @property
-    def name(self) -> str:
-        """The class's name, as metrics and status show it."""
-        return type(self).__name__
-
-    def __str__(self) -> str:
-        headline = (type(self).__doc__ or "").strip().splitlines()[0].rstrip(".")
-        text = f"{headline}: {self.detail}" if self.detail else headline
-        if self.where:
-            text += " [" + ", ".join(f"{name}={value}" for name, value in self.where.items()) + "]"
-        # A list of faults ends in a line's end; what to do then stands on a line of its own.
-        end = "" if text.endswith("\n") else ". "
-        return f"{text.rstrip('.')}{end}{self.advice}".strip()
+from connectors.errors_base import AqueductError as AqueductError
+from connectors.errors_base import Retry as Retry
+from connectors.errors_position import EndPositionUnknown as EndPositionUnknown
+from connectors.errors_position import PositionGone as PositionGone
+from connectors.errors_position import PreparedRowsGone as PreparedRowsGone
+from connectors.errors_position import ResumeMismatch as ResumeMismatch
+from connectors.errors_position import SourceDiverged as SourceDiverged
 
 
 class SettingsError(AqueductError):
@@ -74,34 +44,10 @@ class SourceRefused(AqueductError):
     remedy = "Check the account, its password and its grants; Aqueduct tries again by itself."
 
 
-class PreparedRowsGone(AqueductError):
-    """The rows of a prepared XA transaction cannot be read any more."""
-
-    remedy = (
-        "It was committed, and its rows stand before the start, or in a binlog file that was purged. "
-        "Choose a new start behind its XA COMMIT, and reload the tables that it changed."
-    )
-
-
 class ServerIdConflict(AqueductError):
     """Another replica uses this destination's server_id."""
 
     remedy = "Give the destination a server_id that no other replica of this server has."
-
-
-class PositionGone(AqueductError):
-    """The server no longer has the binlog at the cursor."""
-
-    remedy = (
-        "Changes between the cursor and the server's oldest binlog cannot be read any more. "
-        "Restore the binlog files, or set the destination to a new start and reload its tables."
-    )
-
-
-class EndPositionUnknown(AqueductError):
-    """The server does not tell the end of its binlog."""
-
-    remedy = "Turn on log_bin, and grant REPLICATION CLIENT to the account."
 
 
 class CorruptEvent(AqueductError):
@@ -206,23 +152,6 @@ class IncidentInBinlog(AqueductError):
 
     remedy = (
         "Find out what the server lost (its error log tells), then reload the tables concerned."
-    )
-
-
-class SourceDiverged(AqueductError):
-    """The server lacks transactions that were already published."""
-
-    remedy = (
-        "It was reset, restored from a backup, or is another server. "
-        "Point the destination to the right server, or choose a new start and reload its tables."
-    )
-
-
-class ResumeMismatch(AqueductError):
-    """The binlog does not go on with the transaction the cursor stands in."""
-
-    remedy = (
-        "The source is not the one the cursor was written for; restore it, or choose a new start."
     )
 
 

@@ -16,7 +16,12 @@ def classes(base: type[AqueductError] = AqueductError) -> Iterator[type[Aqueduct
         yield from classes(one)
 
 
-OURS = [one for one in classes() if one.__module__ == errors.__name__]
+OURS = [one for one in classes() if vars(errors).get(one.__name__) is one]
+
+
+def test_each_class_of_every_family_is_asked_for_in_one_place() -> None:
+    families = {one for one in classes() if one.__module__.startswith("connectors.")}
+    assert families == set(OURS)
 
 
 @pytest.mark.parametrize("error", OURS)

@@ -1,0 +1,46 @@
+"""The root of all errors: what each is made of, and how it prints.
+
+The law: a class's docstring is its message; ``retry`` says whether time heals it; ``remedy`` tells the
+operator what to do. What and where are given when it is raised, and all of it prints as one line.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+
+class Retry(Enum):
+    """What may be done about an error without a person."""
+
+    TIMED = "timed"
+    """Time may heal it: begin anew from the cursor, with backoff."""
+    MANUAL = "manual"
+    """A person must act first; nothing is lost meanwhile."""
+
+
+class AqueductError(Exception):
+    """Aqueduct stopped."""
+
+    retry: ClassVar[Retry] = Retry.MANUAL
+    remedy: ClassVar[str] = ""
+
+    def __init__(self, detail: str = "", /, *, remedy: str = "", **where: object) -> None:
+        self.detail = detail
+        self.where = {name: value for name, value in where.items() if value is not None}
+        self.advice = remedy or self.remedy
+        super().__init__(detail)
+
+    @property
+    def name(self) -> str:
+        """The class's name, as metrics and status show it."""
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        headline = (type(self).__doc__ or "").strip().splitlines()[0].rstrip(".")
+        text = f"{headline}: {self.detail}" if self.detail else headline
+        if self.where:
+            text += " [" + ", ".join(f"{name}={value}" for name, value in self.where.items()) + "]"
+        # A list of faults ends in a line's end; what to do then stands on a line of its own.
+        end = "" if text.endswith("\n") else ". "
+        return f"{text.rstrip('.')}{end}{self.advice}".strip()
