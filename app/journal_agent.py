@@ -14,6 +14,7 @@ from typing import Any
 import faust
 
 from app import metrics
+from app.faults import point
 from connectors.kafka.reading import StoredRecord
 from tables import journal
 from tables.cursor import Cursor
@@ -41,7 +42,9 @@ def install(
             try:
                 message = event.message
                 record = StoredRecord(message.key, message.value, message.offset)
+                point("fold.before")
                 checkpoint.fold(record)
+                point("fold.after")
                 if record.key.startswith(b"cursor/"):
                     on_cursor(Cursor.from_json(journal.decoded(record)))
                 elif record.key.startswith(b"resolution/"):

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from app import metrics
+from app.faults import point
 from app.opening import Opened, Opening
 from app.plan import Plan, Signals
 from app.publisher import Publisher
@@ -74,8 +75,11 @@ class Leading:
             f"{installation}.{plan.name}", options=plan.kafka_options, compression=plan.compression
         )
         try:
+            point("init.before")
             await producer.init_transactions()
+            point("init.after")
             led = await self._read(producer, topics, installation)
+            point("recover.after")
             notes = [*led.opened.notes, *self._set_aside(unreadable, led)]
             await led.publisher.claim(notes)
             self._leads(led.opened.cursor)

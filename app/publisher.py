@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from app.faults import point
 from app.pipeline.piece import Decision, Piece
 from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.topics import TopicPlan, Topics
@@ -110,16 +111,22 @@ class Publisher:
             sent = [await self._note(kafka, note) for note in notes]
             sent.append(await self._send_cursor(kafka, self.cursor))
             await asyncio.gather(*sent)
+            point("claim.before")
+        point("claim.after")
 
     async def publish(self, piece: Piece) -> None:
         """Commit a piece and the cursor after it; on any error nothing of it is visible."""
         names = {batch.topic for batch in piece.batches} - self._single
         await self._topics.ensure(*(self._plans.rows(name) for name in sorted(names)))
+        point("topics.made")
         cursor = _after(self.cursor, piece)
         async with self._producer.transaction() as kafka:
             sent = [future async for future in self._sent(kafka, piece)]
+            point("produce.rows")
             sent.append(await self._send_cursor(kafka, cursor))
             await asyncio.gather(*sent)
+            point("commit.before")
+        point("commit.after")
         self.cursor = cursor
 
     async def _sent(self, kafka: Any, piece: Piece) -> Any:
@@ -134,6 +141,7 @@ class Publisher:
         for record in piece.history:
             for note in history_records(record):
                 yield await self._note(kafka, note)
+        point("produce.schemas")
         for batch in piece.batches:
             yield await send_finished(kafka, batch)
 

@@ -10,6 +10,7 @@ import logging
 import threading
 
 from app.decoding.stage import Decoders
+from app.faults import point
 from app.historian import Historian
 from connectors.errors import AqueductError, MalformedEvent
 from connectors.mysql.stream import BinlogStream
@@ -32,6 +33,7 @@ class Reader(threading.Thread):
         """Read; whatever ends it is told behind all that was read."""
         try:
             for chunk in self._stream.chunks(self._decoders.idle):
+                point("read.chunk")
                 if self._historian is not None:
                     self._historian.note(chunk)
                 if not self._decoders.put(chunk):

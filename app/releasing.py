@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from app.faults import point
 from app.pipeline.parked import Parked, key_of, parked_of
 from app.pipeline.piece import Piece
 from app.pipeline.stage import StageSpec
@@ -65,7 +66,9 @@ class Releasing:
         release = Release(self.spec, resolution, entry)
         async for events in self._waiting(resolution, release.offset):
             released = await asyncio.to_thread(release.decode, events, self._publisher.cursor)
+            point("release.decoded")
             entry = await self._publish(released.piece, released.entry)
+            point("release.published")
             if entry.outcome is Outcome.REFUSED:
                 return entry
         piece = self._nothing()

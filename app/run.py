@@ -14,6 +14,7 @@ from app import metrics
 from app.central_store import Mirror
 from app.decoding.start import start as start_decoders
 from app.expiry import Expiry
+from app.faults import point
 from app.handoff import MAX_BYTES, Handoff
 from app.historian import Historian
 from app.leading import Leading, Led
@@ -167,6 +168,7 @@ class Run:
             began = time.monotonic()
             if held.only_moves and began - committed < _IDLE_CURSOR_SECONDS:
                 continue
+            point("handoff.taken")
             schemas.complete(held, publisher.cursor)
             await publisher.publish(held)
             committed = time.monotonic()

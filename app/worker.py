@@ -17,6 +17,7 @@ from app import journal_agent, metrics
 from app.about import __version__
 from app.central_store import CentralStore
 from app.destination import Destination
+from app.faults import point
 from app.faust_app import AqueductApp, give_up
 from app.http import HttpServer
 from app.plans import central_store, destination_plan, kafka_client, topic_plans
@@ -64,6 +65,7 @@ class Destinations(Service):  # type: ignore[misc]
 
     async def on_stop(self) -> None:
         """Let the central store have what was committed last, if it answers at once."""
+        point("stop.begun")
         if self._store is not None:
             await asyncio.to_thread(self._store.stop)
 

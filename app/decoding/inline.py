@@ -9,6 +9,7 @@ from typing import Any
 
 from app.decoding.stage import Deliver, Fail, Stage
 from app.decoding.trouble import named
+from app.faults import point
 from connectors.errors import AqueductError
 from connectors.mysql.chunk import Chunk
 
@@ -31,6 +32,7 @@ class Inline:
             return False
         chunk.learn = self._learn
         self._learn = () if chunk.schema is None else (chunk.schema,)
+        point("decode.before")
         try:
             decoded = self._stage.decode(chunk)
             # The one stage has announced all that there is.
@@ -39,6 +41,7 @@ class Inline:
         except Exception as error:
             self.finish(named(error, chunk))
             return False
+        point("decode.after")
         if not self._deliver(piece):
             self._over = True
         elif piece.error is not None:

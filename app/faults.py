@@ -1,0 +1,116 @@
+"""Named fault points: where a test may kill, break or stall a worker at a durable step.
+
+The law: without the tests' variable a point is a function that does nothing, and nothing else turns one on. A
+name that is no point's is refused, so a test that means to break something never breaks nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from connectors.errors import SettingsError
+
+VARIABLE = "AQUEDUCT_TEST_FAULTS"
+"""``<point>=<action>[@<pass>][:<seconds>]``, more with commas: ``commit.before=kill@3, read.chunk=stall:9``."""
+
+POINTS: Mapping[str, str] = {
+    "init.before": "the topics are there, the transactional id is not yet taken over",
+    "init.after": "the transactional id is taken over, the journal not yet read",
+    "recover.after": "the journal is read, nothing is claimed",
+    "claim.before": "the claim is sent, its transaction still open",
+    "claim.after": "the claim is committed, nothing is read",
+    "read.chunk": "a chunk came over the binlog's connection",
+    "decode.before": "a chunk is about to be decoded",
+    "decode.after": "a chunk is decoded and numbered, not handed over",
+    "handoff.taken": "a piece was taken, nothing of it is sent",
+    "topics.made": "the row topics of a piece are there, its transaction has not begun",
+    "produce.schemas": "table versions and the schema history are sent, no row",
+    "produce.rows": "the rows are sent, the cursor is not",
+    "commit.before": "rows and cursor are acknowledged, the transaction is open",
+    "commit.after": "the transaction is committed, the worker does not know it yet",
+    "fold.before": "a journal record reached the agent",
+    "fold.after": "a journal record is folded, not acknowledged",
+    "release.decoded": "events that waited are decoded, not published",
+    "release.published": "some events that waited are published, others not",
+    "stop.begun": "the worker was asked to end",
+}
+"""Each point, and what is the case there."""
+
+_STALL_SECONDS = 3600.0
+
+Act = Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Fault:
+    """What happens at the n-th pass of a point, once."""
+
+    act: Act
+    at: int
+    passes: int = 0
+
+    def reach(self) -> None:
+        self.passes += 1
+        if self.passes == self.at:
+            self.act()
+
+
+def faults_of(text: str) -> dict[str, _Fault]:
+    """The faults that a variable names; raises SettingsError where it names none that there are."""
+    faults = {}
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        name, _, rest = one.partition("=")
+        rest, _, seconds = rest.partition(":")
+        action, _, at = rest.partition("@")
+        try:
+            act = _act(action, name, float(seconds or _STALL_SECONDS))
+            if name not in POINTS:
+                raise ValueError(f"{name} is no fault point")
+            faults[name] = _Fault(act, int(at or 1))
+        except ValueError as error:
+            raise SettingsError(f"{VARIABLE} has {one!r}: {error}") from None
+    return faults
+
+
+def _act(action: str, name: str, seconds: float) -> Act:
+    if action == "kill":
+        return _kill
+    if action == "stall":
+        return lambda: time.sleep(seconds)
+    if action == "raise":
+        return lambda: _raise(name)
+    raise ValueError("an action is kill, raise or stall")
+
+
+def _kill() -> None:
+    """End as kill -9 does: nothing is flushed, nobody is told."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    signal.pause()
+
+
+def _raise(name: str) -> None:
+    raise OSError(f"the fault point {name} was told to fail")
+
+
+def _nothing(_name: str) -> None:
+    """All that a point does outside the tests."""
+
+
+def _point_of(text: str) -> Callable[[str], None]:
+    if not text:
+        return _nothing
+    faults = faults_of(text)
+
+    def reached(name: str) -> None:
+        if name in faults:
+            faults[name].reach()
+
+    return reached
+
+
+point: Callable[[str], None] = _point_of(os.environ.get(VARIABLE, ""))
+"""Called with its name where a point is passed."""
