@@ -10,11 +10,17 @@ from collections.abc import Iterable
 
 from connectors.errors_base import AqueductError as AqueductError
 from connectors.errors_base import Retry as Retry
+from connectors.errors_position import BinlogFileMissing as BinlogFileMissing
 from connectors.errors_position import EndPositionUnknown as EndPositionUnknown
+from connectors.errors_position import PositionAhead as PositionAhead
 from connectors.errors_position import PositionGone as PositionGone
+from connectors.errors_position import PositionPurged as PositionPurged
+from connectors.errors_position import PositionWithin as PositionWithin
 from connectors.errors_position import PreparedRowsGone as PreparedRowsGone
 from connectors.errors_position import ResumeMismatch as ResumeMismatch
 from connectors.errors_position import SourceDiverged as SourceDiverged
+from connectors.errors_position import SourceReset as SourceReset
+from connectors.errors_position import TimeInFuture as TimeInFuture
 
 
 class SettingsError(AqueductError):

@@ -27,6 +27,48 @@ class PositionGone(AqueductError):
     )
 
 
+class PositionPurged(PositionGone):
+    """The server has purged the binlog that comes next."""
+
+    remedy = (
+        "Put the binlog files back; or accept the gap: choose where to go on with `python -m app cursor set`, "
+        "and reload the tables. Then keep binlogs longer (binlog_expire_logs_seconds)."
+    )
+
+
+class BinlogFileMissing(PositionGone):
+    """The server has no binlog file of that name."""
+
+    remedy = (
+        "If it was moved, put it back with its line in the index file; if it was purged, choose where to go on "
+        "with `python -m app cursor set`, and reload the tables. A start in the settings may be misspelt."
+    )
+
+
+class PositionAhead(PositionGone):
+    """The place is behind the end of the server's binlog."""
+
+    remedy = (
+        "The server was reset or restored, or lost what it had not synced; or the place is misspelt. "
+        "Choose where to go on with `python -m app cursor set`, and reload the tables."
+    )
+
+
+class PositionWithin(PositionGone):
+    """The place is not where a transaction begins or ends."""
+
+    remedy = "Take one of the two places named above; nothing was read."
+
+
+class TimeInFuture(PositionGone):
+    """The start is a moment that has not come yet."""
+
+    remedy = (
+        "Times are milliseconds since 1970, or ISO 8601 with a zone, as 2026-11-21T10:00:00Z. "
+        "Without a start, reading begins at the end."
+    )
+
+
 class EndPositionUnknown(AqueductError):
     """The server does not tell the end of its binlog."""
 
@@ -39,6 +81,15 @@ class SourceDiverged(AqueductError):
     remedy = (
         "It was reset, restored from a backup, or is another server. "
         "Point the destination to the right server, or choose a new start and reload its tables."
+    )
+
+
+class SourceReset(SourceDiverged):
+    """The server's binlog was begun anew."""
+
+    remedy = (
+        "It was reset or restored, and what was published of it is not in its binlog any more. "
+        "Choose where to go on with `python -m app cursor set`, and reload the tables."
     )
 
 

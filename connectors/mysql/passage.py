@@ -20,7 +20,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb.events import uncompressed_query
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import SourceAddress
-from connectors.mysql.start import gtid_announced
+from connectors.mysql.spans import gtid_announced
 from connectors.mysql.statements import Kind, kind_of
 from connectors.mysql.stream import BinlogStream
 from connectors.mysql.touched import summed_up

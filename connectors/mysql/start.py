@@ -6,18 +6,17 @@ settings, never by us.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, replace
 
-from connectors.errors import EndPositionUnknown, MalformedEvent, PositionGone, SourceDiverged
-from connectors.mysql.events import Event, EventType, parse_gtid
+from connectors.errors import EndPositionUnknown, PositionGone, SourceDiverged
+from connectors.mysql.events import EventType
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb import start as mariadb
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
+from connectors.mysql.spans import gtid_announced, previous_gtids
 from connectors.mysql.stream import BinlogStream
-from connectors.mysql.tagged import parse_gtid_tagged
 
 FIRST_EVENT = 4
 """Where the first event of a binlog file begins, after its magic number."""
@@ -163,19 +162,3 @@ def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAd
     finally:
         stream.close()
     return found
-
-
-def previous_gtids(event: Event) -> GtidSet:
-    """What a PREVIOUS_GTIDS event holds."""
-    try:
-        return GtidSet.decode(event.body)
-    except (ValueError, IndexError, struct.error) as error:
-        raise MalformedEvent(f"a head of a file: {error}") from error
-
-
-def gtid_announced(event: Event) -> str:
-    """The GTID that an event of either form announces."""
-    if event.type == EventType.GTID:
-        return parse_gtid(event).gtid or ""
-    source, tag, number, _ = parse_gtid_tagged(event.body)
-    return ":".join([source, tag, str(number)] if tag else [source, str(number)])

@@ -29,6 +29,7 @@ from connectors.mysql.chunk import Chunk
 from connectors.mysql.chunks import TARGET, Cutter
 from connectors.mysql.context import verified
 from connectors.mysql.events import (
+    CHECKSUM_SIZE,
     Event,
     EventType,
     format_has_checksum,
@@ -36,7 +37,7 @@ from connectors.mysql.events import (
     parse_rotate,
 )
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.packets import heartbeat_place
+from connectors.mysql.packets import Packets, heartbeat_place
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.prepared import Prepared, PreparedAt, rows_again
 from connectors.mysql.server import SourceAddress, gtids_but, translated
@@ -155,6 +156,21 @@ class BinlogStream:
                 yield cutter.flush()
             _at(error, cutter.place)
             raise
+
+    def received(self, packets: Packets) -> Iterator[None]:
+        """Fill packets again and again, up to the end that the server has now; for who is no replica.
+
+        Each time, all that is whole is to be walked over, so that its end is seen.
+        """
+        packets.checksum = CHECKSUM_SIZE if self._checksum else 0
+        with self._reading() as receive:
+            while packets.answer is None:
+                # Making space may move what is there, so that this comes first.
+                received = receive(packets.space(), None)
+                packets.filled += received
+                yield
+        if packets.answer[0] == _ERROR:
+            raise self._refused(packets.answer)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Callable[[memoryview, float | None], int]]:

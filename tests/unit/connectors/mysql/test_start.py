@@ -15,6 +15,7 @@ from connectors.mysql import start as module
 from connectors.mysql.events import Event, EventType
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.spans import previous_gtids
 from connectors.mysql.start import (
     AfterGtids,
     AtCoordinates,
@@ -24,7 +25,6 @@ from connectors.mysql.start import (
     as_of_now,
     check,
     first_offset,
-    previous_gtids,
 )
 from tests.unit.connectors.mysql.facts import ADDRESS, OTHER, SERVER, facts
 
