@@ -10,13 +10,12 @@ from typing import Any
 from app.pipeline.rules import Rules
 from app.plan import Plan
 from app.publisher import TopicPlans
-from app.settings import DestinationSettings, Settings, StartAtFile, StartAtGtids
+from app.settings import Settings
+from app.settings_start import place_of
 from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient
 from connectors.mysql.meta_store import MetaStore
-from connectors.mysql.position import Coordinates, parse_gtids
 from connectors.mysql.server import SourceAddress, Tls
-from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
 from tables.schema_checkpoint import HOUR_MS, CheckpointPolicy
 
 _STORE_ANSWERS = 60.0
@@ -60,7 +59,7 @@ def destination_plan(
         name=name,
         worker=settings.worker.id,
         address=source_address(settings, name),
-        start=_start(destination),
+        start=place_of(destination.start),
         rules=Rules(
             prefix=settings.prefix,
             destination=name,
@@ -138,12 +137,3 @@ def source_address(settings: Settings, name: str) -> SourceAddress:
         tls=Tls(source.tls),
         tls_ca=str(source.tls_ca) if source.tls_ca else None,
     )
-
-
-def _start(destination: DestinationSettings) -> Start:
-    start = destination.start
-    if isinstance(start, StartAtFile):
-        return AtCoordinates(Coordinates(start.file, start.pos))
-    if isinstance(start, StartAtGtids):
-        return AfterGtids(parse_gtids(start.gtid_set))
-    return Earliest() if start == "earliest" else Latest()

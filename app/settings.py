@@ -29,8 +29,8 @@ from pydantic_settings import YamlConfigSettingsSource as YamlSource
 from app.environment import refuse_unknown
 from app.pipeline.ddl_filter import StatementTypes, shadow_rules
 from app.pipeline.filter import TableFilter
+from app.settings_start import Start
 from connectors.errors import SettingsError
-from connectors.mysql.position import parse_gtids
 from connectors.mysql.server import is_connection_charset
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
@@ -107,27 +107,6 @@ class FilterSettings(_Part):
     def _compiles(self) -> Self:
         TableFilter(self.include, self.black)
         return self
-
-
-class StartAtFile(_Part):
-    """Start at coordinates of the source's binlog."""
-
-    file: str = Field(min_length=1)
-    pos: int = Field(default=4, ge=4)
-
-
-class StartAtGtids(_Part):
-    """Start after a set of transactions."""
-
-    gtid_set: str
-
-    @field_validator("gtid_set")
-    @classmethod
-    def _parses(cls, text: str) -> str:
-        return str(parse_gtids(text))
-
-
-Start = Literal["earliest", "latest"] | StartAtFile | StartAtGtids
 
 
 class SourceSettings(_Part):

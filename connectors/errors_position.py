@@ -45,15 +45,6 @@ class BinlogFileMissing(PositionGone):
     )
 
 
-class PositionAhead(PositionGone):
-    """The place is behind the end of the server's binlog."""
-
-    remedy = (
-        "The server was reset or restored, or lost what it had not synced; or the place is misspelt. "
-        "Choose where to go on with `python -m app cursor set`, and reload the tables."
-    )
-
-
 class PositionWithin(PositionGone):
     """The place is not where a transaction begins or ends."""
 
@@ -81,6 +72,15 @@ class SourceDiverged(AqueductError):
     remedy = (
         "It was reset, restored from a backup, or is another server. "
         "Point the destination to the right server, or choose a new start and reload its tables."
+    )
+
+
+class PositionAhead(SourceDiverged):
+    """The place is behind the end of the server's binlog."""
+
+    remedy = (
+        "The server was reset or restored, or lost what it had not synced; or the place is misspelt. "
+        "Choose where to go on with `python -m app cursor set`, and reload the tables."
     )
 
 

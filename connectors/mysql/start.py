@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from connectors.errors import EndPositionUnknown, PositionGone, SourceDiverged
-from connectors.mysql.events import EventType
+from connectors.errors import (
+    BinlogFileMissing,
+    EndPositionUnknown,
+    PositionAhead,
+    PositionGone,
+    PositionPurged,
+    PositionWithin,
+    SourceDiverged,
+    SourceReset,
+)
+from connectors.mysql.by_time import offset_at_time
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb import start as mariadb
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
-from connectors.mysql.spans import gtid_announced, previous_gtids
-from connectors.mysql.stream import BinlogStream
+from connectors.mysql.spans import Spans
 
 FIRST_EVENT = 4
 """Where the first event of a binlog file begins, after its magic number."""
@@ -46,7 +54,17 @@ class AfterGtids:
     gtid_set: Gtids
 
 
-Start = Earliest | Latest | AtCoordinates | AfterGtids
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first transaction that was committed at a moment or later."""
+
+    ts_ms: int
+    """Milliseconds since 1970, UTC."""
+    file: str | None = None
+    """Searched alone; where it has no such transaction, its head is meant."""
+
+
+Start = Earliest | Latest | AtCoordinates | AfterGtids | AtTime
 
 
 def first_offset(start: Start, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
@@ -59,12 +77,14 @@ def first_offset(start: Start, facts: ServerFacts, address: SourceAddress) -> So
     if isinstance(start, AfterGtids):
         if not facts.has_gtids:
             raise PositionGone("the start is a GTID set, but gtid_mode is OFF", source=address)
-        offset = _offset(facts, _head(facts), _in_words_of(facts, start.gtid_set))
+        offset = _offset(facts, head_of(facts), _in_words_of(facts, start.gtid_set))
     elif isinstance(start, AtCoordinates):
-        gtids = gtids_before(start.coordinates, facts, address) if facts.has_gtids else None
-        offset = _offset(facts, start.coordinates, gtids)
+        before = gtids_before(start.coordinates, facts, address)
+        offset = _offset(facts, start.coordinates, before if facts.has_gtids else None)
+    elif isinstance(start, AtTime):
+        offset = offset_at_time(start.ts_ms, facts, address, file=start.file)
     else:
-        offset = _offset(facts, _head(facts), facts.gtids_at_head)
+        offset = _offset(facts, head_of(facts), facts.gtids_at_head)
     check(offset, facts, address)
     return offset
 
@@ -73,12 +93,13 @@ def _offset(facts: ServerFacts, coordinates: Coordinates, gtids: Gtids | None) -
     return SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates, gtid_set=gtids)
 
 
-def _head(facts: ServerFacts) -> Coordinates:
+def head_of(facts: ServerFacts) -> Coordinates:
+    """The head of the oldest binlog file."""
     return Coordinates(facts.binlogs[0][0], FIRST_EVENT)
 
 
 def check(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
-    """Raise PositionGone or SourceDiverged where the server cannot go on from an offset."""
+    """Raise PositionGone, SourceDiverged, or one of their kin, where the server cannot go on from an offset."""
     gtids = offset.gtid_set
     if gtids is not None and isinstance(gtids, MariadbGtidList) != facts.is_mariadb:
         make = "a MariaDB" if facts.is_mariadb else "not a MariaDB"
@@ -86,20 +107,28 @@ def check(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> N
     if isinstance(gtids, MariadbGtidList):
         mariadb.check(gtids, facts, address)
     elif gtids is not None and facts.has_gtids:
-        _check_gtids(gtids, facts, address)
+        _check_gtids(offset, gtids, facts, address)
     else:
         _check_coordinates(offset, facts, address)
+    _check_index(offset, facts, address)
 
 
-def _check_gtids(gtid_set: GtidSet, facts: ServerFacts, address: SourceAddress) -> None:
+def _check_gtids(
+    offset: SourceOffset, gtid_set: GtidSet, facts: ServerFacts, address: SourceAddress
+) -> None:
+    if not gtid_set.issubset(facts.gtid_executed):
+        told = f"the cursor holds {gtid_set}, the server only {facts.gtid_executed}"
+        if offset.server_uuid != facts.server_uuid:
+            raise SourceDiverged(told, source=address)
+        if not facts.gtid_executed.issubset(gtid_set):
+            # It went on from before: a part of what was published is not its any more.
+            raise SourceDiverged(told, source=address)
+        error = PositionAhead if facts.gtid_executed else SourceReset
+        raise error(told, source=address)
     if not facts.gtid_purged.issubset(gtid_set):
-        raise PositionGone(
+        raise PositionPurged(
             f"it has purged {facts.gtid_purged}, of which the cursor lacks some (it holds {gtid_set})",
             source=address,
-        )
-    if not gtid_set.issubset(facts.gtid_executed):
-        raise SourceDiverged(
-            f"the cursor holds {gtid_set}, the server only {facts.gtid_executed}", source=address
         )
 
 
@@ -112,9 +141,42 @@ def _check_coordinates(offset: SourceOffset, facts: ServerFacts, address: Source
             source=address,
         )
     size = dict(facts.binlogs).get(place.file)
-    if size is None or place.pos > size:
-        held = ", ".join(f"{name} ({bytes_} bytes)" for name, bytes_ in facts.binlogs[-5:])
-        raise PositionGone(f"{place} is not in its binlogs: {held}", source=address)
+    if size is not None and place.pos <= size:
+        return
+    held = ", ".join(f"{name} ({bytes_} bytes)" for name, bytes_ in facts.binlogs[-5:])
+    told, (last, _) = f"{place} is not in its binlogs: {held}", facts.binlogs[-1]
+    is_alike = place.file.rpartition(".")[0] == last.rpartition(".")[0]
+    if is_alike and place.order > Coordinates(last, 0).order:
+        raise PositionAhead(told, source=address)
+    if is_alike and place.order < head_of(facts).order:
+        raise PositionPurged(told, source=address)
+    raise BinlogFileMissing(told, source=address)
+
+
+def _check_index(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
+    """Raise BinlogFileMissing where a file is not listed that is still to be read: the server would go on with
+    the next one and say nothing."""
+    names = [name for name, _ in facts.binlogs]
+    numbers = [Coordinates(name, 0).order[0] for name in names]
+    gaps = [n for n in range(1, len(names)) if numbers[n] != numbers[n - 1] + 1]
+    if not gaps:
+        return
+    behind = Coordinates(names[gaps[-1]], FIRST_EVENT)
+    told = f"none stands between {names[gaps[-1] - 1]} and {behind.file}"
+    gtids = offset.gtid_set
+    if gtids is None:
+        if offset.coordinates.order < behind.order:
+            raise BinlogFileMissing(told, source=address)
+        return
+    before = gtids_before(behind, facts, address)
+    if isinstance(gtids, MariadbGtidList) and isinstance(before, MariadbGtidList):
+        is_behind = gtids.holds_all(before)
+    else:
+        is_behind = (
+            isinstance(gtids, GtidSet) and isinstance(before, GtidSet) and before.issubset(gtids)
+        )
+    if not is_behind:
+        raise BinlogFileMissing(f"{told}, and the cursor is at {gtids}", source=address)
 
 
 def as_of_now(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
@@ -135,30 +197,30 @@ def _in_words_of(facts: ServerFacts, gtids: Gtids) -> Gtids:
 
 
 def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAddress) -> Gtids:
-    """All transactions before a place: what earlier files held, and those of this file up to it."""
+    """All transactions before a place: what earlier files held, and those of this file up to it.
+
+    Raises PositionWithin where the place is no border of transactions, on servers without GTIDs too.
+    """
+    offset = SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates)
+    _check_coordinates(offset, facts, address)
+    found, spans = GtidSet(), Spans(address, coordinates.file)
+    is_head = coordinates.pos == FIRST_EVENT
+    for span in () if is_head and (facts.is_mariadb or not facts.has_gtids) else spans.steps():
+        if is_head:
+            break
+        if span is None:
+            continue
+        if span.start.order >= coordinates.order:
+            break
+        if span.end.order > coordinates.order:
+            raise PositionWithin(
+                f"{coordinates} is within a transaction, from {span.start} to {span.end}",
+                gtid=span.gtid,
+                source=address,
+            )
+        if span.gtid is not None and not facts.is_mariadb:
+            found.add(span.gtid)
     if facts.is_mariadb:
         return mariadb.position_at(coordinates, address)
-    head = SourceOffset(
-        server_uuid=facts.server_uuid, coordinates=Coordinates(coordinates.file, FIRST_EVENT)
-    )
-    _check_coordinates(
-        SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates), facts, address
-    )
-    stream = BinlogStream(address, head)
-    stream.open()
-    found = GtidSet()
-    try:
-        for placed in stream.events():
-            if placed.event.type == EventType.PREVIOUS_GTIDS:
-                found = previous_gtids(placed.event)
-            if placed.event.type in (EventType.GTID, EventType.GTID_TAGGED):
-                # Only a transaction ends the search: a place before the first one still has
-                # the file's PREVIOUS_GTIDS behind it.
-                if placed.start.pos >= coordinates.pos:
-                    break
-                found.add(gtid_announced(placed.event))
-            if placed.end.pos >= dict(facts.binlogs)[coordinates.file]:
-                break
-    finally:
-        stream.close()
+    found.merge(spans.previous)
     return found

@@ -11,7 +11,7 @@ from app.settings import Settings
 from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
-from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Latest, Start
+from connectors.mysql.start import AfterGtids, AtCoordinates, AtTime, Earliest, Latest, Start
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -36,6 +36,14 @@ def settings(monkeypatch: pytest.MonkeyPatch, **destination: Any) -> Settings:
         ("earliest", Earliest()),
         ({"file": "b.000002"}, AtCoordinates(Coordinates("b.000002", 4))),
         ({"file": "b.000002", "pos": 90}, AtCoordinates(Coordinates("b.000002", 90))),
+        ({"timestamp": 1763719200123}, AtTime(1763719200123)),
+        ({"timestamp": "1763719200123"}, AtTime(1763719200123)),
+        ({"timestamp": "2025-11-21T10:00:00Z"}, AtTime(1763719200000)),
+        ({"timestamp": "2025-11-21T12:00:00.5+02:00"}, AtTime(1763719200500)),
+        (
+            {"file": "b.000002", "timestamp": 1763719200123},
+            AtTime(1763719200123, "b.000002"),
+        ),
         ({"gtid_set": f"{UUID}:1-3"}, AfterGtids(GtidSet.parse(f"{UUID}:1-3"))),
     ],
 )

@@ -200,7 +200,21 @@ def test_a_password_file_that_is_not_there_and_a_second_password_are_faults(
 
 
 @pytest.mark.parametrize(
-    "start", ["yesterday", "{file: ''}", "{file: b.000001, pos: 3}", "{gtid_set: nonsense}"]
+    "start",
+    [
+        "yesterday",
+        "{file: ''}",
+        "{file: b.000001, pos: 3}",
+        "{gtid_set: nonsense}",
+        "{}",
+        "{pos: 4}",
+        "{file: b.000001, pos: 4, timestamp: 1763719200000}",
+        "{gtid_set: '0-1-2', file: b.000001}",
+        "{timestamp: 1763719200}",
+        "{timestamp: 2026-11-21 10:00:00}",
+        "{timestamp: '2026-11-21T10:00:00'}",
+        "{timestamp: yesterday}",
+    ],
 )
 def test_a_start_that_is_no_place_is_refused(write: Write, start: str) -> None:
     write(GOOD + f"    start: {start}\n")

@@ -6,10 +6,14 @@ import uuid
 import pytest
 
 from connectors.errors import (
+    BinlogFileMissing,
     EndPositionUnknown,
     MalformedEvent,
+    PositionAhead,
     PositionGone,
+    PositionPurged,
     SourceDiverged,
+    SourceReset,
 )
 from connectors.mysql import start as module
 from connectors.mysql.events import Event, EventType
@@ -77,12 +81,14 @@ def test_a_set_of_gtids_is_where_the_settings_say() -> None:
 @pytest.mark.parametrize(
     ("start", "variables", "error"),
     [
-        (AfterGtids(GtidSet.parse(f"{SERVER}:1-39")), PURGED, PositionGone),
-        (AfterGtids(GtidSet.parse(f"{SERVER}:1-101")), {}, SourceDiverged),
+        (AfterGtids(GtidSet.parse(f"{SERVER}:1-39")), PURGED, PositionPurged),
+        (AfterGtids(GtidSet.parse(f"{SERVER}:1-101")), {}, PositionAhead),
         (AfterGtids(GtidSet.parse(f"{SERVER}:1-9")), OFF, PositionGone),
-        (AtCoordinates(Coordinates("b.000002", 501)), OFF, PositionGone),
-        (AtCoordinates(Coordinates("b.000009", 4)), OFF, PositionGone),
-        (AtCoordinates(Coordinates("b.000009", 4)), {}, PositionGone),
+        (AtCoordinates(Coordinates("b.000002", 501)), OFF, PositionAhead),
+        (AtCoordinates(Coordinates("b.000009", 4)), OFF, PositionAhead),
+        (AtCoordinates(Coordinates("b.000009", 4)), {}, PositionAhead),
+        (AtCoordinates(Coordinates("b.000000", 4)), OFF, PositionPurged),
+        (AtCoordinates(Coordinates("c.000001", 4)), OFF, BinlogFileMissing),
     ],
 )
 def test_a_start_that_the_server_does_not_have_is_refused(
@@ -121,8 +127,41 @@ def test_without_gtids_another_server_is_refused_though_it_has_such_a_file() -> 
 
 @pytest.mark.parametrize(("pos", "file"), [(501, "b.000002"), (4, "b.000003")])
 def test_a_place_beyond_the_end_is_refused(pos: int, file: str) -> None:
-    with pytest.raises(PositionGone, match="is not in its binlogs"):
+    with pytest.raises(PositionAhead, match="is not in its binlogs"):
         check(offset(file, pos), facts(OFF), ADDRESS)
+
+
+def test_a_server_that_was_reset_is_told_from_one_that_lost_its_last_transactions() -> None:
+    with pytest.raises(SourceReset):
+        check(offset(gtids=f"{SERVER}:1-60"), facts({"gtid_executed": ""}), ADDRESS)
+    with pytest.raises(PositionAhead):
+        check(offset(gtids=f"{SERVER}:1-101"), facts(), ADDRESS)
+
+
+def test_a_server_that_went_on_from_before_what_was_published_has_diverged() -> None:
+    executed = {"gtid_executed": f"{SERVER}:1-50:61-70"}
+    with pytest.raises(SourceDiverged) as raised:
+        check(offset(gtids=f"{SERVER}:1-60"), facts(executed), ADDRESS)
+    assert raised.type is SourceDiverged
+
+
+WITH_A_GAP = (("b.000001", 100), ("b.000003", 100), ("b.000004", 100))
+
+
+def test_a_file_that_is_not_listed_any_more_is_missed_before_the_server_passes_over_it() -> None:
+    listed = facts(OFF, binlogs=WITH_A_GAP)
+    with pytest.raises(BinlogFileMissing, match=r"none stands between b\.000001 and b\.000003"):
+        check(offset("b.000001", 50), listed, ADDRESS)
+    check(offset("b.000003", 50), listed, ADDRESS)
+
+
+def test_with_gtids_a_missing_file_matters_where_its_transactions_are_still_to_be_read(
+    before: GtidSet,
+) -> None:
+    listed = facts(binlogs=WITH_A_GAP)
+    check(offset(gtids=str(before)), listed, ADDRESS)
+    with pytest.raises(BinlogFileMissing, match="the cursor is at"):
+        check(offset(gtids=f"{SERVER}:1-49"), listed, ADDRESS)
 
 
 def test_the_very_end_of_the_binlog_is_a_place() -> None:
