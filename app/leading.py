@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from app import metrics
 from app.faults import point
+from app.mandate import Leaving
 from app.opening import Opened, Opening
 from app.plan import Plan, Signals
 from app.publisher import Publisher
@@ -27,6 +28,7 @@ from connectors.mysql import preflight
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
 from tables.checkpoint import Checkpoint
+from tables.control import Wish
 from tables.cursor import Cursor
 from tables.journal import DestinationState
 from tables.journal_format import Entry as Note
@@ -76,10 +78,14 @@ class Leading:
         )
         try:
             point("init.before")
+            lease = self.signals.mandate.lease
+            await lease.confirm()
             await producer.init_transactions()
             point("init.after")
             led = await self._read(producer, topics, installation)
             point("recover.after")
+            # Who was slow from the first look to here may have taken the id from a later leader.
+            await lease.confirm()
             notes = [*led.opened.notes, *self._set_aside(unreadable, led)]
             await led.publisher.claim(notes)
             self._leads(led.opened.cursor)
@@ -93,6 +99,7 @@ class Leading:
         """Find out where to go on, and whether the server can."""
         plan = self.plan
         state = await self._recovered(installation)
+        self._heed(state)
         replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{plan.name}"))
         address = replace(plan.address, replica_uuid=replica)
         facts = await asyncio.to_thread(read_facts, address)
@@ -111,8 +118,23 @@ class Leading:
             # The cursor was set back behind the newest checkpoint; the journal holds older ones.
             state = await self._recovered(installation, whole_history=True)
             opened = await asyncio.to_thread(opening.open, state)
-        publisher = Publisher(producer, plans=plan.topics, topics=topics, cursor=opened.cursor)
+        epoch = max(opened.cursor.epoch, self.signals.mandate.lease.term)
+        opened = replace(opened, cursor=replace(opened.cursor, epoch=epoch))
+        publisher = Publisher(
+            producer,
+            plans=plan.topics,
+            topics=topics,
+            cursor=opened.cursor,
+            mandate=self.signals.mandate,
+        )
         return Led(publisher=publisher, state=state, opened=opened, facts=facts, address=address)
+
+    def _heed(self, state: DestinationState) -> None:
+        """Raise Leaving where a person wants no run of it; this worker may not have been told yet."""
+        said = state.control
+        self.signals.control = said or self.signals.control
+        if said is not None and said.wish is not Wish.RUN:
+            raise Leaving
 
     async def _recovered(
         self, installation: str, *, whole_history: bool = False

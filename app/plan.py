@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.mandate import Mandate
 from app.pipeline.rules import Rules
 from app.publisher import TopicPlans
 from connectors.errors import Fenced
 from connectors.mysql.server import SourceAddress
 from connectors.mysql.start import Start
+from tables.control import Control
 from tables.quarantine import Resolution
 from tables.schema_checkpoint import CheckpointPolicy
 
@@ -47,8 +49,13 @@ class Signals:
     superseded_by: int = 0
     resolution: Resolution | None = None
     """What a person has said last of a table that is set aside."""
+    mandate: Mandate = field(default_factory=Mandate)
+    """Whether this worker may write."""
+    control: Control | None = None
+    """The last word of a person on the destination."""
 
     def check(self) -> None:
         """Raise Fenced where another worker leads."""
+        self.mandate.check()
         if self.superseded_by:
             raise Fenced(f"epoch {self.superseded_by} is in the journal, this is {self.epoch}")

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from app.faults import point
+from app.mandate import Mandate
 from app.pipeline.piece import Decision, Piece
 from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.topics import TopicPlan, Topics
@@ -95,10 +96,12 @@ class Publisher:
         plans: TopicPlans,
         topics: Topics,
         cursor: Cursor,
+        mandate: Mandate | None = None,
     ) -> None:
         self._producer = producer
         self._plans = plans
         self._topics = topics
+        self._mandate = mandate or Mandate()
         self._single = {plan.name for plan in plans.of(cursor.destination)}
         self.cursor = cursor
         """What was last committed, or is to be claimed."""
@@ -107,11 +110,12 @@ class Publisher:
         """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader,
         which shows its epoch to all."""
         await self._topics.ensure(*self._plans.of(self.cursor.destination))
-        async with self._producer.transaction() as kafka:
+        async with self._mandate.writing(), self._producer.transaction() as kafka:
             sent = [await self._note(kafka, note) for note in notes]
             sent.append(await self._send_cursor(kafka, self.cursor))
             await asyncio.gather(*sent)
             point("claim.before")
+            self._mandate.lease.check()
         point("claim.after")
 
     async def publish(self, piece: Piece) -> None:
@@ -120,12 +124,13 @@ class Publisher:
         await self._topics.ensure(*(self._plans.rows(name) for name in sorted(names)))
         point("topics.made")
         cursor = _after(self.cursor, piece)
-        async with self._producer.transaction() as kafka:
+        async with self._mandate.writing(), self._producer.transaction() as kafka:
             sent = [future async for future in self._sent(kafka, piece)]
             point("produce.rows")
             sent.append(await self._send_cursor(kafka, cursor))
             await asyncio.gather(*sent)
             point("commit.before")
+            self._mandate.lease.check()
         point("commit.after")
         self.cursor = cursor
 

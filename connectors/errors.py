@@ -11,6 +11,11 @@ from collections.abc import Iterable
 from connectors.errors_base import AqueductError as AqueductError
 from connectors.errors_base import Retry as Retry
 from connectors.errors_position import BinlogFileMissing as BinlogFileMissing
+from connectors.errors_coordination import CoordinationLost as CoordinationLost
+from connectors.errors_coordination import CoordinationRefused as CoordinationRefused
+from connectors.errors_coordination import LeadershipLost as LeadershipLost
+from connectors.errors_coordination import NodeUnfit as NodeUnfit
+from connectors.errors_coordination import WorkerIdTaken as WorkerIdTaken
 from connectors.errors_position import EndPositionUnknown as EndPositionUnknown
 from connectors.errors_position import PositionAhead as PositionAhead
 from connectors.errors_position import PositionGone as PositionGone

@@ -15,6 +15,8 @@ from typing import Protocol
 
 from connectors.errors import JournalDamaged
 from connectors.kafka.reading import StoredRecord
+from tables.control import KINDS as CONTROL_KINDS
+from tables.control import Control, Controls
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
 from tables.history_fold import KINDS, NEWEST, HistoryFold
@@ -74,7 +76,11 @@ class Part(Protocol):
 def _parts(base: int) -> dict[str, Part]:
     """The parts of a state beside cursor and versions, by the kind of record that they take."""
     history, quarantine = HistoryFold(base), Quarantine()
-    return {**dict.fromkeys(KINDS, history), **dict.fromkeys(QUARANTINE_KINDS, quarantine)}
+    return {
+        **dict.fromkeys(KINDS, history),
+        **dict.fromkeys(QUARANTINE_KINDS, quarantine),
+        **dict.fromkeys(CONTROL_KINDS, Controls()),
+    }
 
 
 @dataclass(slots=True)
@@ -117,6 +123,13 @@ class DestinationState:
         assert isinstance(part, Quarantine)
         part.destination = self.destination
         return part
+
+    @property
+    def control(self) -> Control | None:
+        """The last word of a person on the destination."""
+        part = self.parts["control"]
+        assert isinstance(part, Controls)
+        return part.last
 
     def history(self) -> SchemaHistory | None:
         """The schema history at the cursor; None where none was begun.

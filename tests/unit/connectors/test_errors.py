@@ -81,6 +81,11 @@ def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
         "CorruptEvent",
         "KafkaLost",
         "DecoderLost",
+        "CoordinationLost",
+        "CoordinationRefused",
+        "LeadershipLost",
+        "NodeUnfit",
+        "WorkerIdTaken",
     }
 
 

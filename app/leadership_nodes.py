@@ -1,0 +1,66 @@
+"""Where the nodes of an installation are in ZooKeeper, and what is in them: as Canal lays them out.
+
+The law: ``running`` and all candidates are ephemeral; what is in a node is for people, and no worker believes
+more of it than the id of who leads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from connectors.zookeeper.tree import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """The paths below one root."""
+
+    root: str
+
+    @property
+    def destinations(self) -> str:
+        """Below it stands each destination."""
+        return f"{self.root}/destinations"
+
+    def worker(self, worker: str) -> str:
+        """Says that a worker lives."""
+        return f"{self.root}/cluster/{worker}"
+
+    def destination(self, name: str) -> str:
+        """All of one destination."""
+        return f"{self.destinations}/{name}"
+
+    def running(self, name: str) -> str:
+        """Who leads it."""
+        return f"{self.destination(name)}/running"
+
+    def candidates(self, name: str) -> str:
+        """Below it, who could lead it."""
+        return f"{self.destination(name)}/cluster"
+
+    def candidate(self, name: str, worker: str) -> str:
+        """Says that a worker could lead it."""
+        return f"{self.candidates(name)}/{worker}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A worker, as its nodes show it to people and to other workers."""
+
+    worker: str
+    address: str
+
+    def data(self) -> bytes:
+        """The content of its nodes."""
+        return orjson.dumps({"worker": self.worker, "address": self.address})
+
+
+def leader_in(node: Node) -> str | None:
+    """Whose id a ``running`` node has; None where it has none that can be read."""
+    try:
+        value = orjson.loads(node.data)["worker"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    return value if isinstance(value, str) else None

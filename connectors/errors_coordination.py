@@ -1,0 +1,49 @@
+"""Why a worker does not lead, as far as ZooKeeper and other workers have to do with it."""
+
+from __future__ import annotations
+
+from connectors.errors_base import AqueductError, Retry
+
+
+class CoordinationLost(AqueductError):
+    """ZooKeeper does not answer, or the session is over."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "This worker leads nothing until it has a session again, which it tries by itself; "
+        "check the ZooKeeper servers and the network."
+    )
+
+
+class CoordinationRefused(AqueductError):
+    """ZooKeeper refused this worker."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Check zookeeper.username and the password in the settings, and the ACLs of the nodes below "
+        "zookeeper.root; Aqueduct tries again by itself."
+    )
+
+
+class NodeUnfit(AqueductError):
+    """A node in ZooKeeper is not as a worker makes it."""
+
+    retry = Retry.TIMED
+    remedy = "Somebody made or changed it by hand. Delete it; a worker takes over by itself then."
+
+
+class WorkerIdTaken(AqueductError):
+    """Another worker has this worker's id."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Give each worker a worker.id of its own. After a crash it is the session before, and is over in "
+        "zookeeper.session_timeout_seconds."
+    )
+
+
+class LeadershipLost(AqueductError):
+    """This worker no longer leads the destination."""
+
+    retry = Retry.TIMED
+    remedy = "Whoever leads now goes on from the journal; nothing is lost or repeated."

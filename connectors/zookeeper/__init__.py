@@ -1,0 +1,1 @@
+"""ZooKeeper: sessions and nodes; who leads what is decided in ``app``."""
