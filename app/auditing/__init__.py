@@ -1,0 +1,1 @@
+"""The audit: what the server's own program prints of its binlog, against what stands in Kafka."""

@@ -1,0 +1,279 @@
+"""One audit: the journal's cursor is its end, the source's binlog its truth, and the topics what is judged.
+
+The law: read-only. The cursor is read first and again last, so that a worker that goes on meanwhile is
+not taken for a fault. Usable without settings: whoever has a binlog, Kafka and the names can ask.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+import orjson
+
+from app.auditing import reckoning
+from app.auditing.borders import Borders
+from app.auditing.errors import NotAuditable
+from app.auditing.examination import PARKED, Examination, Subject
+from app.auditing.mysqlbinlog import Binlog
+from app.auditing.printed_events import Before, Opened, events
+from app.auditing.published import Journal, Partition, Published, journal, row_topics, schemas
+from app.auditing.store import Store
+from app.auditing.truth import Truth, filter_of, read
+from app.auditing.verdict import Verdict
+from app.auditing.window import Bound, End, Window
+from app.pipeline.ddl_filter import StatementTypes
+from connectors.kafka.reading import StoredRecord
+from connectors.mysql.ddl.online import ShadowRules
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates
+from connectors.mysql.statements import statement_type
+from connectors.wire import (
+    ddl_topic,
+    journal_topic,
+    quarantine_topic,
+    schemas_topic,
+    transactions_topic,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What to audit, and by which rules it was published."""
+
+    destination: str
+    prefix: str
+    binlog: Binlog
+    published: Published
+    include: str = r".*\..*"
+    black: str = ""
+    ddl_include: str = ""
+    ddl_exclude: str = ""
+    shadows: ShadowRules = field(default_factory=ShadowRules)
+    begin: Bound | None = None
+    """Where to begin; None: where the topics do, if ``from_start`` is not set."""
+    until: Bound | None = None
+    """Where to end; None: at the cursor."""
+    from_start: bool = True
+    """Whether the destination began at the first binlog file that there is, or further back."""
+    borders: bool = True
+    """Whether the transactions topic is written."""
+    compacted: bool = False
+    """Whether row topics keep only the last record of each key."""
+
+
+def audit(scope: Scope) -> Verdict:
+    """Make it. Raises TruthUnreadable, NotAuditable, and what Kafka and the source raise."""
+    verdict = Verdict(destination=scope.destination)
+    topics = scope.published.topics()
+    partitions = topics.get(journal_topic(scope.prefix))
+    if partitions is None:
+        raise NotAuditable("there is no journal", topic=journal_topic(scope.prefix))
+    told = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
+    end = _end(told, scope.destination)
+    names = row_topics(scope.prefix, topics)
+    ddl = ddl_topic(scope.prefix, scope.destination)
+    rows = [*names, *([ddl] if ddl in topics else [])]
+    wanted = [(name, number) for name in rows for number in range(topics[name])]
+    borders = transactions_topic(scope.prefix, scope.destination)
+    has_borders = scope.borders and borders in topics
+    parts = [*wanted, *([(borders, 0)] if has_borders else [])]
+    beginnings = scope.published.beginnings(parts)
+    subject = Subject(
+        prefix=scope.prefix,
+        destination=scope.destination,
+        ddl_topic=ddl,
+        seq=told.cursors[-1].seq,
+        end=end,
+        server_uuid=scope.binlog.server_uuid,
+        versions=schemas(scope.published, scope.prefix, scope.destination)
+        if schemas_topic(scope.prefix) in topics
+        else {},
+        partitions=topics,
+        beginnings={part: beginnings[part] for part in parts},
+    )
+    begin = scope.begin
+    if begin is None and not scope.from_start:
+        begin = _first_delivered(scope, wanted)
+    with Store() as store:
+        window = Window(
+            begin=begin, until=scope.until, end=end, server_uuid=scope.binlog.server_uuid
+        )
+        truth = _truth(scope, window, store)
+        _told(verdict, truth)
+        done = Examination(replace(subject, beginnings=_of_rows(subject, wanted)), truth, verdict)
+        scope.published.read(wanted, done.take)
+        latest = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
+        _parked(scope, done, latest, topics)
+        reckoning.cursor(done, latest.cursors[-1])
+        reckoning.tombstones(done)
+        known = {shape.name for shape in store.shapes}
+        reckoning.lost_changes(
+            done,
+            latest,
+            shadows=lambda *name: scope.shadows.shadow(name, known) is not None,
+            compacted=scope.compacted,
+        )
+        reckoning.lost_statements(
+            done, publishes=_publishes(scope), shadows=_names_shadow(scope.shadows, known)
+        )
+        reckoning.numbers(done, compacted=scope.compacted)
+        reckoning.epochs(done, latest)
+        if has_borders:
+            done.subject = subject
+            uncounted = {
+                version.topic
+                for (database, table, _), version in subject.versions.items()
+                if (database, table) in latest.aside
+            }
+            taken = Borders(done, borders, uncounted)
+            scope.published.read([(borders, 0)], taken.take)
+            taken.close()
+    return verdict
+
+
+def _of_rows(subject: Subject, wanted: Sequence[Partition]) -> dict[Partition, int]:
+    return {part: subject.beginnings[part] for part in wanted}
+
+
+def _told(verdict: Verdict, truth: Truth) -> None:
+    verdict.changes = truth.store.changes
+    verdict.filtered = truth.filtered
+    verdict.window = f"from {truth.first} to {truth.last}" if truth.first else "nothing to audit"
+    for _, table in truth.blurred.values():
+        verdict.unjudged[f"events of {table} that mysqlbinlog cannot print"] += 1
+
+
+def _end(told: Journal, destination: str) -> End:
+    if not told.cursors:
+        raise NotAuditable("the journal has no cursor of it", destination=destination)
+    cursor = told.cursors[-1]
+    gtids = None
+    if cursor.gtid_set is not None:
+        try:
+            gtids = GtidSet.parse(cursor.gtid_set)
+        except ValueError:
+            raise NotAuditable(
+                "its cursor is not a MySQL's", gtid_set=cursor.gtid_set, destination=destination
+            ) from None
+    resume = cursor.resume
+    return End(
+        server_uuid=cursor.server_uuid,
+        coordinates=Coordinates(cursor.file, cursor.pos),
+        gtids=gtids,
+        partial=None if resume is None else (resume["transaction_id"], resume["rows"]),
+    )
+
+
+def _truth(scope: Scope, window: Window, store: Store) -> Truth:
+    first = _first_file(scope.binlog, window)
+    captures = filter_of(scope.include, scope.black)
+    with closing(_closable(scope.binlog.lines(first))) as lines:
+        return read(lines, window, captures=captures, store=store)
+
+
+def _closable(lines: Iterator[bytes]) -> Generator[bytes]:
+    """A generator over lines, whatever they are, which can be closed."""
+    yield from lines
+
+
+def _first_file(binlog: Binlog, window: Window) -> str:
+    """The last file before which all that is wanted begins: found by bisecting the files' heads."""
+    files = list(binlog.files())
+    if not files:
+        raise NotAuditable("there are no binlog files")
+    low, high = 0, len(files) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _is_before(binlog, files[middle], window):
+            low = middle
+        else:
+            high = middle - 1
+    return files[low]
+
+
+def _is_before(binlog: Binlog, file: str, window: Window) -> bool:
+    """Whether a window begins in this file or behind it."""
+    match window.begin:
+        case Coordinates():
+            return Coordinates(file, 4).order <= window.begin.order
+        case GtidSet():
+            return _previous(binlog, file).issubset(window.begin)
+        case str() if ":" in window.begin:
+            source, _, number = window.begin.rpartition(":")
+            if number.isdigit() and "." not in source:
+                return window.begin not in _previous(binlog, file)
+            coordinates = Coordinates.parse(window.begin.partition(":")[2])
+            return Coordinates(file, 4).order <= coordinates.order
+    return False
+
+
+def _previous(binlog: Binlog, file: str) -> GtidSet:
+    with closing(_closable(binlog.lines(file))) as lines:
+        for event in events(lines):
+            if isinstance(event, Before):
+                return GtidSet.parse(event.gtids)
+            if not isinstance(event, Opened):
+                break
+    return GtidSet()
+
+
+def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:
+    """The transaction of the record with the least number that the topics still have."""
+    found: list[tuple[int, str]] = []
+
+    def take(_topic: str, _partition: int, record: StoredRecord) -> None:
+        if record.value:
+            value = orjson.loads(record.value)
+            if value["source"]["name"] == scope.destination:
+                name = dict(record.headers)["change_id"].decode().rpartition("#")[0]
+                seq = value["source"]["seq"]
+                if not found or seq < found[0][0]:
+                    found[:] = [(seq, name)]
+
+    scope.published.read(wanted, take)
+    return found[0][1] if found else None
+
+
+def _parked(scope: Scope, done: Examination, told: Journal, topics: object) -> None:
+    """Mark the changes that wait in the quarantine topic."""
+    name = quarantine_topic(scope.prefix, scope.destination)
+    if not told.aside or not isinstance(topics, dict) or name not in topics:
+        return
+    store = done.truth.store
+
+    def take(_topic: str, _partition: int, record: StoredRecord) -> None:
+        meta = orjson.loads(dict(record.headers)["meta"])
+        transaction = store.transaction(meta["id"])
+        if transaction is None or meta["kind"] != "rows":
+            return
+        for ordinal in range(meta["ordinal"], meta["ordinal"] + meta["rows"]):
+            change = store.change(transaction.rank, ordinal)
+            if change is not None:
+                done.seen[change.n] |= PARKED
+
+    scope.published.read([(name, 0)], take)
+
+
+def _publishes(scope: Scope) -> Callable[[str], bool]:
+    types = StatementTypes(scope.ddl_include, scope.ddl_exclude)
+    return lambda sql: types.publishes(statement_type(sql))
+
+
+def _names_shadow(shadows: ShadowRules, known: set[tuple[str, str]]) -> Callable[[str], bool]:
+    """Whether a statement names a table that a tool made beside another."""
+    word = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
+    databases = {database for database, _ in known}
+
+    def names(sql: str) -> bool:
+        found = chain.from_iterable(word.findall(sql[:4000]))
+        return any(
+            shadows.shadow((database, name), known) is not None
+            for name in filter(None, found)
+            for database in databases
+        )
+
+    return names

@@ -1,0 +1,21 @@
+"""Why an audit cannot be made; docs/auditing.md lists them."""
+
+from __future__ import annotations
+
+from connectors.errors import AqueductError
+
+
+class ProgramMissing(AqueductError):
+    """The program that prints binlogs is not there."""
+
+    remedy = "Install MySQL's client programs, or name mysqlbinlog with --mysqlbinlog."
+
+
+class TruthUnreadable(AqueductError):
+    """The source's binlog could not be printed to its end."""
+
+    remedy = "Check the account (REPLICATION SLAVE, REPLICATION CLIENT) and that the files are not purged."
+
+
+class NotAuditable(AqueductError):
+    """There is nothing to audit by."""

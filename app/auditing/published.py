@@ -1,0 +1,177 @@
+"""What stands in Kafka, as an audit reads it, and the topics that belong to one destination.
+
+The law: read-only and as any consumer reads; what is another destination's is left to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import orjson
+
+from connectors.kafka.reading import StoredRecord
+from connectors.kafka.survey import Take, beginnings, read_all, topics
+from connectors.wire import journal_topic, schemas_topic
+
+Partition = tuple[str, int]
+
+
+class Published(Protocol):
+    """Where records are read."""
+
+    def topics(self) -> Mapping[str, int]:
+        """The partitions of each topic that there is."""
+
+    def beginnings(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+        """The first offset that each partition still has."""
+
+    def read(self, partitions: Iterable[Partition], take: Take) -> None:
+        """Give all committed records away, those of a partition in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopics:
+    """A cluster; ``options`` are aiokafka's."""
+
+    options: Mapping[str, Any]
+
+    def topics(self) -> Mapping[str, int]:
+        """See Published."""
+        return asyncio.run(topics(self.options))
+
+    def beginnings(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+        """See Published."""
+        return asyncio.run(beginnings(self.options, partitions))
+
+    def read(self, partitions: Iterable[Partition], take: Take) -> None:
+        """See Published."""
+        asyncio.run(read_all(self.options, partitions, take))
+
+
+@dataclass(slots=True)
+class RecordedTopics:
+    """Topics in memory, as they were read once: the twin of KafkaTopics."""
+
+    counts: dict[str, int]
+    records: dict[Partition, list[StoredRecord]]
+    firsts: dict[Partition, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, published: Published, wanted: Iterable[str]) -> RecordedTopics:
+        """Read topics into memory."""
+        counts = published.topics()
+        held = cls({name: counts[name] for name in wanted if name in counts}, {})
+        parts = [(name, number) for name, count in held.counts.items() for number in range(count)]
+        held.records = {part: [] for part in parts}
+        published.read(parts, lambda *one: held.records[one[0], one[1]].append(one[2]))
+        return held
+
+    def topics(self) -> Mapping[str, int]:
+        """See Published."""
+        return self.counts
+
+    def beginnings(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+        """See Published."""
+        return {part: self.firsts.get(part, 0) for part in partitions}
+
+    def read(self, partitions: Iterable[Partition], take: Take) -> None:
+        """See Published."""
+        for topic, number in partitions:
+            for record in self.records.get((topic, number), ()):
+                take(topic, number, record)
+
+
+def row_topics(prefix: str, names: Iterable[str]) -> list[str]:
+    """Those of these topics that hold rows of an installation."""
+    wanted = re.compile(re.escape(prefix) + r"\.(?!__)[^.]+\.[^.]+")
+    return sorted(name for name in names if wanted.fullmatch(name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A version of a table's columns, as consumers have it."""
+
+    columns: tuple[str, ...]
+    primary_key: tuple[str, ...]
+    topic: str
+
+
+Versions = dict[tuple[str, str, int], Described]
+
+
+@dataclass(slots=True)
+class Schemas:
+    """The table versions of one destination, as ``<prefix>.__schemas`` has them."""
+
+    destination: str
+    versions: Versions = field(default_factory=dict)
+
+    def take(self, _topic: str, _partition: int, record: StoredRecord) -> None:
+        """Note a record."""
+        if not record.value:
+            return
+        value = orjson.loads(record.value)
+        if value["destination"] == self.destination:
+            self.versions[value["database"], value["table"], value["version"]] = Described(
+                columns=tuple(column["name"] for column in value["columns"]),
+                primary_key=tuple(value["primary_key"]),
+                topic=value["topic"],
+            )
+
+
+def schemas(published: Published, prefix: str, destination: str) -> Versions:
+    """Read all versions."""
+    found = Schemas(destination)
+    published.read([(schemas_topic(prefix), 0)], found.take)
+    return found.versions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorRecord:
+    """A cursor of the journal, at its offset."""
+
+    offset: int
+    epoch: int
+    seq: int
+    server_uuid: str
+    file: str
+    pos: int
+    gtid_set: str | None
+    resume: Mapping[str, Any] | None
+
+
+@dataclass(slots=True)
+class Journal:
+    """What the journal says of one destination, as far as compaction has left it."""
+
+    destination: str
+    cursors: list[CursorRecord] = field(default_factory=list)
+    aside: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """Tables that were ever set aside, and whether they still are."""
+
+    def take(self, _topic: str, _partition: int, record: StoredRecord) -> None:
+        """Note a record."""
+        kind, _, rest = record.key.decode("utf-8", "replace").partition("/")
+        if kind == "cursor" and rest == self.destination:
+            value = orjson.loads(record.value)
+            if not value.get("gone"):
+                names = ("epoch", "seq", "server_uuid", "file", "pos", "gtid_set", "resume")
+                fields = {name: value[name] for name in names}
+                self.cursors.append(CursorRecord(offset=record.offset, **fields))
+        elif kind == "quarantine" and rest.partition("/")[0] == self.destination:
+            value = orjson.loads(record.value)
+            if not value.get("gone"):
+                name = (value["database"], value["table"])
+                self.aside[name] = value["outcome"] != "released"
+
+
+def journal(published: Published, prefix: str, destination: str, *, partitions: int) -> Journal:
+    """Read the journal; the cursor is the last of its cursors."""
+    found = Journal(destination)
+    name = journal_topic(prefix)
+    published.read([(name, number) for number in range(partitions)], found.take)
+    return found

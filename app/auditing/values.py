@@ -1,0 +1,223 @@
+"""Whether a value on the wire is the one that mysqlbinlog printed, type by type.
+
+The law: both sides are brought to one form by rules written here from docs/wire.md and from what the program
+prints, not by the decoder that is audited. What cannot be compared is named, never passed by.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import struct
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from app.auditing.printed_tables import Column
+
+Same = Callable[[bytes, Any], bool]
+"""Whether a printed value is the one on the wire; neither is NULL."""
+
+_CODECS = {
+    "utf8mb4": "utf-8", "utf8mb3": "utf-8", "utf8": "utf-8", "ascii": "ascii", "latin1": "latin1-mysql",
+    "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be",
+    "latin2": "iso8859-2", "latin5": "iso8859-9", "latin7": "iso8859-13", "greek": "iso8859-7",
+    "hebrew": "iso8859-8", "cp1250": "cp1250", "cp1251": "cp1251", "cp1256": "cp1256", "cp1257": "cp1257",
+    "cp850": "cp850", "cp852": "cp852", "cp866": "cp866", "koi8r": "koi8-r", "koi8u": "koi8-u", "gbk": "gbk",
+    "gb2312": "gb2312", "gb18030": "gb18030", "big5": "big5", "euckr": "euc-kr", "sjis": "shift_jis",
+    "cp932": "cp932", "ujis": "euc-jp", "eucjpms": "euc-jp",
+}  # fmt: skip
+_ESCAPED = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
+_PLAIN = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"b": b"\b"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def comparison(column: Column) -> Same | None:
+    """How values of a column are compared; None where that is not possible."""
+    kind = column.type
+    if kind in _INTEGERS:
+        return _unsigned if column.unsigned else _signed
+    if kind in _TEXTS:
+        codec = _CODECS.get(column.charset or "")
+        return None if codec is None else _text(codec)
+    if kind in _PLAINLY:
+        return _PLAINLY[kind]
+    if kind == "BINARY":
+        return _padded(int(column.size or 1))
+    if kind == "BIT":
+        return _bits(-(-int(column.size or 1) // 8))
+    if kind in ("ENUM", "SET") and column.labels is not None:
+        if any("\ufffd" in label for label in column.labels):
+            return None  # labels of another character set than the program's
+        return _label(column.labels) if kind == "ENUM" else _labels(column.labels)
+    return None
+
+
+def unquoted(printed: bytes) -> bytes:
+    """The bytes of a printed text."""
+    inner = printed[1:-1]
+    if b"\\" not in inner:
+        return inner
+    return _ESCAPED.sub(_unescape, inner)
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    what = found[1]
+    if len(what) == 3:
+        return bytes([int(what[1:], 16)])
+    return _PLAIN.get(what, what)
+
+
+def _signed(printed: bytes, value: Any) -> bool:
+    return type(value) is int and int(printed.partition(b" ")[0]) == value
+
+
+def _unsigned(printed: bytes, value: Any) -> bool:
+    number, _, more = printed.partition(b" (")
+    return type(value) is int and int(more[:-1] if more else number) == value
+
+
+def _decimal(printed: bytes, value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        ours, theirs = Decimal(printed.decode()), Decimal(value)
+    except InvalidOperation:
+        return False
+    return ours == theirs and ours.as_tuple().exponent == theirs.as_tuple().exponent
+
+
+def _float(printed: bytes, value: Any) -> bool:
+    """The program prints six digits of them."""
+    if not isinstance(value, float | int):
+        return False
+    (single,) = struct.unpack("<f", struct.pack("<f", value))
+    return float(f"{single:g}") == float(printed)
+
+
+def _double(printed: bytes, value: Any) -> bool:
+    return isinstance(value, float | int) and float(printed) == value
+
+
+def _date(printed: bytes, value: Any) -> bool:
+    return isinstance(value, str) and unquoted(printed).decode().replace(":", "-") == value
+
+
+def _datetime(printed: bytes, value: Any) -> bool:
+    text = unquoted(printed).decode()
+    return isinstance(value, str) and _written(text, zone="") == value
+
+
+def _timestamp(printed: bytes, value: Any) -> bool:
+    seconds, point, fraction = printed.decode().partition(".")
+    if int(seconds) == 0 and not fraction.strip("0"):
+        text = f"0000-00-00 00:00:00{point}{fraction}"
+    else:
+        moment = _EPOCH + timedelta(seconds=int(seconds))
+        text = f"{moment:%Y-%m-%d %H:%M:%S}{point}{fraction}"
+    return isinstance(value, str) and _written(text, zone="Z") == value
+
+
+def _written(text: str, *, zone: str) -> str:
+    """A moment as the wire has it; a zero or partial date stays as MySQL writes it."""
+    if text[:4] == "0000" or text[5:7] == "00" or text[8:10] == "00":
+        return text
+    return text.replace(" ", "T") + zone
+
+
+def _time(printed: bytes, value: Any) -> bool:
+    return isinstance(value, str) and unquoted(printed).decode() == value
+
+
+def _blob(printed: bytes, value: Any) -> bool:
+    return isinstance(value, str) and base64.b64encode(unquoted(printed)).decode() == value
+
+
+def _padded(size: int) -> Same:
+    def same(printed: bytes, value: Any) -> bool:
+        content = unquoted(printed).ljust(size, b"\0")
+        return isinstance(value, str) and base64.b64encode(content).decode() == value
+
+    return same
+
+
+def _text(codec: str) -> Same:
+    decode = _latin1 if codec == "latin1-mysql" else lambda content: content.decode(codec)
+
+    def same(printed: bytes, value: Any) -> bool:
+        try:
+            return isinstance(value, str) and decode(unquoted(printed)) == value
+        except UnicodeDecodeError:
+            return isinstance(value, str) and unquoted(printed).decode(codec, "replace") == value
+
+    return same
+
+
+def _latin1(content: bytes) -> str:
+    """MySQL's latin1 is cp1252, whose five holes are the control characters of their numbers."""
+    return "".join(
+        chr(byte) if byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else bytes([byte]).decode("cp1252")
+        for byte in content
+    )
+
+
+def _bits(size: int) -> Same:
+    def same(printed: bytes, value: Any) -> bool:
+        content = int(printed[2:-1], 2).to_bytes(size, "big")
+        return isinstance(value, str) and base64.b64encode(content).decode() == value
+
+    return same
+
+
+def _label(labels: tuple[str, ...]) -> Same:
+    def same(printed: bytes, value: Any) -> bool:
+        number = int(printed)
+        return bool((labels[number - 1] if 0 < number <= len(labels) else "") == value)
+
+    return same
+
+
+def _labels(labels: tuple[str, ...]) -> Same:
+    def same(printed: bytes, value: Any) -> bool:
+        # The program prints the bytes as they are stored, the least first.
+        digits = printed[2:-1]
+        stored = b"".join(digits[at : at + 8] for at in range(len(digits) - 8, -1, -8))
+        number = int(stored, 2)
+        return bool(",".join(each for bit, each in enumerate(labels) if number >> bit & 1) == value)
+
+    return same
+
+
+def _document(printed: bytes, value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        return bool(_read(unquoted(printed).decode()) == _read(value))
+    except ValueError:
+        return False
+
+
+def _read(text: str) -> Any:
+    return json.loads(text, parse_float=lambda number: float(number))
+
+
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"})
+_TEXTS = frozenset({"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"})
+_PLAINLY: dict[str, Same] = {
+    "YEAR": _unsigned,
+    "DECIMAL": _decimal,
+    "FLOAT": _float,
+    "DOUBLE": _double,
+    "DATE": _date,
+    "DATETIME": _datetime,
+    "TIMESTAMP": _timestamp,
+    "TIME": _time,
+    "VARBINARY": _blob,
+    "TINYBLOB": _blob,
+    "BLOB": _blob,
+    "MEDIUMBLOB": _blob,
+    "LONGBLOB": _blob,
+    "JSON": _document,
+}

@@ -1,0 +1,151 @@
+"""What an audit found: each kind of fault counted, the first few of each in full, and what was not judged.
+
+The law: nothing is passed by in silence. What could not be judged is named with a count beside the faults.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+SHOWN = 5
+
+
+class Kind(Enum):
+    """What can be wrong; the values are the words of the last line."""
+
+    LOST = "lost"
+    """A change that the source has and no topic."""
+    REPEATED = "repeated"
+    """A ChangeId that stands in a topic more than once."""
+    FOREIGN = "foreign"
+    """A record of which the source has no such change."""
+    DIFFERENT = "different"
+    """A record whose values, key or form are not the change's."""
+    OUT_OF_ORDER = "out_of_order"
+    """A record that stands before or behind another against the order of the source."""
+    SEQ_GAPS = "seq_gaps"
+    """A number of the destination that no record has, or that two have."""
+    CURSOR = "cursor"
+    """The journal's cursor is not where the topics are."""
+    EPOCHS_BACK = "epochs_back"
+    """A partition has a record of an older leader behind one of a newer."""
+    AFTER_FENCING = "after_fencing"
+    """A leader has committed behind the claim of a newer one."""
+    TRANSACTIONS = "transactions"
+    """The transactions topic does not count what is published."""
+    WAREHOUSE = "warehouse"
+    """A row of the warehouse is not the source's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One fault, and where it is."""
+
+    kind: Kind
+    what: str
+    change_id: str | None = None
+    source: str | None = None
+    """Where the change stands in the binlog."""
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    def __str__(self) -> str:
+        at = None if self.topic is None else f"{self.topic}[{self.partition}]@{self.offset}"
+        where = " ".join(filter(None, (self.change_id, self.source, at)))
+        return f"{where}: {self.what}" if where else self.what
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The outcome of one audit."""
+
+    destination: str
+    changes: int = 0
+    """Row changes of captured tables in the window."""
+    statements: int = 0
+    """Published statements in the window."""
+    records: int = 0
+    """Records with a value that were compared."""
+    counts: Counter[Kind] = field(default_factory=Counter)
+    shown: dict[Kind, list[Finding]] = field(default_factory=dict)
+    window: str = ""
+    """From where to where the source was read."""
+    filtered: Counter[str] = field(default_factory=Counter)
+    """Changes of tables that the settings leave out, by table."""
+    set_aside: Counter[str] = field(default_factory=Counter)
+    """Changes that wait in the quarantine topic, by table."""
+    shadows: Counter[str] = field(default_factory=Counter)
+    """Changes of tables that a tool made beside others, by table."""
+    expired: Counter[str] = field(default_factory=Counter)
+    """Changes older than what their topic keeps, by topic."""
+    unjudged: Counter[str] = field(default_factory=Counter)
+    """What could not be compared, by reason."""
+
+    def add(self, finding: Finding, *, times: int = 1) -> None:
+        """Count a fault, and keep it if it is among the first of its kind."""
+        self.counts[finding.kind] += times
+        kept = self.shown.setdefault(finding.kind, [])
+        if len(kept) < SHOWN:
+            kept.append(finding)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """How many there are of each kind that there is."""
+        return {kind.value: self.counts[kind] for kind in Kind if self.counts[kind]}
+
+    def last_line(self) -> str:
+        """All in one line."""
+        counted = " ".join(f"{kind.value}={self.counts[kind]}" for kind in Kind)
+        return f"audit: changes={self.changes} {counted}"
+
+    def lines(self) -> list[str]:
+        """For people."""
+        told = [f"{self.destination}: {self.window}"]
+        told.append(
+            f"{self.changes} row changes and {self.statements} statements in the source, "
+            f"{self.records} records in Kafka"
+        )
+        for title, by_name in self._accounts():
+            told += [f"{title}: {name}: {count}" for name, count in sorted(by_name.items())]
+        for kind, found in self.shown.items():
+            told.append(f"{kind.value}: {self.counts[kind]}")
+            told += [f"  {finding}" for finding in found]
+            if self.counts[kind] > len(found):
+                told.append(f"  … and {self.counts[kind] - len(found)} more")
+        return [*told, self.last_line()]
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "destination": self.destination,
+            "window": self.window,
+            "changes": self.changes,
+            "statements": self.statements,
+            "records": self.records,
+            "clean": self.is_clean,
+            "counts": {kind.value: self.counts[kind] for kind in Kind},
+            "findings": [
+                {**asdict(finding), "kind": kind.value}
+                for kind, found in self.shown.items()
+                for finding in found
+            ],
+            **{title.replace(" ", "_"): dict(by_name) for title, by_name in self._accounts()},
+        }
+
+    def _accounts(self) -> list[tuple[str, Counter[str]]]:
+        return [
+            ("filtered", self.filtered),
+            ("set aside", self.set_aside),
+            ("shadow tables", self.shadows),
+            ("older than the topic", self.expired),
+            ("not judged", self.unjudged),
+        ]

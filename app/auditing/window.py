@@ -1,0 +1,106 @@
+"""From where to where the source is audited, and on which side of that a transaction stands.
+
+The law: a place is compared by GTID sets where there are GTIDs, by file and offset of one server where
+there are none, by the commit's time if that was asked for; never by two of them at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates
+
+Bound = GtidSet | Coordinates | str | int
+"""A set of GTIDs; coordinates; one transaction by its name; a time in milliseconds since 1970."""
+
+
+class Side(Enum):
+    """Where a transaction stands to a window."""
+
+    BEFORE = "before"
+    WITHIN = "within"
+    BEHIND = "behind"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """What the journal's cursor says is published."""
+
+    server_uuid: str
+    coordinates: Coordinates
+    gtids: GtidSet | None
+    partial: tuple[str, int] | None = None
+    """A transaction that is published in parts and not to its end, and how many of its rows are."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Window:
+    """Judges transactions in the order of the binlog: a bound by name is passed once."""
+
+    begin: Bound | None
+    """What is in this set, or before this place, is not audited; None: from the first file on."""
+    until: Bound | None
+    """What is behind here is not audited, if less than the cursor's place is wanted."""
+    end: End
+    server_uuid: str
+    """Of the binlog that is read."""
+    _is_begun: bool = False
+    _is_over: bool = False
+
+    def side(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> Side:
+        """Of a transaction that begins there."""
+        if not self._begins(name, gtid, at, ts_ms):
+            return Side.BEFORE
+        if self._is_behind(name, gtid, at, ts_ms):
+            return Side.BEHIND
+        return Side.WITHIN
+
+    def may_stop(self, at: Coordinates) -> bool:
+        """Whether nothing behind these coordinates can be within."""
+        end = self.end
+        return (
+            end.server_uuid == self.server_uuid
+            and at.order >= end.coordinates.order
+            and not end.partial
+        )
+
+    def _begins(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> bool:
+        match self.begin:
+            case GtidSet():
+                return gtid is None or gtid not in self.begin
+            case Coordinates():
+                return at.order >= self.begin.order
+            case str():
+                self._is_begun = self._is_begun or name == self.begin
+                return self._is_begun
+            case int():
+                return ts_ms >= self.begin
+        return True
+
+    def _is_behind(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> bool:
+        is_behind = False
+        match self.until:
+            case GtidSet():
+                is_behind = gtid is not None and gtid not in self.until
+            case Coordinates():
+                is_behind = at.order >= self.until.order
+            case str():
+                is_behind = self._is_over
+                self._is_over = self._is_over or name == self.until
+            case int():
+                is_behind = ts_ms > self.until
+        return is_behind or not self._is_published(name, gtid, at)
+
+    def _is_published(self, name: str, gtid: str | None, at: Coordinates) -> bool:
+        end = self.end
+        if end.partial is not None and end.partial[0] == name:
+            return True
+        if gtid is not None and end.gtids is not None:
+            return gtid in end.gtids
+        if end.server_uuid != self.server_uuid:
+            return (
+                True  # a server without GTIDs that is read no more: all that it has was asked for
+            )
+        return at.order < end.coordinates.order

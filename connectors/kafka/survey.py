@@ -1,0 +1,129 @@
+"""All that stands in many topics at one moment, as a consumer reads it: for who proves what others believe.
+
+The law: each partition is read from its beginning to the end that it had at first, open transactions included,
+committed records only; nothing is written, and no group is joined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+from aiokafka.partitioner import murmur2
+
+from connectors.errors import KafkaLost
+from connectors.kafka.producer import TRANSACTION_TIMEOUT, translated
+from connectors.kafka.reading import StoredRecord
+
+_SILENCE = 4 * TRANSACTION_TIMEOUT
+"""Seconds without any record after which an end is given up."""
+_POLL_MS = 200
+_FETCH_BYTES = 1024 * 1024
+_MOST_RECORDS = 2000
+
+Take = Callable[[str, int, StoredRecord], object]
+"""Topic, partition and record."""
+
+
+async def topics(options: Mapping[str, Any]) -> dict[str, int]:
+    """The partitions of each topic that there is."""
+    client = AIOKafkaAdminClient(**options)
+    try:
+        await client.start()
+        described = await client.describe_topics()
+        return {topic["topic"]: len(topic["partitions"]) for topic in described}
+    except KafkaError as error:
+        raise translated(error) from error
+    finally:
+        await client.close()
+
+
+async def beginnings(
+    options: Mapping[str, Any], partitions: Iterable[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
+    """The first offset that each partition still has."""
+    wanted = [TopicPartition(*each) for each in partitions]
+    consumer = _consumer(options, "read_uncommitted")
+    try:
+        await consumer.start()
+        found = await consumer.beginning_offsets(wanted) if wanted else {}
+        return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
+    except KafkaError as error:
+        raise translated(error) from error
+    finally:
+        await consumer.stop()
+
+
+async def read_all(
+    options: Mapping[str, Any], partitions: Iterable[tuple[str, int]], take: Take
+) -> None:
+    """Give all records away, those of a partition in order; KafkaLost where an end is not reached."""
+    wanted = [TopicPartition(*each) for each in partitions]
+    if not wanted:
+        return
+    ends = await _ends(options, wanted)
+    consumer = _consumer(options, "read_committed")
+    try:
+        await consumer.start()
+        consumer.assign(wanted)
+        await consumer.seek_to_beginning(*wanted)
+        await _read(consumer, ends, take)
+    except KafkaError as error:
+        raise translated(error) from error
+    finally:
+        await consumer.stop()
+
+
+async def _read(consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int], take: Take) -> None:
+    loop = asyncio.get_running_loop()
+    heard = loop.time()
+    left = set(ends)
+    while left:
+        batches = await consumer.getmany(*left, timeout_ms=_POLL_MS, max_records=_MOST_RECORDS)
+        if batches:
+            heard = loop.time()
+        elif loop.time() - heard > _SILENCE:
+            raise KafkaLost("the end of some partitions was not reached", partitions=len(left))
+        for tp, records in batches.items():
+            for one in records:
+                if one.offset < ends[tp]:
+                    take(tp.topic, tp.partition, _stored(one))
+        for tp in list(left):
+            if await consumer.position(tp) >= ends[tp]:
+                left.discard(tp)
+                consumer.pause(tp)
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """Where Kafka's own rule puts a key; not our implementation of it."""
+    return int((murmur2(key) & 0x7FFFFFFF) % partitions)
+
+
+def _stored(one: Any) -> StoredRecord:
+    return StoredRecord(one.key or b"", one.value or b"", one.offset, tuple(one.headers))
+
+
+async def _ends(
+    options: Mapping[str, Any], wanted: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    consumer = _consumer(options, "read_uncommitted")
+    try:
+        await consumer.start()
+        return dict(await consumer.end_offsets(wanted))
+    finally:
+        await consumer.stop()
+
+
+def _consumer(options: Mapping[str, Any], isolation: str) -> AIOKafkaConsumer:
+    return AIOKafkaConsumer(
+        **options,
+        isolation_level=isolation,
+        auto_offset_reset="none",
+        enable_auto_commit=False,
+        fetch_max_wait_ms=_POLL_MS,
+        max_partition_fetch_bytes=_FETCH_BYTES,
+    )
