@@ -70,9 +70,10 @@ class Wire:
         """What new connections meet."""
         self.proxy.ask("door", self.name, door=state)
 
-    def trap(self, kind: int, *, answered: bool, nth: int = 1, shut: float = 0.0) -> None:
-        """Cut at a Kafka request, before it gets through or before its answer does."""
-        self.proxy.ask("trap", self.name, kind=kind, answered=answered, nth=nth, shut=shut)
+    def trap(self, kind: int, **how: Any) -> None:
+        """Cut, hold or spoil the ``nth`` Kafka request of a kind; a cut comes before it gets through, or, where
+        it is to be ``answered``, before the answer does, and is ``shut`` for so many seconds."""
+        self.proxy.ask("trap", self.name, kind=kind, **how)
 
     def backend(self, host: str, port: int) -> None:
         """Another server for new connections."""

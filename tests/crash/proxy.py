@@ -1,7 +1,7 @@
 """A TCP proxy that does to a connection what networks do: ``python -m tests.crash.proxy SOCKET``.
 
 The law: nothing is lost or changed but as it was told to; what is held is delivered later, as TCP would. It is
-told over a local socket, a JSON object in a line each way, and ends with its standard input, as its parent does.
+told over a local socket, a JSON object in a line each way, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Way:
     cut_after: int | None = None
     """The connection is reset behind so many bytes from now."""
     flip_at: int | None = None
-    """The byte, counted from now, whose bits are turned over."""
+    """The byte, counted from now, of which one bit is turned over."""
     passed: int = 0
     """Bytes that went this way."""
     open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,14 +69,14 @@ class Way:
         await self.open.wait()
 
     def spoilt(self, piece: bytes) -> bytes:
-        """A piece, with a byte flipped if it is there."""
+        """A piece, with a bit flipped if its byte is there."""
         if self.flip_at is None:
             return piece
         at, self.flip_at = self.flip_at, self.flip_at - len(piece)
         if at >= len(piece):
             return piece
         self.flip_at = None
-        return piece[:at] + bytes([piece[at] ^ 0xFF]) + piece[at + 1 :]
+        return piece[:at] + bytes([piece[at] ^ 1]) + piece[at + 1 :]
 
     def until_cut(self, piece: bytes) -> tuple[bytes, bool]:
         """What of a piece still passes, and whether the cut is behind it."""
@@ -108,9 +108,11 @@ class Requests:
 
 @dataclass(slots=True)
 class Trap:
-    """What is cut when a Kafka request of a kind comes by."""
+    """What happens when a Kafka request of a kind comes by."""
 
     kind: int
+    act: str = "cut"
+    """``cut``; ``hold`` it and all behind it until the link is healed; or ``flip`` a byte near its end."""
     nth: int = 1
     answered: bool = False
     """False: the request is lost; True: it gets through, and its answer is lost."""
@@ -136,6 +138,12 @@ class Pair:
                 sock = writer.get_extra_info("socket")
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
             writer.transport.abort()
+
+
+def _flipped(request: bytes) -> bytes:
+    """A request with a bit of its last record turned over: within what that batch's checksum covers."""
+    at = len(request) - 24
+    return request[:at] + bytes([request[at] ^ 1]) + request[at + 1 :]
 
 
 @dataclass(slots=True)
@@ -213,12 +221,12 @@ class Link:
         requests = Requests()
         while data := await source.read(_PIECE):
             for kind, request in requests.take(data):
-                trap = self._springs(kind)
-                if trap is not None and not trap.answered:
+                act = self._sprung(kind)
+                if act == "lose":
                     self._shut_for_a_while()
                     return False
-                pair.swallow = pair.swallow or trap is not None
-                if not await self._pass(request, sink, way):
+                pair.swallow = pair.swallow or act == "swallow"
+                if not await self._pass(_flipped(request) if act == "flip" else request, sink, way):
                     return False
         return True
 
@@ -234,15 +242,21 @@ class Link:
                 return False
         return True
 
-    def _springs(self, kind: int) -> Trap | None:
+    def _sprung(self, kind: int) -> str:
+        """What is to be done about a request: nothing, or ``lose``, ``swallow``, ``flip``."""
         trap = self.trap
         if trap is None or trap.kind != kind or trap.sprung:
-            return None
+            return ""
         trap.nth -= 1
         if trap.nth > 0:
-            return None
+            return ""
         trap.sprung += 1
-        return trap
+        if trap.act == "hold":
+            self.up.change(held=True)
+            return ""
+        if trap.act == "flip":
+            return "flip"
+        return "swallow" if trap.answered else "lose"
 
     def _shut_for_a_while(self) -> None:
         if self.trap is not None and self.trap.shut:

@@ -113,11 +113,11 @@ def test_a_cut_comes_behind_that_byte_and_is_a_reset(wire: Wire) -> None:
         assert until_reset(sock) in (b"01234", b"")
 
 
-def test_one_byte_is_flipped_and_no_other(wire: Wire) -> None:
+def test_one_bit_is_flipped_and_no_other(wire: Wire) -> None:
     with client(wire) as sock:
         wire.way("up", flip_at=3, slice=2)
         sock.sendall(b"\0" * 8)
-        assert received(sock, 8) == b"\0\0\0\xff\0\0\0\0"
+        assert received(sock, 8) == b"\0\0\0\1\0\0\0\0"
         sock.sendall(b"\0" * 8)
         assert received(sock, 8) == b"\0" * 8
 

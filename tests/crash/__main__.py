@@ -1,0 +1,89 @@
+"""``python -m tests.crash``: every fault, then every mutant, and a table of what came of it.
+
+The law: the last line tells what there was and what came of it, and the exit code is 0 only where all survived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import tests.crash.faults  # noqa: F401 - it names the scenarios
+from devstack.paths import RUNS
+from tests.crash import report
+from tests.crash.mutants import MUTANTS, caught
+from tests.crash.scenario import SCENARIOS, Outcome, run
+from tests.crash.servers import Servers, servers
+
+
+def main() -> int:
+    """Run what is asked for."""
+    options = _parser().parse_args()
+    if options.list:
+        for name, one in SCENARIOS.items():
+            _say(f"{name:34} {one.what}")
+        for name, mutant in MUTANTS.items():
+            _say(f"mutant.{name:27} {mutant.what}; seen by {mutant.scenario}")
+        return 0
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
+    RUNS.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="crash-", dir=options.folder or RUNS))
+    _say(f"crash: seed {seed}, logs in {folder}")
+    wanted = [name for name in SCENARIOS if _chosen(name, options)]
+    mutants = [name for name in MUTANTS if _chosen(f"mutant.{name}", options)]
+    outcomes: list[Outcome] = []
+    found: dict[str, str | None] = {}
+    with servers(folder / "servers") as running:
+        outcomes += (
+            _one(name, running, folder, seed=seed, tries=options.repeat) for name in wanted
+        )
+        for name in mutants:
+            found[name] = caught(MUTANTS[name], running, folder, seed=seed)
+            _say(f"{'ok' if found[name] else 'FAIL':4} mutant.{name:27} {found[name] or 'missed'}")
+    if not options.only:
+        report.write(outcomes, found, seed=seed)
+    good = all(one.survived for one in outcomes) and all(found.values())
+    if good and not options.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    _say(report.summary(outcomes, found))
+    return 0 if good else 1
+
+
+def _one(name: str, running: Servers, folder: Path, *, seed: int, tries: int) -> Outcome:
+    for n in range(tries):
+        outcome = run(SCENARIOS[name], running, folder / f"{n}", seed=seed + n)
+        _say(outcome.line())
+        if not outcome.survived:
+            break
+    return outcome
+
+
+def _chosen(name: str, options: argparse.Namespace) -> bool:
+    if options.only and not any(name.startswith(only) for only in options.only):
+        return False
+    return not any(name.startswith(one) for one in options.skip)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
+    parser.add_argument("--list", action="store_true", help="name all faults and mutants")
+    parser.add_argument("--only", action="append", default=[], help="those that begin so")
+    parser.add_argument("--skip", action="append", default=[], help="not those that begin so")
+    parser.add_argument("--seed", type=int, help="the same moments and the same load again")
+    parser.add_argument("--repeat", type=int, default=1, help="each so many times, seed by seed")
+    parser.add_argument("--folder", type=Path, help="where logs and data go")
+    parser.add_argument("--keep", action="store_true", help="keep them where all went well too")
+    return parser
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

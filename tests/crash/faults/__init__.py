@@ -1,0 +1,6 @@
+"""The scenarios, by what is hurt; importing the package names them all."""
+
+import importlib
+
+for _name in ("workers", "mysql_link", "kafka_link", "brokers", "files", "journal"):
+    importlib.import_module(f"{__name__}.{_name}")

@@ -1,0 +1,218 @@
+"""What happens to the source's binlog files, its accounts and its disk."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymysql
+
+from tests.crash.scenario import Skipped, fault
+from tests.crash.scene import Scene
+
+_STORM = 6.0
+
+
+@fault("binlog.rotation-storm", "FLUSH LOGS in a loop under load, a kill -9 in the midst of it")
+def storm(at: Scene) -> str:
+    at.begin()
+    files = 0
+    with at.servers.connect() as connection, connection.cursor() as cursor:
+        until = time.monotonic() + _STORM
+        while time.monotonic() < until:
+            cursor.execute("FLUSH BINARY LOGS")
+            files += 1
+            time.sleep(0.02)
+            if files == 60:
+                at.worker.kill()
+    return f"{files} files; went on in {at.wait_going_on():.1f} s"
+
+
+@fault("binlog.purged", "files are purged that were not read yet", settles=False)
+def purged(at: Scene) -> str:
+    _down_behind(at)
+    at.earlier = at.binlog()
+    name = at.servers.run("SHOW BINARY LOGS")[-1][0]
+    at.servers.run(f"PURGE BINARY LOGS TO '{name}'")
+    return _stopped(at, "PositionGone")
+
+
+@fault("binlog.reset", "RESET BINARY LOGS AND GTIDS while the worker is away", settles=False)
+def reset(at: Scene) -> str:
+    _down_behind(at)
+    at.earlier = at.binlog()
+    at.servers.run("RESET BINARY LOGS AND GTIDS")
+    at.servers.run("INSERT INTO shop.moves VALUES (90000000, 1, 'after')")
+    return _stopped(at, "SourceDiverged", "PositionGone")
+
+
+@fault("binlog.unlisted", "a file that is still needed is missing from the index", settles=False)
+def unlisted(at: Scene) -> str:
+    at.begin()
+    at.pause(0.5, 1.5)
+    at.worker.again = False
+    at.worker.kill()
+    at.wait(lambda: bool(at.worker.exits), "does not end")
+    at.load.stop()
+    # The file where the cursor stands stays; the next one, full of what is not read yet, is lost.
+    for n in range(3):
+        at.servers.run("FLUSH BINARY LOGS", f"UPDATE shop.goods SET n = {1000 + n} WHERE id = 1")
+    names = [str(row[0]) for row in at.servers.run("SHOW BINARY LOGS")]
+    at.earlier = at.binlog()
+    at.servers.mysql.stop()
+    index = at.servers.mysql.data / "binlog.index"
+    listed = index.read_text()
+    index.write_text("".join(f"./{name}\n" for name in names if name != names[-3]))
+    at.servers.mysql.start()
+    try:
+        at.start()
+        error = at.wait_state("FAILED", worker=at.workers[1])
+    finally:
+        at.servers.mysql.stop()
+        index.write_text(listed)
+        at.servers.mysql.start()
+    return f"stopped: {error}"
+
+
+@fault("account.password", "the password is changed while the worker runs, and given back")
+def password(at: Scene) -> str:
+    at.begin()
+    at.servers.run("ALTER USER 'aqueduct'@'%' IDENTIFIED BY 'another'")
+    at.mysql.reset()
+    error = at.wait_state("RETRYING")
+    at.pause(1, 3)
+    at.servers.run("ALTER USER 'aqueduct'@'%' IDENTIFIED BY 'aqueduct'")
+    return f"{error} meanwhile; went on in {at.wait_going_on():.1f} s"
+
+
+@fault("account.grant", "REPLICATION SLAVE is revoked while the worker runs, and granted again")
+def grant(at: Scene) -> str:
+    at.begin()
+    at.servers.run("REVOKE REPLICATION SLAVE ON *.* FROM 'aqueduct'@'%'")
+    at.mysql.reset()
+    at.wait(lambda: at.state() in ("RETRYING", "FAILED"), "does not show it")
+    error = str(at.status().get("error", "")).partition(":")[0]
+    at.pause(1, 3)
+    at.servers.run("GRANT REPLICATION SLAVE ON *.* TO 'aqueduct'@'%'")
+    if at.state() == "FAILED":
+        at.worker.kill()
+        return f"{error}; after a restart went on in {at.wait_going_on():.1f} s"
+    return f"{error} meanwhile; went on in {at.wait_going_on():.1f} s"
+
+
+@fault("account.connections", "MySQL has no connection left for some seconds")
+def connections(at: Scene) -> str:
+    at.begin()
+    held: list[pymysql.connections.Connection] = []
+    try:
+        with contextlib.suppress(pymysql.OperationalError):
+            while len(held) < 200:
+                held.append(_as_worker(at))
+        at.mysql.reset()
+        at.pause(3, 5)
+    finally:
+        for one in held:
+            one.close()
+    return f"{len(held)} held; went on in {at.wait_going_on():.1f} s"
+
+
+@fault("source.read-only", "the source takes no writes for some seconds")
+def read_only(at: Scene) -> str:
+    at.begin()
+    at.servers.run("SET GLOBAL read_only = ON")
+    at.mysql.reset()
+    at.pause(1, 2)
+    at.servers.run("SET GLOBAL read_only = OFF")
+    return f"went on in {at.wait_going_on():.1f} s"
+
+
+@fault("source.disk-full", "MySQL's disk is full for some seconds")
+def disk_full(at: Scene) -> str:
+    with _small_disk(at) as room:
+        at.begin()
+        ballast = room / "ballast"
+        with contextlib.suppress(OSError), ballast.open("wb") as file:
+            while True:
+                file.write(b"\0" * 65536)
+                file.flush()
+        threading.Timer(5.0, ballast.unlink).start()
+        at.pause(6, 7)
+        took = at.wait_going_on()
+        at.settle()
+        _move_binlogs(at, at.servers.mysql.data)
+    return f"went on in {took:.1f} s"
+
+
+@contextlib.contextmanager
+def _small_disk(at: Scene) -> Iterator[Path]:
+    """A small disk for the binlogs alone: MySQL waits there until there is room again."""
+    room = at.folder / "disk"
+    room.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(room)]
+    made = subprocess.run(mount, capture_output=True, check=False)
+    if made.returncode:
+        raise Skipped("no file system of its own can be mounted here")
+    try:
+        _move_binlogs(at, room)
+        yield room
+    finally:
+        if at.servers.mysql.child is not None:
+            at.servers.mysql.kill()
+        at.servers.mysql._options["log_bin"] = "binlog"
+        at.servers.mysql.start()
+        subprocess.run(["umount", "-l", str(room)], capture_output=True, check=False)
+
+
+def _move_binlogs(at: Scene, folder: Path) -> None:
+    """Let MySQL go on with its binlogs in another folder."""
+    mysql = at.servers.mysql
+    before = Path(str(mysql._options["log_bin"]))
+    mysql.stop()
+    old = mysql.data / before
+    for file in sorted(old.parent.glob(f"{old.name}.[0-9]*")):
+        (folder / file.name).write_bytes(file.read_bytes())
+        file.unlink()
+    index = old.parent / f"{old.name}.index"
+    names = [line.rpartition("/")[2] for line in index.read_text().splitlines()]
+    index.unlink()
+    (folder / "binlog.index").write_text("".join(f"{folder}/{name}\n" for name in names))
+    mysql._options["log_bin"] = str(folder / "binlog")
+    mysql.start()
+
+
+def _down_behind(at: Scene) -> None:
+    """The worker is away, and the source goes on over some files."""
+    at.begin()
+    at.pause(0.5, 1.5)
+    at.worker.again = False
+    at.worker.kill()
+    at.wait(lambda: bool(at.worker.exits), "does not end")
+    for _ in range(3):
+        at.pause(0.3, 0.6)
+        at.servers.run("FLUSH BINARY LOGS")
+    at.load.stop()
+
+
+def _stopped(at: Scene, *errors: str) -> str:
+    """The next worker stops by name, and the cursor stays."""
+    before = at.topics().cursors[-1]
+    second = at.start()
+    error = at.wait_state("FAILED", worker=second)
+    assert error in errors, f"it stopped with {error}"
+    after = at.topics().cursors[-1]
+    assert after["gtid_set"] == before["gtid_set"], "its cursor has moved"
+    return f"stopped: {error}; the cursor stays"
+
+
+def _as_worker(at: Scene) -> pymysql.connections.Connection:
+    return pymysql.connect(
+        host=at.servers.mysql.host,
+        port=at.servers.mysql.port,
+        user="aqueduct",
+        password="aqueduct",
+        connect_timeout=5,
+    )

@@ -1,0 +1,176 @@
+"""What a hand does to the journal: records edited, forged, removed; the topic cut or made anew."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+
+from tests.crash.scenario import fault
+from tests.crash.scene import DESTINATION, Scene
+
+Edit = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def installation(at: Scene) -> str:
+    """The installation's id, out of the journal."""
+    keys = asyncio.run(_keys(at))
+    return next(key for key in keys if key.startswith("installation/")).partition("/")[2]
+
+
+def _edited(name: str, what: str, edit: Edit, *errors: str) -> None:
+    @fault(f"journal.{name}", f"a hand writes a cursor {what}", settles=False)
+    def act(at: Scene) -> str:
+        _down(at)
+        last = at.topics().cursors[-1]
+        _write(at, f"cursor/{DESTINATION}", orjson.dumps(edit(dict(last))))
+        return _refused(at, *errors)
+
+
+_edited(
+    "epoch-back", "of an older epoch", lambda c: {**c, "epoch": c["epoch"] - 1}, "JournalDamaged"
+)
+_edited("seq-back", "with a smaller seq", lambda c: {**c, "seq": c["seq"] - 5}, "JournalDamaged")
+_edited("seq-ahead", "with a greater seq", lambda c: {**c, "seq": c["seq"] + 7}, "JournalDamaged")
+_edited(
+    "foreign",
+    "of another installation",
+    lambda c: {**c, "installation": "0123456789ab"},
+    "ForeignInstallation",
+)
+_edited(
+    "foreign-source",
+    "of another server",
+    lambda c: {
+        **c,
+        "server_uuid": str(uuid.UUID(int=7)),
+        "gtid_set": f"{uuid.UUID(int=7)}:1-50",
+    },
+    "SourceDiverged",
+    "PositionGone",
+)
+_edited("newer", "in a newer format", lambda c: {**c, "format": 99}, "JournalTooNew")
+_edited("unreadable", "that is none", lambda _c: {"format": 1}, "JournalDamaged")
+
+
+@fault("journal.tombstone", "a hand deletes the cursor with a tombstone", settles=False)
+def tombstone(at: Scene) -> str:
+    _down(at)
+    _write(at, f"cursor/{DESTINATION}", None)
+    return _refused(at, "JournalDamaged")
+
+
+@fault("journal.cut", "a hand deletes all records of the journal", settles=False)
+def cut(at: Scene) -> str:
+    _down(at)
+    asyncio.run(_delete_records(at))
+    return _refused(at, "JournalLost", "JournalDamaged", "TopicUnfit")
+
+
+@fault(
+    "journal.deleted", "a hand deletes the journal's topic, and the worker's data", settles=False
+)
+def deleted(at: Scene) -> str:
+    _down(at)
+    asyncio.run(_delete_topic(at))
+    return _refused(at, "JournalLost", "JournalDamaged", "TopicUnfit")
+
+
+def _down(at: Scene) -> None:
+    at.begin()
+    at.pause(1, 2)
+    at.worker.again = False
+    at.worker.kill()
+    at.wait(lambda: bool(at.worker.exits), "does not end")
+    at.load.stop()
+
+
+def _refused(at: Scene, *errors: str) -> str:
+    """A new worker stops by name and publishes nothing; what was done by hand is no fault of the topics."""
+    before = len(at.topics().records)
+    second = at.start()
+    second.again = False
+    at.wait(
+        lambda: at.state(second) == "FAILED" or bool(second.exits),
+        "does not refuse it",
+        seconds=45,
+    )
+    status = str(at.status(second).get("error") or "")
+    error = status.partition(":")[0] or _last_error(second.log)
+    assert error in errors, f"it stopped with {error or second.exits}"
+    second.stop()
+    assert len(at.topics().records) == before, "it published all the same"
+    _mend(at)
+    return f"refused: {error}"
+
+
+def _last_error(log: str) -> str:
+    found = [word.strip(":,") for word in log.split() if word.strip(":,").startswith("Journal")]
+    return found[-1] if found else ""
+
+
+def _mend(at: Scene) -> None:
+    """Leave the hand's own record out of the verdict."""
+    at.forged = True
+
+
+def _write(at: Scene, key: str, value: bytes | None) -> None:
+    async def write() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=at.servers.kafka)
+        await producer.start()
+        await producer.send_and_wait(
+            f"{at.prefix}.__journal", key=key.encode(), value=value, partition=0
+        )
+        await producer.stop()
+
+    asyncio.run(write())
+
+
+async def _keys(at: Scene) -> list[str]:
+    partition = TopicPartition(f"{at.prefix}.__journal", 0)
+    consumer = AIOKafkaConsumer(bootstrap_servers=at.servers.kafka, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        consumer.assign([partition])
+        batch = await consumer.getmany(partition, timeout_ms=10_000)
+        return [message.key.decode() for message in batch.get(partition, [])]
+    finally:
+        await consumer.stop()
+
+
+async def _admin(at: Scene) -> AIOKafkaAdminClient:
+    admin = AIOKafkaAdminClient(bootstrap_servers=at.servers.kafka)
+    await admin.start()
+    return admin
+
+
+async def _delete_records(at: Scene) -> None:
+    name = f"{at.prefix}.__journal"
+    admin = await _admin(at)
+    try:
+        # A compacted topic gives up no records before it is told that it may.
+        await _configure(admin, name, "delete")
+        await admin.delete_records({TopicPartition(name, 0): RecordsToDelete(before_offset=-1)})
+        await _configure(admin, name, "compact")
+    finally:
+        await admin.close()
+
+
+async def _configure(admin: AIOKafkaAdminClient, name: str, policy: str) -> None:
+    from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+    configs = {"cleanup.policy": policy, "retention.ms": "-1"}
+    await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs=configs)])
+
+
+async def _delete_topic(at: Scene) -> None:
+    admin = await _admin(at)
+    try:
+        await admin.delete_topics([f"{at.prefix}.__journal"])
+    finally:
+        await admin.close()

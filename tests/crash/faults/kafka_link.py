@@ -1,0 +1,139 @@
+"""What happens between the worker and Kafka."""
+
+from __future__ import annotations
+
+from tests.crash import links
+from tests.crash.scenario import fault
+from tests.crash.scene import Scene
+
+_ANSWER = 10.0
+"""Seconds within which a transaction must be through."""
+
+
+@fault("kafka.reset", "all connections are reset, three times")
+def reset(at: Scene) -> str:
+    at.begin()
+    for _ in range(3):
+        at.pause(0.3, 1.5)
+        at.kafka.reset()
+    return f"went on in {at.wait_going_on():.1f} s"
+
+
+@fault("kafka.cut.up", "connections are cut behind any byte of what the worker sends, six times")
+def cut_up(at: Scene) -> str:
+    at.begin()
+    for _ in range(6):
+        at.kafka.way("up", cut_after=at.rng.randint(1, 60_000))
+        at.pause(0.3, 1.5)
+    at.kafka.heal()
+    return f"went on in {at.wait_going_on():.1f} s"
+
+
+@fault("kafka.cut.down", "connections are cut behind any byte of what Kafka answers, six times")
+def cut_down(at: Scene) -> str:
+    at.begin()
+    for _ in range(6):
+        at.kafka.way("down", cut_after=at.rng.randint(1, 4_000))
+        at.pause(0.3, 1.5)
+    at.kafka.heal()
+    return f"went on in {at.wait_going_on():.1f} s"
+
+
+@fault("kafka.black.up", "nothing gets to Kafka for 14 s, and comes late")
+def black_up(at: Scene) -> str:
+    return _black(at, "up")
+
+
+@fault("kafka.black.down", "no answer of Kafka's arrives for 14 s, and all come late")
+def black_down(at: Scene) -> str:
+    return _black(at, "down")
+
+
+def _black(at: Scene, way: links.Direction) -> str:
+    at.begin()
+    at.kafka.way(way, held=True)
+    at.pause(_ANSWER + 3, _ANSWER + 5)
+    at.kafka.heal()
+    return _on(at)
+
+
+@fault("kafka.half-open", "Kafka's port accepts and never answers for 14 s")
+def half_open(at: Scene) -> str:
+    at.begin()
+    at.kafka.door("half_open")
+    at.kafka.reset()
+    at.pause(_ANSWER + 3, _ANSWER + 5)
+    at.kafka.heal()
+    at.kafka.reset()
+    return _on(at)
+
+
+@fault("kafka.slow", "30 ms more each way, and 300 kB a second")
+def slow(at: Scene) -> str:
+    at.begin()
+    for way in ("up", "down"):
+        at.kafka.way(way, latency=0.03, bandwidth=300_000)
+    at.pause(6, 8)
+    at.kafka.heal()
+    return _on(at)
+
+
+@fault("kafka.flip", "a byte of a record is flipped on its way to the broker, four times")
+def flip(at: Scene) -> str:
+    at.begin()
+    sprung = 0
+    for _ in range(4):
+        at.kafka.trap(links.PRODUCE, act="flip", nth=at.rng.randint(1, 5))
+        at.wait(lambda: at.kafka.seen()["sprung"] == 1, "produces nothing")
+        sprung += 1
+        at.pause(0.3, 1.0)
+    return f"{sprung} refused by the broker; {_on(at)}"
+
+
+@fault("kafka.late-commit", "the end of a transaction arrives 13 s late, when a new run has begun")
+def late_commit(at: Scene) -> str:
+    at.begin()
+    at.kafka.trap(links.END_TXN, act="hold", nth=at.rng.randint(2, 8))
+    at.wait(lambda: at.kafka.seen()["sprung"] == 1, "ends no transaction")
+    at.pause(_ANSWER + 2, _ANSWER + 4)
+    at.kafka.heal()
+    return _on(at)
+
+
+def _lost(name: str, kind: int, *, answered: bool) -> None:
+    lost = "the answer to" if answered else "a request for"
+    side = "answer" if answered else "request"
+
+    @fault(f"kafka.lost.{name}.{side}", f"{lost} {name} is lost, and Kafka is away for 2 s")
+    def act(at: Scene) -> str:
+        starts = kind in (links.INIT_PRODUCER_ID, links.FIND_COORDINATOR, links.FETCH)
+        at.begin()
+        at.pause(0.2, 1.0)
+        nth = at.rng.randint(1, 2 if starts else 6)
+        at.kafka.trap(kind, answered=answered, nth=nth, shut=2.0)
+        if starts:
+            at.worker.kill()
+        at.wait(lambda: at.kafka.seen()["sprung"] == 1, f"asks nothing of kind {name}")
+        return _on(at)
+
+
+for _kind, _name in (
+    (links.INIT_PRODUCER_ID, "init-producer"),
+    (links.FIND_COORDINATOR, "find-coordinator"),
+    (links.ADD_PARTITIONS, "add-partitions"),
+    (links.PRODUCE, "produce"),
+    (links.END_TXN, "end-transaction"),
+    (links.FETCH, "fetch"),
+):
+    for _answered in (False, True):
+        _lost(_name, _kind, answered=_answered)
+
+
+def _on(at: Scene) -> str:
+    """By itself; or, where the broker's own abort looks like another leader, after a restart."""
+    at.wait(lambda: at.state() in ("RUNNING", "FENCED"), "is neither RUNNING nor FENCED")
+    at.pause(1.0, 1.5)
+    if at.state() == "FENCED":
+        at.worker.kill()
+        return f"FENCED by the broker; after a restart went on in {at.wait_going_on():.1f} s"
+    return f"went on in {at.wait_going_on():.1f} s"

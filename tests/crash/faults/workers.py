@@ -1,0 +1,156 @@
+"""What happens to the worker's own process."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from app.faults import POINTS
+from tests.crash.scenario import fault
+from tests.crash.scene import Scene
+
+_ONCE_A_RUN = {"init.before", "init.after", "recover.after", "claim.before", "claim.after"}
+_FIRST = {"topics.made", "produce.schemas"}
+_OTHERWISE = {"release.decoded", "release.published", "stop.begun"}
+_STEADY = [name for name in POINTS if name not in _ONCE_A_RUN | _OTHERWISE]
+
+
+def _killed_at(name: str) -> None:
+    @fault(f"kill.{name}", f"kill -9 where {POINTS[name]}")
+    def act(at: Scene) -> str:
+        if name in _ONCE_A_RUN:
+            # The first run is killed where the second has something to take over.
+            at.begin("", f"{name}=kill", decoders=0)
+            at.pause(0.2, 1.5)
+            at.worker.kill()
+            at.wait_exit(-signal.SIGKILL, runs=2)
+        else:
+            most = 1 if name in _FIRST else 12
+            at.load.start()
+            at.start(f"{name}=kill@{at.rng.randint(1, most)}")
+            at.wait_exit(-signal.SIGKILL)
+        return f"went on in {at.wait_going_on():.1f} s"
+
+
+for _name in [*_ONCE_A_RUN, *_STEADY]:
+    _killed_at(_name)
+
+
+@fault("kill.random", "kill -9 at moments nobody chose, starts among them")
+def kill_random(at: Scene) -> str:
+    at.begin()
+    for n in range(6):
+        if n % 2:
+            at.wait_running()
+        at.pause(0.1, 3.0)
+        at.worker.kill()
+        at.wait(lambda n=n: len(at.worker.exits) > n, "is not started again")  # type: ignore[misc]
+    return f"6 times; went on in {at.wait_going_on():.1f} s"
+
+
+@fault("kill.decoder", "kill -9 of a decoder process")
+def kill_decoder(at: Scene) -> str:
+    from tests.crash.processes import children_of, kill_all
+
+    at.decoders = 2
+    at.begin()
+    killed = kill_all(children_of(at.worker.pid, "app.decoding.child")[:1])
+    assert killed == 1
+    error = at.wait_state("RETRYING", "RUNNING")
+    return f"{error or 'a new run'}; went on in {at.wait_going_on():.1f} s"
+
+
+@fault("term.begun", "kill -9 in the midst of an orderly stop")
+def term_killed(at: Scene) -> str:
+    at.begin("stop.begun=kill")
+    at.pause(0.5, 1.5)
+    at.worker.signal(signal.SIGTERM)
+    at.wait_exit(-signal.SIGKILL)
+    return f"went on in {at.wait_going_on():.1f} s"
+
+
+@fault("term", "SIGTERM under load")
+def term(at: Scene) -> str:
+    at.begin()
+    at.pause(0.5, 1.5)
+    began = time.monotonic()
+    at.worker.signal(signal.SIGTERM)
+    at.wait_exit(0)
+    took = time.monotonic() - began
+    return f"ended with 0 in {took:.1f} s; went on in {at.wait_going_on():.1f} s"
+
+
+@fault("frozen.short", "SIGSTOP of the worker for 4 s, past MySQL's heartbeats")
+def frozen_short(at: Scene) -> str:
+    at.begin()
+    _freeze(at, 4)
+    return f"went on in {at.wait_going_on():.1f} s"
+
+
+@fault("frozen.long", "SIGSTOP for 20 s, past the broker's patience with its transaction")
+def frozen_long(at: Scene) -> str:
+    at.begin()
+    _freeze(at, 20)
+    return _fenced_or_on(at)
+
+
+@fault("stalled", "the worker's event loop stands still for 20 s within a transaction")
+def stalled(at: Scene) -> str:
+    at.begin(f"commit.before=stall@{at.rng.randint(20, 40)}:20")
+    at.pause(5, 6)
+    return _fenced_or_on(at)
+
+
+@fault("raise", "errors nobody foresaw, in the reader and while publishing")
+def raised(at: Scene) -> str:
+    points = ("read.chunk", "handoff.taken", "commit.before")
+    at.begin(*(f"{name}=raise@{at.rng.randint(5, 20)}" for name in points))
+    at.pause(6, 8)
+    return f"{len(at.worker.exits)} new processes; went on in {at.wait_going_on():.1f} s"
+
+
+@fault("two.take-over", "a second worker takes the destination while the first works")
+def take_over(at: Scene) -> str:
+    first = at.begin()
+    second = at.start()
+    at.wait(lambda: at.state(first) == "FENCED", "the first is not FENCED")
+    took = at.wait_going_on(second)
+    at.settle(second)
+    return f"the first FENCED, the second went on in {took:.1f} s"
+
+
+@fault("two.zombie", "a second worker takes over from a frozen one, which then wakes")
+def zombie(at: Scene) -> str:
+    first = at.begin()
+    first.again = False
+    first.signal(signal.SIGSTOP)
+    second = at.start()
+    at.wait_running(second)
+    at.wait_going_on(second)
+    epoch = at.cursor(second)["epoch"]
+    first.signal(signal.SIGCONT)
+    at.wait(lambda: at.state(first) in ("FENCED", "") or bool(first.exits), "the old one leads on")
+    at.pause(2, 3)
+    at.settle(second)
+    late = [one for one in at.topics().cursors if one["epoch"] < epoch]
+    held = [one for one in at.topics().cursors if one["epoch"] >= epoch]
+    assert at.topics().cursors == [*late, *held], "the old one committed after the new one"
+    return "the old one committed nothing after it woke"
+
+
+def _freeze(at: Scene, seconds: float) -> None:
+    at.worker.signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    at.worker.signal(signal.SIGCONT)
+
+
+def _fenced_or_on(at: Scene) -> str:
+    """By itself, or fenced by the broker's own abort: then a restart goes on."""
+    at.wait(lambda: at.state() in ("RUNNING", "FENCED", "RETRYING"), "is in no state")
+    began = time.monotonic()
+    while time.monotonic() - began < 8 and at.state() != "FENCED":
+        time.sleep(0.2)
+    if at.state() != "FENCED":
+        return f"went on in {at.wait_going_on():.1f} s"
+    at.worker.kill()
+    return f"FENCED by the broker's abort; after a restart went on in {at.wait_going_on():.1f} s"

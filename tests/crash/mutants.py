@@ -1,0 +1,171 @@
+"""Workers with a guard broken, and the scenario in which the verdict must see each.
+
+The law: a mutant that is not seen is a fault of the checker. What counts is what is found in the topics and the
+journal, not that the worker noticed by itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pymysql
+
+from tests.crash.mutated import PATCHES
+from tests.crash.scene import Late, Scene, scene
+from tests.crash.servers import Servers
+from tests.crash.verdict import Findings, compare
+
+_SETTLES = 30.0
+_BIG_ROWS = 2500
+
+Act = Callable[[Scene], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One broken guard."""
+
+    name: str
+    act: Act
+    seen: tuple[str, ...]
+    """The kinds of faults, one of which must be found."""
+
+    @property
+    def what(self) -> str:
+        """What is broken, in words."""
+        return (PATCHES[self.name].__doc__ or "").rstrip(".")
+
+    @property
+    def scenario(self) -> str:
+        """What is done to it."""
+        return (self.act.__doc__ or "").rstrip(".")
+
+
+def steady(at: Scene) -> None:
+    """steady load."""
+    at.begin()
+    at.pause(4, 5)
+
+
+def killed(at: Scene) -> None:
+    """kill -9 under load."""
+    at.begin()
+    at.pause(1, 2)
+    at.worker.kill()
+    at.wait(lambda: len(at.worker.exits) > 0, "does not end")
+    at.pause(5, 6)
+
+
+def _killed_at(name: str) -> Act:
+    def act(at: Scene) -> None:
+        at.load.start()
+        at.start(f"{name}=kill@12")
+        at.wait(lambda: len(at.worker.exits) > 0, "does not end")
+        at.pause(5, 6)
+
+    act.__doc__ = f"kill -9 at `{name}`."
+    return act
+
+
+def killed_in_large(at: Scene) -> None:
+    """kill -9 between two parts of a large transaction."""
+    rows = ", ".join(f"({n}, 0, REPEAT('large ', 40))" for n in range(100, 100 + _BIG_ROWS))
+    at.servers.run(f"INSERT INTO shop.moves VALUES {rows}")
+    at.start("commit.after=kill@10")
+    at.wait(lambda: len(at.worker.exits) > 0, "does not end")
+    at.load.start()
+    at.pause(5, 6)
+
+
+def reconnected(at: Scene) -> None:
+    """MySQL's connection is reset."""
+    at.begin()
+    at.pause(1, 2)
+    at.mysql.reset()
+    at.pause(4, 5)
+
+
+def two(at: Scene) -> None:
+    """two workers at the same time."""
+    first = at.begin()
+    second = at.start(destination={"server_id": 6101})
+    at.wait_running(second)
+    at.pause(4, 5)
+    first.stop()
+    at.workers.remove(first)
+
+
+def oversize(at: Scene) -> None:
+    """a row that its topic does not take."""
+    at.servers.run("CREATE TABLE shop.wide (id INT PRIMARY KEY, v MEDIUMTEXT)")
+    limits = {"partitions": 3, "replication_factor": 1, "max_message_bytes": 100_000}
+    at.load.start()
+    at.start(topics={**limits, "journal_partitions": 1}, publish={"compression": None})
+    at.wait_running()
+    at.pause(1, 2)
+    at.servers.run("INSERT INTO shop.wide VALUES (1, REPEAT('x', 300000))")
+    at.pause(3, 4)
+
+
+def flipped(at: Scene) -> None:
+    """bits of what MySQL sends are flipped."""
+    at.tls = "disabled"
+    at.begin()
+    for _ in range(10):
+        at.mysql.way("down", flip_at=at.rng.randint(1, 4000))
+        at.pause(0.5, 0.8)
+    at.mysql.heal()
+
+
+MUTANTS: dict[str, Mutant] = {
+    name: Mutant(name=name, act=act, seen=tuple(seen))
+    for name, act, *seen in (
+        ("row-skipped", steady, "lost"),
+        ("row-repeated", steady, "repeated"),
+        ("order-turned", steady, "disordered"),
+        ("partition-by-chance", steady, "scattered"),
+        ("hole-in-cursor", steady, "cursor"),
+        ("cursor-before-rows", _killed_at("produce.rows"), "lost"),
+        ("cursor-after-rows", _killed_at("commit.after"), "repeated"),
+        ("read-uncommitted", _killed_at("commit.before"), "lost"),
+        ("fencing-off", two, "repeated", "epochs"),
+        ("epoch-back", killed, "epochs"),
+        ("seq-repeated", killed, "seq"),
+        ("dedup-off", killed_in_large, "repeated"),
+        ("mid-transaction", killed_in_large, "repeated"),
+        ("refused-batch", oversize, "lost"),
+        ("from-memory", reconnected, "repeated"),
+        ("checksum-off", flipped, "values", "invented", "lost"),
+    )
+}
+
+
+def caught(mutant: Mutant, servers: Servers, folder: Path, *, seed: int) -> str | None:
+    """The kinds of faults that the verdict found in it; None where the ones due are not among them."""
+    found = findings(mutant, servers, folder, seed=seed)
+    kinds = ", ".join(f"{kind} {len(what)}" for kind, what in found.items())
+    return kinds if any(kind in found for kind in mutant.seen) else None
+
+
+def findings(mutant: Mutant, servers: Servers, folder: Path, *, seed: int) -> Findings:
+    """What the verdict found."""
+    command = (sys.executable, "-m", "tests.crash.mutated", mutant.name)
+    name = f"mutant.{mutant.name}"
+    with scene(servers, folder / name, name=name, seed=seed, command=command) as at:
+        at.decoders = 0
+        mutant.act(at)
+        whole = _settled(at)
+        return compare(at.source(), at.topics(), whole=whole)
+
+
+def _settled(at: Scene) -> bool:
+    """Whether all is published; a broken worker may never get there."""
+    at.load.stop()
+    try:
+        at.wait_going_on(seconds=_SETTLES)
+    except (Late, pymysql.OperationalError):
+        return False
+    return True

@@ -1,0 +1,267 @@
+"""``python -m tests.crash.mutated NAME``: a worker with one of its guards broken.
+
+The law: what is broken is broken here, in a process of the tests' own; the product has no switch for it. Each
+break is one that a careless change could make.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import types
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from app.faults import point
+
+Patch = Callable[[], None]
+
+
+def _of(name: str) -> Any:
+    """A module of the product, to be changed: what it is said to hold does not count here."""
+    return importlib.import_module(name)
+
+
+batches, reading = _of("connectors.kafka.batches"), _of("connectors.kafka.reading")
+packets, transactions = _of("connectors.mysql.packets"), _of("connectors.mysql.transactions")
+leading, publishing, running = _of("app.leading"), _of("app.publisher"), _of("app.run")
+Publisher: Any = publishing.Publisher
+Numbers: Any = _of("app.pipeline.numbers").Numbers
+_STEADY = 25
+"""Calls after which a mutant that does wrong once does it."""
+
+
+def _records(change: Callable[[list[Any]], None], least: int) -> None:
+    """Change the records of one batch of rows, once, when there are so many."""
+    real, calls = batches.BatchWriter.finished, [0]
+
+    def finished(self: Any) -> Any:
+        if ".__" not in self._topic and len(self._records) >= least:
+            calls[0] += 1
+            if calls[0] == _STEADY:
+                change(self._records)
+        return real(self)
+
+    batches.BatchWriter.finished = finished
+
+
+def row_skipped() -> None:
+    """One record is left out."""
+    _records(lambda records: records.pop(), 2)
+
+
+def row_repeated() -> None:
+    """One record is written twice."""
+    _records(lambda records: records.append(records[-1]), 1)
+
+
+def order_turned() -> None:
+    """The records of one batch go out from the last to the first."""
+    _records(lambda records: records.reverse(), 6)
+
+
+def partition_by_chance() -> None:
+    """After a while a key goes to another partition than before."""
+    real, calls = batches.partitions_of, [0]
+
+    def partitions_of(keys: Any, count: int) -> list[int]:
+        calls[0] += 1
+        return [(place + (calls[0] > _STEADY)) % count for place in real(keys, count)]
+
+    batches.partitions_of = partitions_of
+
+
+async def _alone(self: Any, cursor: Any) -> None:
+    async with self._producer.transaction() as kafka:
+        await (await self._send_cursor(kafka, cursor))
+
+
+async def _rows(self: Any, piece: Any) -> None:
+    if not (piece.batches or piece.versions or piece.history or piece.notes):
+        return
+    async with self._producer.transaction() as kafka:
+        await asyncio.gather(*[future async for future in self._sent(kafka, piece)])
+
+
+async def _topics(self: Any, piece: Any) -> Any:
+    names = {batch.topic for batch in piece.batches} - self._single
+    await self._topics.ensure(*(self._plans.rows(name) for name in sorted(names)))
+    return publishing._after(self.cursor, piece)
+
+
+def cursor_before_rows() -> None:
+    """The cursor is committed by itself, in front of the rows."""
+
+    async def publish(self: Any, piece: Any) -> None:
+        cursor = await _topics(self, piece)
+        await _alone(self, cursor)
+        point("produce.rows")
+        await _rows(self, piece)
+        self.cursor = cursor
+
+    Publisher.publish = publish
+
+
+def cursor_after_rows() -> None:
+    """The cursor is committed by itself, behind the rows."""
+
+    async def publish(self: Any, piece: Any) -> None:
+        cursor = await _topics(self, piece)
+        await _rows(self, piece)
+        point("commit.after")
+        await _alone(self, cursor)
+        self.cursor = cursor
+
+    Publisher.publish = publish
+
+
+def read_uncommitted() -> None:
+    """The journal is read with what was aborted."""
+    real = reading._consumer
+    reading._consumer = lambda options, _isolation: real(options, "read_uncommitted")
+
+
+def fencing_off() -> None:
+    """Each worker has a transactional id of its own, and heeds no other's epoch."""
+    real = leading.TransactionalProducer
+
+    def producer(name: str, **more: Any) -> Any:
+        return real(f"{name}.{uuid.uuid4()}", **more)
+
+    leading.TransactionalProducer = producer
+    leading.uuid = types.SimpleNamespace(UUID=uuid.UUID, uuid5=lambda *_: uuid.uuid4())
+    _of("app.plan").Signals.check = lambda _self: None
+    _of("app.destination").Destination.observe = lambda _self, _cursor: None
+
+
+def epoch_back() -> None:
+    """A new leader's epoch is smaller than the old one's."""
+    real = Publisher.__init__
+
+    def made(self: Any, producer: Any, *, cursor: Any, **more: Any) -> None:
+        real(self, producer, cursor=replace(cursor, epoch=1000 - cursor.epoch), **more)
+
+    Publisher.__init__ = made
+    spec = running.Run._spec
+
+    def turned(self: Any, *given: Any) -> Any:
+        made_spec = spec(self, *given)
+        return replace(made_spec, epoch=1000 - made_spec.epoch)
+
+    running.Run._spec = turned
+
+
+def seq_repeated() -> None:
+    """A new run begins to count behind where the old one ended."""
+    real = Numbers.of.__func__
+
+    def of(cls: Any, cursor: Any) -> Any:
+        return real(cls, replace(cursor, seq=max(0, cursor.seq - 3)))
+
+    Numbers.of = classmethod(of)
+
+
+def dedup_off() -> None:
+    """A new run forgets which part of a transaction is published."""
+    real = Numbers.of.__func__
+
+    def of(cls: Any, cursor: Any) -> Any:
+        return real(cls, replace(cursor, resume=None))
+
+    Numbers.of = classmethod(of)
+
+
+def _cursors(change: Callable[[Any], Any]) -> None:
+    real = publishing._after
+    publishing._after = lambda cursor, piece: change(real(cursor, piece))
+
+
+def mid_transaction() -> None:
+    """Parts of a transaction are committed, and the cursor says nothing of them."""
+    _cursors(lambda cursor: replace(cursor, resume=None))
+
+
+def hole_in_cursor() -> None:
+    """One transaction is missing in the cursor's GTID set."""
+    real, calls = publishing._after, [0]
+
+    def after(cursor: Any, piece: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == _STEADY and piece.gtids:
+            piece.gtids = piece.gtids[:-1]
+        return real(cursor, piece)
+
+    publishing._after = after
+
+
+def refused_batch() -> None:
+    """Nobody looks whether Kafka took what was sent."""
+
+    async def gather(*awaited: Any) -> Any:
+        return await asyncio.gather(*awaited, return_exceptions=True)
+
+    publishing.asyncio = types.SimpleNamespace(gather=gather)
+
+
+def from_memory() -> None:
+    """A new run begins where the first one did, not from the journal."""
+    real, kept = leading.recover, []
+
+    async def recover(*given: Any, **more: Any) -> Any:
+        state = await real(*given, **more)
+        if state.cursor is not None:
+            kept.append(state.cursor)
+            state.cursor = replace(kept[0], epoch=state.cursor.epoch)
+        return state
+
+    leading.recover = recover
+
+
+def checksum_off() -> None:
+    """Nobody looks at the checksums of the binlog's events."""
+    transactions.crc32 = lambda *_: transactions._CRC_OF_ALL
+    view = types.SimpleNamespace(crc32=lambda *_: _Any())
+    packets.zlib = view
+
+
+class _Any(int):
+    """Equal to every number."""
+
+    def __eq__(self, _other: object) -> bool:
+        return True
+
+    def __ne__(self, _other: object) -> bool:
+        return False
+
+    __hash__ = int.__hash__
+
+
+PATCHES: dict[str, Patch] = {
+    "row-skipped": row_skipped,
+    "row-repeated": row_repeated,
+    "order-turned": order_turned,
+    "partition-by-chance": partition_by_chance,
+    "cursor-before-rows": cursor_before_rows,
+    "cursor-after-rows": cursor_after_rows,
+    "read-uncommitted": read_uncommitted,
+    "fencing-off": fencing_off,
+    "epoch-back": epoch_back,
+    "seq-repeated": seq_repeated,
+    "dedup-off": dedup_off,
+    "mid-transaction": mid_transaction,
+    "hole-in-cursor": hole_in_cursor,
+    "refused-batch": refused_batch,
+    "from-memory": from_memory,
+    "checksum-off": checksum_off,
+}
+
+
+if __name__ == "__main__":
+    from faust.cli.faust import cli
+
+    PATCHES[sys.argv[1]]()
+    sys.argv = ["faust", "-A", "app", "worker", "-l", "info"]
+    cli()

@@ -1,0 +1,252 @@
+"""What a scenario acts in: a source under load, one worker or two, links, and the question what came of it.
+
+The law: everything at random comes from the scene's own seed, and every wait has an end with a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from demo import truth
+from demo.load import Server
+from demo.truth import Truth
+from devstack.ports import HOST, free_port
+from tests.crash import load as loads
+from tests.crash.keeper import FAUST, Keeper
+from tests.crash.links import Wire
+from tests.crash.load import Load
+from tests.crash.servers import Servers
+from tests.crash.verdict import Findings, Source, Topics, compare, read_topics
+
+DESTINATION = "shop"
+PATIENCE = 90.0
+
+
+class Late(AssertionError):
+    """What was waited for did not come."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Scene:
+    """One scenario's world."""
+
+    name: str
+    seed: int
+    rng: random.Random
+    folder: Path
+    servers: Servers
+    prefix: str
+    load: Load
+    command: Sequence[str] = FAUST
+    decoders: int = 0
+    tls: str = "preferred"
+    workers: list[Keeper] = field(default_factory=list)
+    earlier: Truth | None = None
+    """What the binlog held before files of it were taken away."""
+    forged: bool = False
+    """Whether a hand wrote into the journal: what it wrote is not ours to answer for."""
+
+    @property
+    def mysql(self) -> Wire:
+        """The worker's link to the source."""
+        return self.servers.to_mysql
+
+    @property
+    def kafka(self) -> Wire:
+        """The workers' link to the broker."""
+        return self.servers.to_kafka
+
+    @property
+    def worker(self) -> Keeper:
+        """The first worker."""
+        return self.workers[0]
+
+    def start(self, *faults: str, **changes: Any) -> Keeper:
+        """Start a worker, with these faults in its first runs."""
+        number = len(self.workers) + 1
+        settings = self._settings(number)
+        settings["destinations"][DESTINATION].update(changes.pop("destination", {}))
+        worker = Keeper(
+            f"worker-{number}", self.folder, settings | changes, self.command, faults=list(faults)
+        )
+        self.workers.append(worker)
+        worker.start()
+        return worker
+
+    def begin(self, *faults: str, **changes: Any) -> Keeper:
+        """Start the load and a worker, and wait until it publishes."""
+        self.load.start()
+        worker = self.start(*faults, **changes)
+        self.wait_running(worker)
+        self.wait(lambda: self.cursor(worker)["seq"] > 0, "publishes nothing")
+        return worker
+
+    def status(self, worker: Keeper | None = None) -> dict[str, Any]:
+        """What a worker says of the destination; empty while it does not answer."""
+        port = (worker or self.worker).port
+        try:
+            with urllib.request.urlopen(f"http://{HOST}:{port}/status", timeout=3) as answer:
+                found: dict[str, Any] = json.load(answer)["destinations"].get(DESTINATION, {})
+                return found
+        except (OSError, urllib.error.URLError, ValueError):
+            return {}
+
+    def state(self, worker: Keeper | None = None) -> str:
+        """The destination's state; empty while the worker does not answer."""
+        return str(self.status(worker).get("state", ""))
+
+    def cursor(self, worker: Keeper | None = None) -> dict[str, Any]:
+        """How far a worker says it is."""
+        return self.status(worker).get("cursor") or {"seq": 0, "gtid_set": "", "epoch": 0}
+
+    def wait(self, reached: Callable[[], bool], late: str, *, seconds: float = PATIENCE) -> None:
+        """Wait for something; raise Late with the worker's last words."""
+        deadline = time.monotonic() + seconds
+        while not reached():
+            if time.monotonic() > deadline:
+                status = [self.status(worker) for worker in self.workers]
+                ends = [worker.log[-400:] for worker in self.workers]
+                raise Late(f"{self.name} (seed {self.seed}) {late}: {status}\n" + "\n".join(ends))
+            time.sleep(0.05)
+
+    def wait_state(self, *states: str, worker: Keeper | None = None) -> str:
+        """Wait until the destination is in one of these states; the error it shows then."""
+        self.wait(lambda: self.state(worker) in states, f"is never {' or '.join(states)}")
+        return str(self.status(worker).get("error") or "").partition(":")[0]
+
+    def wait_running(self, worker: Keeper | None = None) -> None:
+        """Wait until the destination is read and published."""
+        self.wait_state("RUNNING", worker=worker)
+
+    def wait_exit(self, code: int, *, runs: int = 1, worker: Keeper | None = None) -> None:
+        """Wait until a worker has ended so many times, the last time so."""
+        exits = (worker or self.worker).exits
+        self.wait(lambda: len(exits) >= runs, "does not end")
+        assert exits[runs - 1] == code, f"it ended with {exits[runs - 1]}, not {code}"
+
+    def wait_going_on(self, worker: Keeper | None = None, *, seconds: float = PATIENCE) -> float:
+        """Wait until something newer than now is published; in how many seconds it was."""
+        began = time.monotonic()
+        mark = self.executed()
+        self.wait(lambda: self._holds(mark, worker), "does not go on", seconds=seconds)
+        return time.monotonic() - began
+
+    def pause(self, least: float, most: float) -> None:
+        """Let some time go by."""
+        time.sleep(self.rng.uniform(least, most))
+
+    def executed(self) -> str:
+        """All transactions that the source has."""
+        return str(self.servers.run("SELECT @@GLOBAL.gtid_executed")[0][0])
+
+    def _holds(self, gtids: str, worker: Keeper | None = None) -> bool:
+        status = self.status(worker)
+        held = (status.get("cursor") or {}).get("gtid_set") or ""
+        if status.get("state") != "RUNNING":
+            return False
+        with self.servers.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT GTID_SUBSET(%s, %s)", (gtids, held))
+            return bool(cursor.fetchone()[0])
+
+    def settle(self, worker: Keeper | None = None) -> None:
+        """End the load, and wait until all of it is published."""
+        self.load.stop()
+        self.wait_going_on(worker)
+
+    def topics(self) -> Topics:
+        """What a consumer reads now."""
+        return asyncio.run(read_topics(self.servers.kafka, self.prefix, DESTINATION))
+
+    def binlog(self) -> Truth:
+        """What the source's binlog holds now."""
+        server = Server(host=self.servers.mysql.host, port=self.servers.mysql.port)
+        return truth.read(server, DESTINATION)
+
+    def source(self) -> Source:
+        """What the source says of itself."""
+        told = self.binlog()
+        if self.earlier is not None:
+            for table, ids in self.earlier.change_ids.items():
+                told.change_ids.setdefault(table, set()).update(ids)
+        return Source(told, self._rows(), self.executed())
+
+    def examine(self) -> Findings:
+        """Compare the source with the topics."""
+        return compare(self.source(), self.topics())
+
+    def _rows(self) -> dict[str, dict[int, dict[str, Any]]]:
+        found: dict[str, dict[int, dict[str, Any]]] = {}
+        with self.servers.connect(DESTINATION) as connection, connection.cursor() as cursor:
+            for table in loads.TABLES:
+                cursor.execute(f"SELECT * FROM {table}")
+                names = [column[0] for column in cursor.description]
+                rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+                found[table] = {row["id"]: row for row in rows}
+        return found
+
+    def _settings(self, number: int) -> dict[str, Any]:
+        return {
+            "prefix": self.prefix,
+            "worker": {"id": f"worker-{number}"},
+            "http": {"bind": HOST, "port": free_port()},
+            "kafka": {"bootstrap_servers": f"{HOST}:{self.kafka.port}"},
+            "topics": {"partitions": 3, "replication_factor": 1, "journal_partitions": 1},
+            # Small parts, so that a large transaction is published in several.
+            "publish": {"max_bytes": 64 * 1024, "interval_ms": 50},
+            "data_dir": str(self.folder / f"data-{number}"),
+            "destinations": {
+                DESTINATION: {
+                    "source": {
+                        "host": HOST,
+                        "port": self.mysql.port,
+                        "user": "aqueduct",
+                        "password": "aqueduct",
+                        "tls": self.tls,
+                    },
+                    "server_id": 6100,
+                    "filter": {"include": r"shop\..*"},
+                    "start": "earliest",
+                    "heartbeat_seconds": 1,
+                    "decoders": self.decoders,
+                }
+            },
+        }
+
+
+@contextlib.contextmanager
+def scene(
+    servers: Servers, folder: Path, *, name: str, seed: int, command: Sequence[str] = FAUST
+) -> Iterator[Scene]:
+    """A fresh source and fresh topics; no worker yet, and a load that waits."""
+    rng = random.Random(f"{name} {seed}")
+    servers.begin_anew()
+    servers.run(*loads.SCHEMA)
+    folder.mkdir(parents=True, exist_ok=True)
+    at = Scene(
+        name=name,
+        seed=seed,
+        rng=rng,
+        folder=folder,
+        servers=servers,
+        prefix=f"{name}-{rng.randrange(10**6)}".replace("_", "-"),
+        load=Load(servers.connect, seed=rng.randrange(10**6)),
+        command=command,
+        decoders=rng.choice((0, 0, 2)),
+    )
+    try:
+        yield at
+    finally:
+        for worker in at.workers:
+            worker.stop()
+        with contextlib.suppress(Exception):
+            at.load.stop()

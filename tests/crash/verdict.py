@@ -1,0 +1,276 @@
+"""What came of it: the server's own binlog and tables against the topics and the journal.
+
+The law: nothing of the worker's is believed or used; the binlog is read by another library, Kafka as a consumer
+reads it. Each kind of fault has a name, and none of any kind is the proof.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer
+
+from demo import checks
+from demo.checks import Record
+from demo.truth import Truth
+
+_PATIENCE_MS = 15_000
+_SHOWN = 3
+
+Row = Mapping[str, Any]
+Rows = Mapping[str, Mapping[int, Row]]
+"""By table and key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A committed record with a value."""
+
+    record: Record
+    table: str
+    key: bytes | None
+    op: str
+    after: Row | None
+    before: Row | None
+
+
+@dataclass(slots=True)
+class Topics:
+    """What a consumer reads of a destination."""
+
+    rows: list[Read] = field(default_factory=list)
+    statements: list[Record] = field(default_factory=list)
+    cursors: list[dict[str, Any]] = field(default_factory=list)
+    """In the journal's order."""
+
+    @property
+    def records(self) -> list[Record]:
+        """All that have a number."""
+        return [one.record for one in self.rows] + self.statements
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the source says of itself."""
+
+    truth: Truth
+    rows: Rows
+    gtids: str
+
+
+Findings = dict[str, list[str]]
+"""By kind of fault; kinds without any are left out."""
+
+
+async def read_topics(bootstrap: str, prefix: str, destination: str) -> Topics:
+    """Read all committed records of a destination."""
+    found = Topics()
+    names = await _topics_of(bootstrap, prefix)
+    if not names:
+        return found
+    consumer = AIOKafkaConsumer(
+        *names,
+        bootstrap_servers=bootstrap,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
+    await consumer.start()
+    try:
+        parts = list(consumer.assignment())
+        ends = await consumer.end_offsets(parts)
+        while [tp for tp in parts if await consumer.position(tp) < ends[tp]]:
+            fetched = await consumer.getmany(timeout_ms=_PATIENCE_MS)
+            if not fetched:
+                raise AssertionError("Kafka's topics could not be read to their end")
+            for messages in fetched.values():
+                for message in messages:
+                    _take(found, message, prefix, destination)
+    finally:
+        await consumer.stop()
+    return found
+
+
+async def _topics_of(bootstrap: str, prefix: str) -> list[str]:
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+        names = await consumer.topics()
+    ours = ("__journal", "__ddl.")
+    return sorted(
+        name
+        for name in names
+        if name.startswith(f"{prefix}.")
+        and (
+            not (rest := name.removeprefix(f"{prefix}.")).startswith("__") or rest.startswith(ours)
+        )
+    )
+
+
+def _take(found: Topics, message: Any, prefix: str, destination: str) -> None:
+    if message.value is None:
+        return
+    name = message.topic.removeprefix(f"{prefix}.")
+    if name == "__journal":
+        if message.key == f"cursor/{destination}".encode():
+            found.cursors.append(orjson.loads(message.value))
+    elif name == f"__ddl.{destination}":
+        found.statements.append(_record(message, orjson.loads(message.value), named=False))
+    elif not name.startswith("__"):
+        value = orjson.loads(message.value)
+        found.rows.append(
+            Read(
+                record=_record(message, value, named=True),
+                table=name.rpartition(".")[2],
+                key=message.key,
+                op=value["op"],
+                after=value["after"],
+                before=value["before"],
+            )
+        )
+
+
+def _record(message: Any, value: dict[str, Any], *, named: bool) -> Record:
+    source = value["source"]
+    change_id = dict(message.headers).get("change_id") if named else None
+    return Record(
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        change_id=change_id.decode() if change_id else None,
+        seq=source["seq"],
+        epoch=source["epoch"],
+        committed_ms=source["ts_ms"],
+    )
+
+
+def compare(source: Source, topics: Topics, *, whole: bool = True) -> Findings:
+    """All that is wrong; where not the ``whole`` source had to be published, up to the last cursor."""
+    held = GtidRanges(topics.cursors[-1]["gtid_set"] if topics.cursors else "")
+    asks_cursor = whole or bool(topics.cursors)
+    by_table: defaultdict[str, list[Record]] = defaultdict(list)
+    for one in topics.rows:
+        by_table[one.table].append(one.record)
+    lost: set[str] = set()
+    repeated: dict[str, int] = {}
+    invented: list[Record] = []
+    for table in {*by_table, *source.truth.change_ids}:
+        expected = source.truth.change_ids.get(table, set())
+        due = expected if whole else {one for one in expected if one.partition("#")[0] in held}
+        lost |= checks.lost(due, by_table[table])
+        repeated |= checks.duplicated(by_table[table])
+        invented += checks.invented(expected, by_table[table])
+    everything = topics.records
+    found = {
+        "lost": sorted(lost),
+        "repeated": sorted(repeated),
+        "invented": [str(one) for one in invented],
+        "seq": checks.seq_faults(everything),
+        "epochs": [*checks.epochs_gone_back(everything), *_cursors_gone_back(topics.cursors)],
+        "disordered": disordered(everything),
+        "scattered": scattered(topics.rows),
+        "values": values(source.rows, topics.rows) if whole else [],
+        "cursor": cursor_faults(topics, source.gtids if whole else None) if asks_cursor else [],
+    }
+    return {kind: what for kind, what in found.items() if what}
+
+
+def told(findings: Findings) -> str:
+    """The findings in a line, the first ones of each kind."""
+    return "; ".join(
+        f"{kind} {len(what)}: {', '.join(what[:_SHOWN])}" for kind, what in findings.items()
+    )
+
+
+def disordered(records: Iterable[Record]) -> list[str]:
+    """Where a partition, and so a key, has a smaller seq behind a greater one."""
+    return [
+        f"{b} stands behind {a}" for held in _partitions(records) for a, b in held if b.seq <= a.seq
+    ]
+
+
+def scattered(rows: Iterable[Read]) -> list[str]:
+    """Keys that are in more than one partition of a topic."""
+    places: defaultdict[tuple[str, bytes], set[int]] = defaultdict(set)
+    for one in rows:
+        if one.key is not None:
+            places[one.record.topic, one.key].add(one.record.partition)
+    return [f"{key!r} in {topic}" for (topic, key), parts in places.items() if len(parts) > 1]
+
+
+def values(expected: Rows, rows: Iterable[Read]) -> list[str]:
+    """Rows that are not what the source has, once all changes are applied by seq."""
+    state: dict[str, dict[int, Row]] = {table: {} for table in expected}
+    for one in sorted(rows, key=lambda one: one.record.seq):
+        held = state.setdefault(one.table, {})
+        if one.op == "d" and one.before is not None:
+            held.pop(one.before["id"], None)
+        elif one.after is not None:
+            held[one.after["id"]] = one.after
+    faults = []
+    for table, wanted in expected.items():
+        held = state[table]
+        faults += [f"{table} {row} is not there" for row in wanted.keys() - held.keys()]
+        faults += [f"{table} {row} is still there" for row in held.keys() - wanted.keys()]
+        faults += [
+            f"{table} {row} is {held[row]}, not {wanted[row]}"
+            for row in held.keys() & wanted.keys()
+            if not _same(held[row], wanted[row])
+        ]
+    return faults
+
+
+def _same(held: Row, wanted: Row) -> bool:
+    # A column that was added later is NULL in rows that nobody wrote since.
+    return all(held.get(name) == value for name, value in wanted.items())
+
+
+def cursor_faults(topics: Topics, gtids: str | None) -> list[str]:
+    """Where the last cursor is not what was delivered, or does not hold exactly these GTIDs."""
+    if not topics.cursors:
+        return ["there is none"]
+    last = topics.cursors[-1]
+    faults = []
+    greatest = max((one.seq for one in topics.records), default=0)
+    if last["seq"] != greatest:
+        faults.append(f"its seq is {last['seq']}, that of the last record {greatest}")
+    if gtids is not None and _gtids(last["gtid_set"]) != _gtids(gtids):
+        faults.append(f"it holds {last['gtid_set']}, the source {gtids}")
+    return faults
+
+
+class GtidRanges:
+    """A GTID set as text, to ask what is in it."""
+
+    def __init__(self, text: str | None) -> None:
+        self._ranges: dict[str, list[tuple[int, int]]] = {}
+        for part in filter(None, _gtids(text).split(",")):
+            source, *spans = part.split(":")
+            ends = [span.partition("-")[::2] for span in spans]
+            self._ranges[source] = [(int(a), int(b or a)) for a, b in ends]
+
+    def __contains__(self, gtid: str) -> bool:
+        source, _, number = gtid.lower().partition(":")
+        return any(a <= int(number) <= b for a, b in self._ranges.get(source, ()))
+
+
+def _gtids(text: str | None) -> str:
+    return "".join((text or "").split()).lower()
+
+
+def _cursors_gone_back(cursors: list[dict[str, Any]]) -> list[str]:
+    return [
+        f"a cursor of epoch {b['epoch']} seq {b['seq']} behind epoch {a['epoch']} seq {a['seq']}"
+        for a, b in pairwise(cursors)
+        if b["epoch"] < a["epoch"] or b["seq"] < a["seq"]
+    ]
+
+
+def _partitions(records: Iterable[Record]) -> Iterable[Iterable[tuple[Record, Record]]]:
+    held: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
+    for record in records:
+        held[record.topic, record.partition].append(record)
+    return [pairwise(sorted(some, key=lambda record: record.offset)) for some in held.values()]
