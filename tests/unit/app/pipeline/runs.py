@@ -170,14 +170,15 @@ def records_of(pieces: Iterable[Piece]) -> list[Record]:
     for piece in pieces:
         before = len(found)
         for batch in piece.batches:
-            read = list(_read(batch.topic, batch.partition, bytes(batch.raw)))
+            read = list(read_batches(batch.topic, batch.partition, bytes(batch.raw)))
             assert len(read) == batch.records
             found += read
         assert len(found) - before == piece.records
     return found
 
 
-def _read(topic: str, partition: int, raw: bytes) -> Iterable[Record]:
+def read_batches(topic: str, partition: int, raw: bytes) -> Iterable[Record]:
+    """The records of batches as they stand in a partition."""
     held = MemoryRecords(raw)
     while (batch := held.next_batch()) is not None:
         assert batch.validate_crc()
