@@ -16,7 +16,8 @@ from typing import Any
 
 from connectors.errors import ForeignInstallation, JournalDamaged
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import read_each, read_first
+from connectors.kafka.reading import end_of, read_each, read_first
+from connectors.wire import ddl_topic, journal_topic, transactions_topic
 from tables import journal
 from tables.checkpoint import Checkpoint, resume_from
 from tables.history_fold import OLDEST
@@ -81,11 +82,28 @@ async def recover(
     state = await folded(destination, checkpoint, read, whole_history=whole_history)
     if not state.is_whole():
         raise JournalDamaged(state.lack(), destination=destination, topic=topic)
+    if state.cursor is None:
+        await _refuse_lost(destination, topic, options)
     if state.cursor is not None and state.cursor.installation != installation:
         raise ForeignInstallation(
             f"it is of {state.cursor.installation}, this is {installation}", destination=destination
         )
     return state
+
+
+async def _refuse_lost(destination: str, topic: str, options: Mapping[str, Any]) -> None:
+    """Raise JournalDamaged where there is no cursor although something was published, which a cursor always
+    stands before: the journal was cut or made anew, and to begin again would repeat all of it."""
+    prefix = topic.removesuffix(journal_topic(""))
+    for written in (transactions_topic(prefix, destination), ddl_topic(prefix, destination)):
+        if await end_of(options, written, 0):
+            raise JournalDamaged(
+                f"it holds no cursor of this destination, but {written} holds what was published: the journal "
+                "was deleted, cut, or made anew",
+                destination=destination,
+                topic=topic,
+                remedy="Restore it from a backup of the topic; or begin anew in other topics, with another prefix.",
+            )
 
 
 @contextmanager

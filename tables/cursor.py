@@ -1,14 +1,17 @@
 """How far a destination has been published.
 
 The law: a cursor is written in the same Kafka transaction as the rows before it, so it is never ahead of them
-and never behind.
+and never behind. What is stored carries its checksum: a number changed by hand would lose or repeat rows.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import orjson
 
 from connectors.errors import JournalDamaged
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
@@ -45,11 +48,15 @@ class Cursor:
     """XA transactions that are prepared before this place and not yet decided."""
     history: int | None = None
     """How many records of the schema history there were before this place; None: it was not begun."""
+    by: str | None = None
+    """The intervention that set it here; whoever led before may lead again."""
+    is_new_start: bool = False
+    """Whether the schema history is to begin anew here, since what came between was not read."""
 
     def to_json(self) -> dict[str, Any]:
         """The cursor as the journal keeps it."""
         offset = self.offset
-        return {
+        value: dict[str, Any] = {
             "destination": self.destination,
             "installation": self.installation,
             "epoch": self.epoch,
@@ -72,11 +79,21 @@ class Cursor:
                 for xid, at in self.prepared.items()
             },
             "history": self.history,
+            **({"by": self.by, "new_start": self.is_new_start} if self.by else {}),
         }
+        return {**value, "check": _check(value)}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Cursor:
         """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
+        # Cursors that were written before there was a checksum have none.
+        if value.get("check") not in (None, _check(value)):
+            raise JournalDamaged(
+                f"the cursor of epoch {value.get('epoch')} seq {value.get('seq')} was changed by hand: its "
+                "checksum is another's",
+                destination=value.get("destination"),
+                remedy="Write the cursor again as it was, or restore the journal from a backup of the topic.",
+            )
         try:
             gtid_set = value["gtid_set"]
             resume = value["resume"]
@@ -99,6 +116,14 @@ class Cursor:
                 },
                 # Nor did any have a schema history then.
                 history=value.get("history"),
+                by=value.get("by"),
+                is_new_start=value.get("new_start", False),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise JournalDamaged(f"a cursor cannot be read: {error!r}") from error
+
+
+def _check(value: Mapping[str, Any]) -> int:
+    """The checksum of a cursor's other fields."""
+    rest = {name: one for name, one in value.items() if name != "check"}
+    return zlib.crc32(orjson.dumps(rest, option=orjson.OPT_SORT_KEYS))

@@ -79,6 +79,17 @@ async def read_first(
     return None
 
 
+async def end_of(options: Mapping[str, Any], topic: str, partition: int) -> int:
+    """The offset behind a partition's last record; 0 where none was ever written."""
+    try:
+        async with asyncio.timeout(_DEADLINE):
+            return await _high_watermark(options, TopicPartition(topic, partition))
+    except TimeoutError as error:
+        raise KafkaLost("its end was not told", topic=topic, partition=partition) from error
+    except KafkaError as error:
+        raise translated(error) from error
+
+
 def read_in_pieces(
     options: Mapping[str, Any], topic: str, partition: int, *, start: int
 ) -> AsyncGenerator[list[StoredRecord]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -222,19 +223,38 @@ def test_a_cursor_keeps_the_xa_transactions_that_are_prepared_and_an_old_one_has
     written = replace(cursor(seq=5), prepared=places)
     assert Cursor.from_json(journal.decoded(stored(written, 1))).prepared == places
     old = written.to_json()
-    del old["prepared"]
+    del old["prepared"], old["check"]
     assert Cursor.from_json(old) == replace(written, prepared={})
 
 
 @pytest.mark.parametrize("prepared", [7, [], {"x": None}, {"x": {"gtid": None, "file": "b"}}])
 def test_prepared_transactions_that_cannot_be_read_are_damage(prepared: object) -> None:
     with pytest.raises(JournalDamaged, match="a cursor cannot be read"):
-        Cursor.from_json(cursor(seq=1).to_json() | {"prepared": prepared})
+        Cursor.from_json(unchecked(cursor(seq=1)) | {"prepared": prepared})
 
 
-@pytest.mark.parametrize("missing", cursor(seq=1).to_json().keys() - {"prepared", "history"})
+def unchecked(written: Cursor) -> dict[str, Any]:
+    """A cursor as it was stored before it had a checksum."""
+    value = written.to_json()
+    del value["check"]
+    return value
+
+
+def test_a_cursor_without_a_checksum_is_an_old_one() -> None:
+    assert Cursor.from_json(unchecked(cursor(seq=5))) == cursor(seq=5)
+
+
+@pytest.mark.parametrize("field", ["seq", "epoch", "gtid_set", "pos", "versions"])
+def test_a_cursor_that_was_changed_by_hand_is_damage(field: str) -> None:
+    value = cursor(seq=5).to_json()
+    value[field] = value[field] + 7 if isinstance(value[field], int) else None
+    with pytest.raises(JournalDamaged, match="was changed by hand"):
+        Cursor.from_json(value)
+
+
+@pytest.mark.parametrize("missing", unchecked(cursor(seq=1)).keys() - {"prepared", "history"})
 def test_a_cursor_that_lacks_a_field_is_damage(missing: str) -> None:
-    value = cursor(seq=1).to_json()
+    value = unchecked(cursor(seq=1))
     del value[missing]
     with pytest.raises(JournalDamaged, match="a cursor cannot be read"):
         Cursor.from_json(value)
