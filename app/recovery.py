@@ -102,7 +102,7 @@ async def _refuse_lost(destination: str, topic: str, options: Mapping[str, Any])
                 "was deleted, cut, or made anew",
                 destination=destination,
                 topic=topic,
-                remedy="Restore it from a backup of the topic; or begin anew in other topics, with another prefix.",
+                remedy="Restore it from a backup of the topic; or begin in new topics, with another prefix.",
             )
 
 
