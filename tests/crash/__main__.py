@@ -29,23 +29,29 @@ def main() -> int:
         for name, mutant in MUTANTS.items():
             _say(f"mutant.{name:27} {mutant.what}; seen by {mutant.scenario}")
         return 0
+    if options.table:
+        _say(report.write())
+        return 0
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     RUNS.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="crash-", dir=options.folder or RUNS))
     _say(f"crash: seed {seed}, logs in {folder}")
-    wanted = [name for name in SCENARIOS if _chosen(name, options)]
-    mutants = [name for name in MUTANTS if _chosen(f"mutant.{name}", options)]
+    wanted = _part([name for name in SCENARIOS if _chosen(name, options)], options.part)
+    mutants = _part([name for name in MUTANTS if _chosen(f"mutant.{name}", options)], options.part)
+    if not options.only and not options.part:
+        report.STORE.unlink(missing_ok=True)
     outcomes: list[Outcome] = []
     found: dict[str, str | None] = {}
     with servers(folder / "servers") as running:
-        outcomes += (
-            _one(name, running, folder, seed=seed, tries=options.repeat) for name in wanted
-        )
+        for name in wanted:
+            outcomes.append(_one(name, running, folder, seed=seed, tries=options.repeat))
+            report.keep(outcomes[-1:], {})
         for name in mutants:
             found[name] = caught(MUTANTS[name], running, folder, seed=seed)
             _say(f"{'ok' if found[name] else 'FAIL':4} mutant.{name:27} {found[name] or 'missed'}")
+            report.keep([], {name: found[name]})
     if not options.only:
-        report.write(outcomes, found, seed=seed)
+        report.write()
     good = all(one.survived for one in outcomes) and all(found.values())
     if good and not options.keep:
         shutil.rmtree(folder, ignore_errors=True)
@@ -62,6 +68,12 @@ def _one(name: str, running: Servers, folder: Path, *, seed: int, tries: int) ->
     return outcome
 
 
+def _part(names: list[str], part: str) -> list[str]:
+    """The names of a part: ``2/3`` takes the second of each three."""
+    which, _, of = part.partition("/")
+    return names[int(which) - 1 :: int(of)] if part else names
+
+
 def _chosen(name: str, options: argparse.Namespace) -> bool:
     if options.only and not any(name.startswith(only) for only in options.only):
         return False
@@ -73,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="name all faults and mutants")
     parser.add_argument("--only", action="append", default=[], help="those that begin so")
     parser.add_argument("--skip", action="append", default=[], help="not those that begin so")
+    parser.add_argument("--part", default="", help="a share of them, such as 2/3")
+    parser.add_argument("--table", action="store_true", help="write the page of what was seen last")
     parser.add_argument("--seed", type=int, help="the same moments and the same load again")
     parser.add_argument("--repeat", type=int, default=1, help="each so many times, seed by seed")
     parser.add_argument("--folder", type=Path, help="where logs and data go")

@@ -1,18 +1,30 @@
-"""The table of docs/reliability.md, and the last line, from what a run has shown."""
+"""The page of what came of each fault, and the last line, from what runs have shown.
+
+The law: each row says of which seed it is; a piece that was run alone changes its own rows and no other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
-from devstack.paths import PROJECT
+import orjson
+
+from devstack.paths import PROJECT, RUNS
 from tests.crash.mutants import MUTANTS
-from tests.crash.scenario import Outcome
+from tests.crash.scenario import SCENARIOS, Outcome
 
 PAGE = PROJECT / "docs" / "reliability.md"
+STORE = RUNS / "crash.json"
 BEGIN, END = "<!-- crash: begin -->", "<!-- crash: end -->"
 
+Mutants = Mapping[str, str | None]
+"""By name, what was found in each; None where nothing was."""
 
-def summary(outcomes: Sequence[Outcome], mutants: Mapping[str, str | None]) -> str:
+
+def summary(outcomes: Sequence[Outcome], mutants: Mutants) -> str:
     """The last line of a run."""
     done = [one for one in outcomes if not one.skipped]
     lost = sum(len(one.findings.get("lost", ())) for one in done)
@@ -24,36 +36,58 @@ def summary(outcomes: Sequence[Outcome], mutants: Mapping[str, str | None]) -> s
     )
 
 
-def write(outcomes: Sequence[Outcome], mutants: Mapping[str, str | None], *, seed: int) -> None:
-    """Put the tables into the page, between its marks."""
+def kept(path: Path = STORE) -> tuple[list[Outcome], dict[str, str | None]]:
+    """What earlier pieces have shown of the faults and mutants that there still are."""
+    stored: dict[str, Any] = orjson.loads(path.read_bytes()) if path.exists() else {}
+    outcomes = [Outcome(**one) for one in stored.get("outcomes", ())]
+    found: dict[str, str | None] = stored.get("mutants", {})
+    return (
+        [one for one in outcomes if one.name in SCENARIOS],
+        {name: kinds for name, kinds in found.items() if name in MUTANTS},
+    )
+
+
+def keep(outcomes: Sequence[Outcome], mutants: Mutants, path: Path = STORE) -> None:
+    """Put a piece's outcomes in the place of earlier ones of the same faults."""
+    before, found = kept(path)
+    by_name = {one.name: one for one in (*before, *outcomes)}
+    stored = {
+        "outcomes": [asdict(by_name[name]) for name in SCENARIOS if name in by_name],
+        "mutants": {**found, **mutants},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(orjson.dumps(stored))
+
+
+def write(path: Path = STORE) -> str:
+    """Put what is kept into the page, between its marks; the line that sums it up."""
+    outcomes, mutants = kept(path)
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{tables(outcomes, mutants, seed=seed)}{END}{after}")
+    PAGE.write_text(f"{before}{BEGIN}\n{tables(outcomes, mutants)}{END}{after}")
+    return summary(outcomes, mutants)
 
 
-def tables(outcomes: Sequence[Outcome], mutants: Mapping[str, str | None], *, seed: int) -> str:
+def tables(outcomes: Sequence[Outcome], mutants: Mutants) -> str:
     """The tables as text."""
     lines = [
-        f"Seed {seed}. `{summary(outcomes, mutants)}`",
+        f"`{summary(outcomes, mutants)}`",
         "",
-        "| fault | what happens | outcome | changes | wrong |",
-        "|---|---|---|---|---|",
-        *(_row(one) for one in outcomes),
+        "| fault | what happens | what came of it | rows | seed | wrong |",
+        "|---|---|---|---|---|---|",
+        *map(_row, outcomes),
+        "",
+        "| mutant | what is broken | acted out in | the checker found |",
+        "|---|---|---|---|",
     ]
-    if mutants:
-        lines += ["", "| mutant | what is broken | seen by | found |", "|---|---|---|---|"]
-        lines += [
-            f"| `{name}` | {MUTANTS[name].what} | `{MUTANTS[name].scenario}` | "
-            f"{_plain(kinds) if kinds else '**missed**'} |"
-            for name, kinds in mutants.items()
-        ]
+    lines += [
+        f"| `{name}` | {MUTANTS[name].what} | {MUTANTS[name].scenario} | {kinds or '**nothing**'} |"
+        for name, kinds in mutants.items()
+    ]
     return "\n".join([*lines, ""])
 
 
 def _row(one: Outcome) -> str:
-    wrong = "not tried" if one.skipped else "none" if one.survived else "**yes**"
-    return f"| `{one.name}` | {one.what} | {_plain(one.how)} | {one.changes:,} | {wrong} |"
-
-
-def _plain(text: str) -> str:
-    return text.splitlines()[0].replace("|", "/")[:200]
+    wrong = "not tried" if one.skipped else "nothing" if one.survived else "**yes**"
+    how = one.how.splitlines()[0].replace("|", "/")[:160]
+    return f"| `{one.name}` | {one.what} | {how} | {one.changes:,} | {one.seed} | {wrong} |"

@@ -88,7 +88,7 @@ class Scene:
         self.load.start()
         worker = self.start(*faults, **changes)
         self.wait_running(worker)
-        self.wait(lambda: self.cursor(worker)["seq"] > 0, "publishes nothing")
+        self.wait(lambda: self.status(worker).get("rows", 0) > 50, "publishes nothing")
         return worker
 
     def status(self, worker: Keeper | None = None) -> dict[str, Any]:
