@@ -14,6 +14,7 @@ from app.central_store import Mirror
 from app.plan import Plan, Signals
 from app.policy import ErrorPolicy
 from app.run import Run
+from app.sources import Sources
 from app.status import DestinationStatus, State
 from connectors.errors import (
     AqueductError,
@@ -25,6 +26,7 @@ from connectors.errors import (
 from tables.checkpoint import Checkpoint
 from tables.cursor import Cursor
 from tables.quarantine import Resolution
+from tables.source_choice import Asked
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,10 @@ class Destination:
             policy=ErrorPolicy(),
             signals=self._signals,
             mirror=mirror,
+            sources=Sources(plan),
         )
+        self._called = asyncio.Event()
+        """Set when a person's command has set the cursor."""
 
     async def run(self) -> None:
         """Run until cancelled, or until an error that only a person can mend."""
@@ -59,6 +64,7 @@ class Destination:
 
     async def _run_again_and_again(self) -> None:
         while True:
+            self._called.clear()
             try:
                 self.status.show(State.STARTING, None)
                 await self._run.run()
@@ -69,10 +75,15 @@ class Destination:
                 self._run.unreadable.append(error)
             except AqueductError as raised:
                 error_ = await self._true_cause(raised)
+                if isinstance(error_, BeginsAnew):
+                    log.info("%s: begins anew %s", self.plan.name, error_.detail)
+                    continue
                 decision = self._run.policy.decide(error_)
                 self._tell(error_, decision.state)
                 if decision.pause is None:
-                    return
+                    await self._called.wait()
+                    log.info("%s: begins anew, as its cursor was set", self.plan.name)
+                    continue
                 await asyncio.sleep(decision.pause)
 
     def _tell(self, error: AqueductError, state: State) -> None:
@@ -89,19 +100,30 @@ class Destination:
         """Take note of a cursor that was folded from the journal: a greater epoch is another leader's."""
         if self._signals.epoch and cursor.epoch > self._signals.epoch:
             self._signals.superseded_by = cursor.epoch
+        if cursor.by is not None and cursor.epoch > self._signals.epoch:
+            # A person's command led for a moment, and leads no more.
+            self._signals.set_in = cursor.epoch
+            self._called.set()
 
     def resolve(self, resolution: Resolution) -> None:
         """Take note of a resolution that was folded from the journal; the next run tries it."""
         self._signals.resolution = resolution
 
+    def ask(self, wish: Asked) -> None:
+        """Take note of a wish for another source that was folded from the journal."""
+        self._signals.wish = wish
+
     async def _true_cause(self, error: AqueductError) -> AqueductError:
         """MySQL drops the old connection of a destination when another worker takes it over; the journal
         tells that from a stranger with our server_id."""
-        if isinstance(error, ServerIdConflict):
+        if isinstance(error, Fenced | ServerIdConflict):
             deadline = time.monotonic() + _JOURNAL_SECONDS
             while time.monotonic() < deadline:
+                signals = self._signals
+                if signals.superseded_by and signals.superseded_by == signals.set_in:
+                    return BeginsAnew("as a person has set its cursor")
                 try:
-                    self._signals.check()
+                    signals.check()
                 except Fenced as fenced:
                     return fenced
                 await asyncio.sleep(_GLANCE_SECONDS)

@@ -20,6 +20,7 @@ from tables import journal
 from tables.cursor import Cursor
 from tables.faust_tables import FaustCheckpoint
 from tables.quarantine import Resolution, resolution_in
+from tables.source_choice import Asked, asked_in, is_asked
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ def install(
     *,
     on_cursor: Callable[[Cursor], None],
     on_resolution: Callable[[Resolution], None],
+    on_wish: Callable[[Asked], None],
 ) -> None:
     """Add the agent; who gives the functions is told of each cursor and resolution that is folded."""
 
@@ -49,6 +51,8 @@ def install(
                     on_cursor(Cursor.from_json(journal.decoded(record)))
                 elif record.key.startswith(b"resolution/"):
                     on_resolution(resolution_in(record))
+                elif is_asked(record.key):
+                    on_wish(asked_in(record))
                 metrics.JOURNAL_FOLDED.inc()
             except Exception as error:
                 log.critical("the journal cannot be folded: %s", error)

@@ -18,9 +18,11 @@ from app import metrics
 from app.faults import point
 from app.mandate import Leaving
 from app.opening import Opened, Opening
-from app.plan import Plan, Signals
+from app.plan import Plan, Signals, Source
 from app.publisher import Publisher
 from app.recovery import installation_of, recover
+from app.sources import Sources, Standing
+from app.status import DestinationStatus, State
 from connectors.errors import HistoryTooShort, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
@@ -60,6 +62,8 @@ class Leading:
     plan: Plan
     checkpoint: Checkpoint
     signals: Signals
+    sources: Sources
+    status: DestinationStatus
 
     @contextlib.asynccontextmanager
     async def lead(self, unreadable: list[WitnessesDiffer]) -> AsyncIterator[Led]:
@@ -100,17 +104,16 @@ class Leading:
         plan = self.plan
         state = await self._recovered(installation)
         self._heed(state)
-        replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{plan.name}"))
-        address = replace(plan.address, replica_uuid=replica)
-        facts = await asyncio.to_thread(read_facts, address)
-        preflight.check(facts, address, history=plan.history is not None)
+        standing = await self._stood(state, installation)
+        facts, address = standing.facts, standing.address
         opening = Opening(
             destination=plan.name,
             installation=installation,
-            start=plan.start,
+            start=standing.source.start,
             facts=facts,
             address=address,
             policy=plan.history,
+            moved=standing.moved.offset if standing.moved is not None else None,
         )
         try:
             opened = await asyncio.to_thread(opening.open, state)
@@ -118,6 +121,7 @@ class Leading:
             # The cursor was set back behind the newest checkpoint; the journal holds older ones.
             state = await self._recovered(installation, whole_history=True)
             opened = await asyncio.to_thread(opening.open, state)
+        opened.notes.extend(standing.notes)
         epoch = max(opened.cursor.epoch, self.signals.mandate.lease.term)
         opened = replace(opened, cursor=replace(opened.cursor, epoch=epoch))
         publisher = Publisher(
@@ -128,6 +132,31 @@ class Leading:
             mandate=self.signals.mandate,
         )
         return Led(publisher=publisher, state=state, opened=opened, facts=facts, address=address)
+
+    async def _stood(self, state: DestinationState, installation: str) -> Standing:
+        """The source to read, once one is fit."""
+        name, status = self.plan.name, self.status
+        replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{name}"))
+
+        def judge(source: Source) -> tuple[SourceAddress, ServerFacts]:
+            address = replace(source.address, replica_uuid=replica)
+            facts = read_facts(address)
+            preflight.check(facts, address, history=self.plan.history is not None)
+            return address, facts
+
+        def tell(why: str) -> None:
+            status.show(State.RETRYING, why)
+
+        asked = state.source_choice.asked
+        self.signals.tried_ms = asked.ts_ms if asked is not None else 0
+        self.signals.leave = None
+        try:
+            standing = await asyncio.to_thread(self.sources.stand, state, judge, tell)
+        finally:
+            status.sources = self.sources.to_json()
+        if standing.facts.has_gtids or not self.plan.failover.fingerprints:
+            standing.notes.extend(state.fingerprints.clear())
+        return standing
 
     def _heed(self, state: DestinationState) -> None:
         """Raise Leaving where a person wants no run of it; this worker may not have been told yet."""

@@ -19,6 +19,18 @@ UP = Gauge(
     ["destination"],
     registry=REGISTRY,
 )
+SWITCHES = Counter(
+    "aqueduct_source_switches_total",
+    "Runs that began at another server than the one before.",
+    ["destination"],
+    registry=REGISTRY,
+)
+HEARTBEAT_FAILURES = Gauge(
+    "aqueduct_source_heartbeat_failures",
+    "Heartbeats that the present source did not answer, one after the other.",
+    ["destination"],
+    registry=REGISTRY,
+)
 ROWS = Counter(
     "aqueduct_rows_published_total",
     "Row changes committed to Kafka, by kind: c, u, d, t.",

@@ -57,21 +57,41 @@ class Opening:
     address: SourceAddress
     policy: CheckpointPolicy | None
     """Of the schema history; None keeps none."""
+    moved: SourceOffset | None = None
+    """The cursor's place at this server, where it is of another one."""
 
     def open(self, state: DestinationState) -> Opened:
         """Raises PositionGone and its kin where the server cannot go on, HistoryTooShort where the history
         cannot."""
         if state.cursor is None:
             return self._first()
-        offset = as_of_now(state.cursor.offset, self.facts, self.address)
-        check(offset, self.facts, self.address)
-        cursor = replace(state.cursor, epoch=state.cursor.epoch + 1, offset=offset)
+        offset = self.moved
+        if offset is None:
+            offset = as_of_now(state.cursor.offset, self.facts, self.address)
+            check(offset, self.facts, self.address)
+        epoch, is_new_start = state.cursor.epoch + 1, state.cursor.is_new_start
+        cursor = replace(state.cursor, epoch=epoch, offset=offset, by=None, is_new_start=False)
         if self.policy is None:
             return Opened(cursor=replace(cursor, history=None), history=None)
         history = state.history()
-        if history is None:
-            return self._begun_in_the_past(cursor)
+        if history is None or is_new_start:
+            return self._begun_in_the_past(cursor, history)
+        if self.moved is not None:
+            return self._carried_over(history, cursor, state.cursor.offset)
         return self._gone_back(history, cursor)
+
+    def _carried_over(self, history: SchemaHistory, cursor: Cursor, before: SourceOffset) -> Opened:
+        """The history as it was at the old server's place, going on at this one.
+
+        Without GTIDs places of two servers do not compare, so it has a checkpoint where the new ones begin.
+        """
+        history.policy = self.policy or history.policy
+        notes = rewound_records(history.rollback(before))
+        history.serve(server_of(self.facts))
+        at = HistoryPlace.between(cursor.offset, ts_ms=_now_ms())
+        checkpoint = history.checkpoint(at, made_ms=_now_ms(), count=history.count)
+        notes += checkpoint_records(checkpoint)
+        return Opened(cursor=replace(cursor, history=history.count), history=history, notes=notes)
 
     def _first(self) -> Opened:
         """Begin where the settings say."""
@@ -101,7 +121,7 @@ class Opening:
             )
         return baseline
 
-    def _begun_in_the_past(self, cursor: Cursor) -> Opened:
+    def _begun_in_the_past(self, cursor: Cursor, before: SchemaHistory | None = None) -> Opened:
         """A history that begins at a place that may be long past.
 
         A server that tells the columns of each row is asked about all statements since then only where that is
@@ -109,7 +129,7 @@ class Opening:
         """
         baseline = self._baseline()
         if tells_columns(self.facts) and not self._is_near(cursor.offset):
-            opened = self._begun(cursor, {}, baseline.databases)
+            opened = self._begun(cursor, {}, baseline.databases, before)
             return replace(opened, is_partial=bool(baseline.tables))
         kept, changed = self._certain(cursor.offset, baseline)
         if changed and not tells_columns(self.facts):
@@ -117,7 +137,7 @@ class Opening:
                 "%s: nobody knows what these were at %s, and their rows will be set aside until a statement "
                 "makes them anew: %s", self.destination, cursor.offset.coordinates, _listed(changed),
             )  # fmt: skip
-        return self._begun(cursor, kept, baseline.databases)
+        return self._begun(cursor, kept, baseline.databases, before)
 
     def _certain(
         self, offset: SourceOffset, baseline: Baseline
@@ -151,10 +171,13 @@ class Opening:
         cursor: Cursor,
         tables: Mapping[TableName, Table],
         databases: Mapping[str, Database],
+        before: SchemaHistory | None = None,
     ) -> Opened:
-        """A history that begins at the cursor."""
-        now, history = _now_ms(), SchemaHistory(policy=self.policy)
-        history.init(self.destination)
+        """A history that begins at the cursor; the numbers of one before go on."""
+        now, history = _now_ms(), before or SchemaHistory(policy=self.policy)
+        history.policy = self.policy or history.policy
+        if before is None:
+            history.init(self.destination)
         at = HistoryPlace.between(cursor.offset, ts_ms=now)
         checkpoint = history.baseline(tables, databases, at, server_of(self.facts), made_ms=now)
         log.info("%s: the schema history begins with %d table(s)", self.destination, len(tables))

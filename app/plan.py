@@ -12,12 +12,38 @@ from typing import Any
 from app.mandate import Mandate
 from app.pipeline.rules import Rules
 from app.publisher import TopicPlans
-from connectors.errors import Fenced
+from connectors.errors import AqueductError, BeginsAnew, Fenced
 from connectors.mysql.server import SourceAddress
 from connectors.mysql.start import Start
 from tables.control import Control
 from tables.quarantine import Resolution
 from tables.schema_checkpoint import CheckpointPolicy
+from tables.source_choice import Asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One server of a destination's list."""
+
+    address: SourceAddress
+    start: Start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failover:
+    """When another source is read, and how strictly it is judged."""
+
+    automatic: bool = True
+    heartbeat: str | None = None
+    """The statement; None sends none."""
+    interval: float = 3.0
+    """Seconds between two of them."""
+    retries: int = 3
+    back: bool = False
+    accept_errant: bool = False
+    fingerprints: bool = False
+    fallback_ms: int = 60_000
+    report_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +64,9 @@ class Plan:
     """Processes that decode; 0 decodes in the worker's own."""
     history: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
     """How the schema history is kept; None keeps none."""
+    sources: tuple[Source, ...] = ()
+    """All of them in their order; the first is that of ``address`` and ``start``."""
+    failover: Failover = field(default_factory=Failover)
 
 
 @dataclass(slots=True)
@@ -47,15 +76,27 @@ class Signals:
     epoch: int = 0
     """The one this worker leads in; 0 before it does."""
     superseded_by: int = 0
+    set_in: int = 0
+    """The epoch in which a person's command has set the cursor last."""
     resolution: Resolution | None = None
     """What a person has said last of a table that is set aside."""
     mandate: Mandate = field(default_factory=Mandate)
     """Whether this worker may write."""
     control: Control | None = None
     """The last word of a person on the destination."""
+    wish: Asked | None = None
+    """The last source that a person asked for."""
+    tried_ms: int = 0
+    """Of the newest such wish that this worker's runs know of."""
+    leave: AqueductError | None = None
+    """Why the source of this run is to be left."""
 
     def check(self) -> None:
-        """Raise Fenced where another worker leads."""
+        """Raise Fenced where another worker leads, or what makes the run end."""
         self.mandate.check()
         if self.superseded_by:
             raise Fenced(f"epoch {self.superseded_by} is in the journal, this is {self.epoch}")
+        if self.leave is not None:
+            raise self.leave
+        if self.wish is not None and self.wish.ts_ms > self.tried_ms:
+            raise BeginsAnew(f"to go on at {self.wish.address}, as {self.wish.by} asks")

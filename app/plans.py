@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from app.pipeline.rules import Rules
-from app.plan import Plan
+from app.plan import Failover, Plan, Source
 from app.publisher import TopicPlans
-from app.settings import Settings
+from app.settings import DestinationSettings, Settings
+from app.settings_source import SourceSettings
 from app.settings_start import place_of
 from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient
@@ -59,7 +60,15 @@ def destination_plan(
         name=name,
         worker=settings.worker.id,
         address=source_address(settings, name),
-        start=place_of(destination.start),
+        start=place_of(destination.listed[0].start or destination.start),
+        sources=tuple(
+            Source(
+                address=_address(settings, destination, one),
+                start=place_of(one.start or destination.start),
+            )
+            for one in destination.listed
+        ),
+        failover=_failover(destination),
         rules=Rules(
             prefix=settings.prefix,
             destination=name,
@@ -118,9 +127,31 @@ def central_store(settings: Settings) -> MetaStore | None:
 
 
 def source_address(settings: Settings, name: str) -> SourceAddress:
-    """How to reach a destination's source."""
+    """How to reach a destination's first source."""
     destination = settings.destinations[name]
-    source = destination.source
+    return _address(settings, destination, destination.listed[0])
+
+
+def _failover(destination: DestinationSettings) -> Failover:
+    failover = destination.failover
+    has_others = len(destination.listed) > 1
+    return Failover(
+        automatic=failover.enabled,
+        heartbeat=failover.heartbeat.sql if failover.heartbeat.enabled else None,
+        interval=failover.heartbeat.interval_seconds,
+        retries=failover.heartbeat.retries,
+        back=failover.back,
+        accept_errant=failover.errant == "accept",
+        fingerprints=failover.fingerprints == "on"
+        or (failover.fingerprints == "auto" and has_others),
+        fallback_ms=int(failover.fallback_seconds * 1000),
+        report_lost=failover.lost_in_replication == "report",
+    )
+
+
+def _address(
+    settings: Settings, destination: DestinationSettings, source: SourceSettings
+) -> SourceAddress:
     return SourceAddress(
         host=source.host,
         port=source.port,

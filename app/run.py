@@ -28,6 +28,8 @@ from app.publisher import Publisher
 from app.reader import Reader
 from app.releasing import Releasing
 from app.schemas import Schemas
+from app.skipping import Skipping
+from app.sources import Sources
 from app.status import DestinationStatus, State
 from connectors.errors import BeginsAnew, WitnessesDiffer
 from connectors.mysql.baseline import server_of
@@ -36,6 +38,7 @@ from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.stream import BinlogStream
 from tables.checkpoint import Checkpoint
 from tables.cursor import Cursor
+from tables.fingerprints import Fingerprints
 from tables.history import SchemaHistory
 from tables.journal import DestinationState, partition_of
 
@@ -57,16 +60,26 @@ class Run:
     signals: Signals
     mirror: Mirror | None = None
     """What tells the central schema store of this destination."""
+    sources: Sources
+    """Which of them is read, over all runs."""
     unreadable: list[WitnessesDiffer] = field(default_factory=list)
     """Tables that the run before could not read."""
     _is_partial: bool = False
     """Whether the history lacks tables because this run began too far in the past."""
+    _prints: Fingerprints | None = None
+    """Of published transactions, where they are kept."""
     _next_try: float = 0.0
     """By the monotonic clock."""
 
     async def run(self) -> None:
         """Go on until an error."""
-        leading = Leading(plan=self.plan, checkpoint=self.checkpoint, signals=self.signals)
+        leading = Leading(
+            plan=self.plan,
+            checkpoint=self.checkpoint,
+            signals=self.signals,
+            sources=self.sources,
+            status=self.status,
+        )
         async with leading.lead(self.unreadable) as led:
             await self._capture(led)
 
@@ -96,12 +109,18 @@ class Run:
         )
         schemas.begun(publisher.cursor)
         spec = replace(spec, known=schemas.known())
-        reading = await self._reading(publisher.cursor, spec, history, led.address)
+        skipping = Skipping(plan.name, led.state.skips, spec.server_uuid)
+        reading = await self._reading(
+            skipping.begun(publisher), spec, history, led.address, skipping
+        )
         reading.thread.start()
+        self._prints = led.state.fingerprints if spec.fingerprints else None
+        heartbeat = self.sources.heartbeat(led.address, led.state, self.signals)
         try:
             self.status.show(State.RUNNING, None)
-            await self._publish_all(publisher, reading.handoff, schemas)
+            await self._publish_all(publisher, reading.handoff, schemas, skipping)
         finally:
+            heartbeat.close()
             expiry.close()
             reading.handoff.close()
             await asyncio.to_thread(reading.thread.stop)
@@ -116,6 +135,7 @@ class Run:
             versions=state.versions,
             server=server_of(facts),
             told=tells_columns(facts),
+            fingerprints=self.plan.failover.fingerprints and not facts.has_gtids,
         )
 
     async def _reading(
@@ -124,6 +144,7 @@ class Run:
         spec: StageSpec,
         history: SchemaHistory | None,
         address: SourceAddress,
+        skipping: Skipping,
     ) -> _Reading:
         rules = self.plan.rules
         handoff = Handoff(
@@ -147,9 +168,11 @@ class Run:
             await asyncio.to_thread(decoders.close)
             raise
         historian = Historian.of(history, spec) if history is not None else None
-        return _Reading(Reader(stream, decoders, historian), handoff)
+        return _Reading(Reader(stream, decoders, historian, skipping.left_out), handoff)
 
-    async def _publish_all(self, publisher: Publisher, handoff: Handoff, schemas: Schemas) -> None:
+    async def _publish_all(
+        self, publisher: Publisher, handoff: Handoff, schemas: Schemas, skipping: Skipping
+    ) -> None:
         """Publish what is read, each interval or as soon as there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
         held: Piece | None = None
@@ -166,13 +189,19 @@ class Run:
             if held is None:
                 continue
             began = time.monotonic()
-            if held.only_moves and began - committed < _IDLE_CURSOR_SECONDS:
+            left_out = skipping.notes(held)
+            if held.only_moves and not left_out and began - committed < _IDLE_CURSOR_SECONDS:
                 continue
+            held.notes += left_out
             point("handoff.taken")
             schemas.complete(held, publisher.cursor)
+            if self._prints is not None:
+                uuid = publisher.cursor.offset.server_uuid
+                held.notes += self._prints.add(held.fingerprints, uuid)
             await publisher.publish(held)
             committed = time.monotonic()
             schemas.committed(held, publisher.cursor)
+            skipping.committed()
             self._published(held, publisher.cursor, seconds=committed - began)
             if self._may_complete():
                 raise BeginsAnew("to take tables into its schema history, now that it is near them")

@@ -29,6 +29,7 @@ from pydantic_settings import YamlConfigSettingsSource as YamlSource
 from app.environment import refuse_unknown
 from app.pipeline.ddl_filter import StatementTypes, shadow_rules
 from app.pipeline.filter import TableFilter
+from app.settings_source import FailoverSettings, SourceSettings
 from app.settings_start import Start
 from connectors.errors import SettingsError
 from connectors.mysql.server import is_connection_charset
@@ -109,42 +110,6 @@ class FilterSettings(_Part):
         return self
 
 
-class SourceSettings(_Part):
-    """A MySQL server and the account to read it with."""
-
-    host: str = Field(min_length=1)
-    port: int = Field(default=3306, ge=1, le=65535)
-    user: str = Field(min_length=1)
-    password: SecretStr = SecretStr("")
-    password_file: Path | None = None
-    tls: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] = "preferred"
-    tls_ca: Path | None = None
-
-    @model_validator(mode="after")
-    def _ca_is_used(self) -> Self:
-        if self.tls_ca and not self.tls.startswith("verify"):
-            raise ValueError(
-                f"tls_ca checks nothing with tls: {self.tls}; use verify_ca or verify_identity"
-            )
-        if self.tls_ca and not self.tls_ca.is_file():
-            raise ValueError(f"tls_ca {self.tls_ca} is not a file")
-        return self
-
-    @model_validator(mode="after")
-    def _one_password(self) -> Self:
-        if self.password_file and self.password.get_secret_value():
-            raise ValueError("give password or password_file, not both")
-        if self.password_file and not self.password_file.is_file():
-            raise ValueError(f"password_file {self.password_file} is not a file")
-        return self
-
-    def secret(self) -> str:
-        """The password, from wherever it is kept."""
-        if self.password_file:
-            return self.password_file.read_text().rstrip("\n")
-        return self.password.get_secret_value()
-
-
 class CentralStoreSettings(_Part):
     """A MySQL that gets a copy of all schema histories, in the tables that Canal has for them."""
 
@@ -203,7 +168,10 @@ class DdlSettings(_Part):
 class DestinationSettings(_Part):
     """One subscribed MySQL source."""
 
-    source: SourceSettings
+    source: SourceSettings | None = None
+    sources: tuple[SourceSettings, ...] = ()
+    """Several servers with the same data, in the order in which they are to be read."""
+    failover: FailoverSettings = FailoverSettings()
     server_id: int = Field(ge=1, le=2**32 - 1)
     """Ours at the source; no other replica of it may have the same."""
     default_database: str | None = None
@@ -217,6 +185,20 @@ class DestinationSettings(_Part):
     filter: FilterSettings = FilterSettings()
     start: Start | None = None
     """Where to begin without a cursor; unset means the end."""
+
+    @model_validator(mode="after")
+    def _has_sources(self) -> Self:
+        if (self.source is None) == (not self.sources):
+            raise ValueError("give source, or sources for several, and not both")
+        places = [(source.host, source.port) for source in self.sources]
+        if len(set(places)) < len(places):
+            raise ValueError("the sources must be different servers")
+        return self
+
+    @property
+    def listed(self) -> tuple[SourceSettings, ...]:
+        """Its sources in their order, at least one."""
+        return self.sources if self.source is None else (self.source,)
 
     @field_validator("connection_charset")
     @classmethod
@@ -252,14 +234,14 @@ class Settings(BaseSettings):
     def _distinct_server_ids(self) -> Self:
         owners: dict[tuple[str, int, int], str] = {}
         for name, destination in self.destinations.items():
-            source = destination.source
-            place = (source.host, source.port, destination.server_id)
-            if place in owners:
-                raise ValueError(
-                    f"destinations {owners[place]} and {name} have the same server_id "
-                    f"{destination.server_id} at {source.host}:{source.port}; each needs its own"
-                )
-            owners[place] = name
+            for source in destination.listed:
+                place = (source.host, source.port, destination.server_id)
+                if place in owners:
+                    raise ValueError(
+                        f"destinations {owners[place]} and {name} have the same server_id "
+                        f"{destination.server_id} at {source.host}:{source.port}; each needs its own"
+                    )
+                owners[place] = name
         return self
 
     @classmethod

@@ -56,6 +56,8 @@ class DestinationStatus:
     """Tables whose events wait for a person."""
     parked: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Events that this worker has put there, by table."""
+    sources: list[dict[str, object]] = field(default_factory=list)
+    """Each one's address, whether it is read, and why it was refused last."""
     schema_store: StoreStatus | None = None
     """None where there is no central store."""
     _since: tuple[float, int] = field(default_factory=lambda: (time.monotonic(), 0))
@@ -94,6 +96,7 @@ class DestinationStatus:
                 }
                 for name, entry in sorted(self.set_aside.items())
             ],
+            "sources": self.sources,
             "schema_store": self.schema_store and self.schema_store.to_json(),
             "cursor": None
             if cursor is None

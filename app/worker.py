@@ -30,6 +30,7 @@ from tables.cursor import Cursor
 from tables.faust_tables import FaustCheckpoint
 from tables.history import SchemaHistory
 from tables.quarantine import Resolution
+from tables.source_choice import Asked
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,11 @@ class Destinations(Service):  # type: ignore[misc]
         """Pass on a resolution that was folded from the journal."""
         if resolution.destination in self._destinations:
             self._destinations[resolution.destination].resolve(resolution)
+
+    def ask(self, wish: Asked) -> None:
+        """Pass on a wish for another source that was folded from the journal."""
+        if wish.destination in self._destinations:
+            self._destinations[wish.destination].ask(wish)
 
     def status(self) -> dict[str, Any]:
         """For the status page."""
@@ -140,6 +146,7 @@ def build(settings: Settings) -> AqueductApp:
         checkpoint,
         on_cursor=destinations.observe,
         on_resolution=destinations.resolve,
+        on_wish=destinations.ask,
     )
 
     def status() -> dict[str, Any]:

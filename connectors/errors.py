@@ -10,13 +10,15 @@ from collections.abc import Iterable
 
 from connectors.errors_base import AqueductError as AqueductError
 from connectors.errors_base import Retry as Retry
-from connectors.errors_position import BinlogFileMissing as BinlogFileMissing
 from connectors.errors_coordination import CoordinationLost as CoordinationLost
 from connectors.errors_coordination import CoordinationRefused as CoordinationRefused
 from connectors.errors_coordination import LeadershipLost as LeadershipLost
 from connectors.errors_coordination import NodeUnfit as NodeUnfit
 from connectors.errors_coordination import WorkerIdTaken as WorkerIdTaken
+from connectors.errors_position import AlreadyBehind as AlreadyBehind
+from connectors.errors_position import BinlogFileMissing as BinlogFileMissing
 from connectors.errors_position import EndPositionUnknown as EndPositionUnknown
+from connectors.errors_position import NotConfirmed as NotConfirmed
 from connectors.errors_position import PositionAhead as PositionAhead
 from connectors.errors_position import PositionGone as PositionGone
 from connectors.errors_position import PositionPurged as PositionPurged
@@ -26,6 +28,11 @@ from connectors.errors_position import ResumeMismatch as ResumeMismatch
 from connectors.errors_position import SourceDiverged as SourceDiverged
 from connectors.errors_position import SourceReset as SourceReset
 from connectors.errors_position import TimeInFuture as TimeInFuture
+from connectors.errors_switch import LostInReplication as LostInReplication
+from connectors.errors_switch import NoAlignment as NoAlignment
+from connectors.errors_switch import NoSourceFits as NoSourceFits
+from connectors.errors_switch import SourceSilent as SourceSilent
+from connectors.errors_switch import StandbyLags as StandbyLags
 
 
 class SettingsError(AqueductError):

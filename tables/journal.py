@@ -2,7 +2,8 @@
 
 The law: of a key only the last record counts, so that any compaction folds to the same state. Keys are
 ``installation/<id>``, ``cursor/<destination>``, ``schema/<destination>/<database>/<table>/<version>``, and
-those of the schema history: ``history/…``, ``baseline/…``, ``resolved/…`` and ``checkpoint/…``.
+those of the schema history: ``history/…``, ``baseline/…``, ``resolved/…`` and ``checkpoint/…``; and
+``fp/…`` and ``source/…``, which tell of its sources.
 """
 
 from __future__ import annotations
@@ -18,11 +19,19 @@ from connectors.kafka.reading import StoredRecord
 from tables.control import KINDS as CONTROL_KINDS
 from tables.control import Control, Controls
 from tables.cursor import Cursor
+from tables.fingerprints import KINDS as PRINT_KINDS
+from tables.fingerprints import Fingerprints
 from tables.history import SchemaHistory
 from tables.history_fold import KINDS, NEWEST, HistoryFold
+from tables.interventions import KINDS as INTERVENTION_KINDS
+from tables.interventions import Interventions
 from tables.journal_format import decoded, encoded, quoted, unquoted
 from tables.quarantine import KINDS as QUARANTINE_KINDS
 from tables.quarantine import Quarantine
+from tables.skips import KINDS as SKIP_KINDS
+from tables.skips import Skips
+from tables.source_choice import KINDS as SOURCE_KINDS
+from tables.source_choice import SourceChoice
 from tables.version import TableVersion
 
 __all__ = [
@@ -79,7 +88,11 @@ def _parts(base: int) -> dict[str, Part]:
     return {
         **dict.fromkeys(KINDS, history),
         **dict.fromkeys(QUARANTINE_KINDS, quarantine),
+        **dict.fromkeys(INTERVENTION_KINDS, Interventions()),
+        **dict.fromkeys(SKIP_KINDS, Skips()),
         **dict.fromkeys(CONTROL_KINDS, Controls()),
+        **dict.fromkeys(PRINT_KINDS, Fingerprints()),
+        **dict.fromkeys(SOURCE_KINDS, SourceChoice()),
     }
 
 
@@ -125,11 +138,40 @@ class DestinationState:
         return part
 
     @property
+    def fingerprints(self) -> Fingerprints:
+        """Those of the last transactions."""
+        part = self.parts["fp"]
+        assert isinstance(part, Fingerprints)
+        part.destination = self.destination
+        return part
+
+    @property
+    def source_choice(self) -> SourceChoice:
+        """Which source is read, and which one a person asks for."""
+        part = self.parts["source"]
+        assert isinstance(part, SourceChoice)
+        return part
+
+    @property
     def control(self) -> Control | None:
         """The last word of a person on the destination."""
         part = self.parts["control"]
         assert isinstance(part, Controls)
         return part.last
+
+    @property
+    def skips(self) -> Skips:
+        """Transactions that a person has said to leave out."""
+        part = self.parts["skip"]
+        assert isinstance(part, Skips)
+        return part
+
+    @property
+    def interventions(self) -> Interventions:
+        """What people have changed about the cursor."""
+        part = self.parts["intervention"]
+        assert isinstance(part, Interventions)
+        return part
 
     def history(self) -> SchemaHistory | None:
         """The schema history at the cursor; None where none was begun.

@@ -17,6 +17,7 @@ from connectors.errors import AqueductError, UnsupportedEvent
 from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.generate import Row
 from connectors.mysql.events import Query
+from connectors.mysql.fingerprint import Prints
 from connectors.mysql.mariadb.events import FIRST_COMPRESSED_ROWS, plain_rows
 from connectors.mysql.prepared import PreparedAt
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
@@ -106,7 +107,15 @@ class Use:
 class Gathering:
     """Takes note of what a chunk tells, for one chunk."""
 
-    def __init__(self, tables: TableBook, rules: Rules, applied: Applied | None = None) -> None:
+    def __init__(
+        self,
+        tables: TableBook,
+        rules: Rules,
+        applied: Applied | None = None,
+        prints: Prints | None = None,
+    ) -> None:
+        self.prints = prints
+        """Takes the transactions' fingerprints, where they are kept."""
         self._tables = tables
         self._rules = rules
         self._applied = applied
@@ -148,6 +157,8 @@ class Gathering:
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
         """Decode the rows of an event, or note that they are nobody's."""
+        if self.prints is not None:
+            self.prints.rows(table_map, event_type, body)
         if table_map is not self._map:
             self._meet(table_map, transaction, pos)
         use = self._use
@@ -221,6 +232,8 @@ class Gathering:
         """Note a statement, and which captured table it empties."""
         if self.first is None:
             self.first = transaction
+        if self.prints is not None:
+            self.prints.statement(query)
         self.count_passed()
         truncated = None
         if kind is Kind.TRUNCATE:
@@ -247,6 +260,8 @@ class Gathering:
         """Note that a transaction is whole."""
         if self.first is None:
             self.first = transaction
+        if self.prints is not None:
+            self.prints.end(transaction, pos)
         if self._rules.borders:
             self.items.append(End(transaction))
         number = self._last + 1

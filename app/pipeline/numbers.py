@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from connectors.errors import ResumeMismatch
+from connectors.mysql.fingerprint import Sums
 from connectors.mysql.position import Coordinates
 from tables.cursor import Cursor, Resume
 
@@ -58,6 +59,8 @@ class Numbers:
     """Behind the last whole transaction."""
     open: Progress | None = None
     """The transaction in which the chunk before ended."""
+    prints: Sums = field(default_factory=Sums)
+    """What is known so far of that one's fingerprint, where such are kept."""
     resume: Resume | None = None
     """What the first transaction must be, if an earlier run published a part of it."""
 

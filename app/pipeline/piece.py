@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from connectors.errors import AqueductError
 from connectors.kafka.batches import FinishedBatch
+from connectors.mysql.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates
 from connectors.mysql.prepared import PreparedAt
 from tables.cursor import Resume
@@ -54,6 +55,8 @@ class Piece:
     """Of the transactions that end here, filtered ones too, in the order of the binlog."""
     decisions: list[Decision] = field(default_factory=list)
     """Of XA transactions, in the order of the binlog."""
+    fingerprints: list[Fingerprint] = field(default_factory=list)
+    """Of the transactions that end here and change a captured table, where such are kept."""
     coordinates: Coordinates
     """Where reading goes on: after the last whole transaction."""
     resume: Resume | None = None
@@ -87,6 +90,7 @@ class Piece:
         for run in later.gtids:
             add_run(self.gtids, run)
         self.decisions += later.decisions
+        self.fingerprints += later.fingerprints
         self.coordinates, self.resume, self.whole = later.coordinates, later.resume, later.whole
         self.seq, self.version_count = later.seq, later.version_count
         self.rows.update(later.rows)

@@ -23,6 +23,7 @@ from connectors.mysql.changes import Transaction
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.ddl.definition import Server
+from connectors.mysql.fingerprint import Prints
 from connectors.mysql.kinds import HARMLESS
 from connectors.mysql.position import Coordinates
 from connectors.mysql.transactions import TransactionReader
@@ -44,6 +45,8 @@ class StageSpec:
     server: Server
     told: bool = True
     """Whether the binlog tells the columns' names, so that a table without history can be read."""
+    fingerprints: bool = False
+    """Whether transactions are to be known again on another server."""
     known: Mapping[Name, Schema] = field(default_factory=dict)
     """Captured tables as their history has them where this run begins; empty where none is kept."""
 
@@ -57,8 +60,10 @@ class ChunkStage:
 
     def __init__(self, spec: StageSpec) -> None:
         rules = self.rules = spec.rules
+        filter_ = TableFilter(rules.include, rules.black)
+        self._captures = filter_.captures if spec.fingerprints else None
         self.tables = TableBook(
-            TableFilter(rules.include, rules.black),
+            filter_,
             spec.charsets,
             server=spec.server,
             told=spec.told,
@@ -75,7 +80,8 @@ class ChunkStage:
         for applied in chunk.learn:
             if applied.record is not None:
                 self.tables.learn(applied.record)
-        gathering = Gathering(self.tables, self.rules, chunk.schema)
+        prints = None if self._captures is None else Prints(self._captures)
+        gathering = Gathering(self.tables, self.rules, chunk.schema, prints)
         reader = self._reader
         try:
             reader.read(chunk, gathering)
@@ -147,6 +153,8 @@ class DecodedChunk:
         for version in news:
             self._stage.book.learn(version)
         gathered = self._gathered
+        if gathered.prints is not None:
+            numbers.prints = gathered.prints.follow(numbers.prints)
         progress = self._first_progress(numbers)
         if progress is not None:
             self._begun = Begun(
@@ -190,6 +198,7 @@ class DecodedChunk:
             parked=encoding.parked,
             gtids=gathered.gtids,
             decisions=gathered.decisions,
+            fingerprints=gathered.prints.done if gathered.prints is not None else [],
             coordinates=self._safe,
             resume=self._resume,
             whole=self._is_whole,

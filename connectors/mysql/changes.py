@@ -22,6 +22,7 @@ class Transaction:
         "gtid",
         "id",
         "number",
+        "original_us",
         "pos",
         "server_id",
         "source",
@@ -52,6 +53,8 @@ class Transaction:
         """When it was committed at its source, milliseconds since 1970."""
         self.server_id = server_id
         self.thread: int | None = None
+        self.original_us = 0
+        """When its first server committed it, microseconds since 1970; told only of one without a GTID."""
 
     @property
     def start(self) -> Coordinates:

@@ -31,6 +31,7 @@ from connectors.mysql.events import (
     EventType,
     Query,
     is_ignorable,
+    original_us,
     parse_incident,
     parse_query,
     parse_rows_query,
@@ -88,6 +89,7 @@ class TransactionReader:
         self._sources: dict[bytes, str] = {}
         self._tables: dict[bytes, TableMap] = {}
         self._announced: Announced | None = None
+        self._original_us = 0
         self._has_rows = False
         self._is_muted = False
         self.open: Transaction | None = None
@@ -227,6 +229,8 @@ class TransactionReader:
         opened = self.open = Transaction(
             file, start, source, number, name, committed_ms or timestamp * 1000, server_id
         )
+        if source is None:
+            opened.original_us, self._original_us = self._original_us, 0
         self._announced = None
         self._has_rows = False
         return opened
@@ -265,6 +269,7 @@ class TransactionReader:
         if kind == EventType.ANONYMOUS_GTID:
             self._announce(body, 0, len(body), pos=place.pos, anonymous=True)
             self._announced = without_gtid(self._announced, place, self._server_uuid)
+            self._original_us = original_us(body)
         elif kind == EventType.GTID_TAGGED:
             self._refuse_within()
             self._announced, self._is_muted = tagged(body, place), False

@@ -96,7 +96,7 @@ def test_the_worker_takes_the_settings_of_compose(monkeypatch: pytest.MonkeyPatc
     given = {name for name in compose()["worker"]["environment"] if "DESTINATIONS" not in name}
     assert given <= {variable(path) for path in paths(settings.model_dump())}
     shop = settings.destinations["shop"]
-    assert (shop.source.host, shop.filter.include) == ("mysql", r"shop\..*")
+    assert (shop.listed[0].host, shop.filter.include) == ("mysql", r"shop\..*")
     assert settings.topics.replication_factor == 1
 
 

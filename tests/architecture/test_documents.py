@@ -51,7 +51,7 @@ def test_the_worker_takes_the_settings_of_the_readme(
     (tmp_path / "secrets/mysql").write_text("hidden\n")
     (tmp_path / "aqueduct.yaml").write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert load().destinations["shop"].source.secret() == "hidden"
+    assert load().destinations["shop"].listed[0].secret() == "hidden"
 
 
 def test_the_sink_takes_the_example_and_the_settings_of_the_readme(tmp_path: Path) -> None:

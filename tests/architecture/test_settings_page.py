@@ -1,7 +1,8 @@
 """The page of settings has every setting of the model, with its default and its variable."""
 
 import re
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
@@ -57,8 +58,10 @@ def in_model(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
 def _part(field: str, annotation: Any) -> type[BaseModel] | None:
     if field == "destinations":
         return DestinationSettings
-    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    return annotation if is_model else None
+    for one in get_args(annotation) if isinstance(annotation, UnionType) else (annotation,):
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            return one
+    return None
 
 
 def _default(info: FieldInfo) -> str:
@@ -69,5 +72,7 @@ def _default(info: FieldInfo) -> str:
         return "required"
     if value is None:
         return "none"
+    if value == ():
+        return "empty"
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return f"`{text}`" if text else "empty"

@@ -43,7 +43,7 @@ def message() -> str:
 def test_a_good_file_is_read_and_what_it_leaves_out_has_defaults(write: Write) -> None:
     write(GOOD)
     settings = load()
-    assert settings.destinations["shop"].source.secret() == SECRET
+    assert settings.destinations["shop"].listed[0].secret() == SECRET
     assert settings.publish.interval_ms == 200
     assert settings.destinations["shop"].start is None
 
@@ -64,8 +64,8 @@ def test_the_environment_overrides_the_file(write: Write, monkeypatch: pytest.Mo
     monkeypatch.setenv("AQUEDUCT_DESTINATIONS__SHOP__SOURCE__PASSWORD", "from-outside")
     settings = load()
     assert settings.prefix == "other"
-    assert settings.destinations["shop"].source.secret() == "from-outside"
-    assert settings.destinations["shop"].source.host == "db"
+    assert settings.destinations["shop"].listed[0].secret() == "from-outside"
+    assert settings.destinations["shop"].listed[0].host == "db"
 
 
 def test_a_variable_that_is_no_setting_is_refused(
@@ -185,7 +185,7 @@ def test_a_password_comes_from_a_file_without_its_last_line_end(
     secret.write_text(f"{SECRET}\n")
     write(GOOD.replace("password: hunter2-nobody-may-see", f"password_file: {secret}"))
     settings = load()
-    assert settings.destinations["shop"].source.secret() == SECRET
+    assert settings.destinations["shop"].listed[0].secret() == SECRET
     assert SECRET not in shown(settings)
 
 

@@ -1,0 +1,94 @@
+"""The thread that asks a source whether it lives, beside the run that reads it.
+
+The law: it has connections of its own, so that a silent stream and a dead server are told apart; and it
+never ends a run itself, but says why the source is to be left, and the run ends where it is safe.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from app import metrics
+from app.plan import Failover, Signals
+from connectors.errors import AqueductError, BeginsAnew, SourceSilent
+from connectors.mysql.server import SourceAddress, connected
+
+log = logging.getLogger(__name__)
+
+_LOOKS_BACK = 10.0
+"""Seconds between two looks at the sources before this one, where they are gone back to."""
+
+
+class Heartbeat:
+    """Asks one source for one run, until it is closed."""
+
+    def __init__(
+        self,
+        destination: str,
+        address: SourceAddress,
+        failover: Failover,
+        signals: Signals,
+        *,
+        silent: Callable[[], None],
+        is_back: Callable[[], bool] | None = None,
+    ) -> None:
+        self._name, self._failover, self._signals = destination, failover, signals
+        # An answer that takes longer than three intervals is none.
+        patience = max(1.0, 3 * failover.interval)
+        self._address = replace(address, heartbeat=patience / 3)
+        self._silent, self._is_back = silent, is_back
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="source-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End; a question that is under way is not waited for."""
+        self._over.set()
+
+    def _run(self) -> None:
+        failures, looked, limit = 0, time.monotonic(), self._failover.retries
+        gauge = metrics.HEARTBEAT_FAILURES.labels(self._name)
+        gauge.set(0)
+        while not self._over.is_set():
+            try:
+                self._beat()
+            except AqueductError as error:
+                failures += 1
+                gauge.set(failures)
+                log.warning("%s: heartbeat %d of %d: %s", self._name, failures, limit, error)
+                if failures >= limit and not self._over.is_set():
+                    self._leave(
+                        SourceSilent(
+                            f"{failures} times one after the other: {error.detail}",
+                            source=self._address,
+                        )
+                    )
+                    return
+            else:
+                failures = 0
+                gauge.set(0)
+            if self._is_back is not None and time.monotonic() - looked > _LOOKS_BACK:
+                looked = time.monotonic()
+                if self._is_back():
+                    self._signals.leave = BeginsAnew("to go back to an earlier source")
+                    return
+            self._over.wait(self._failover.interval)
+
+    def _leave(self, error: SourceSilent) -> None:
+        self._silent()
+        self._signals.leave = error
+
+    def _beat(self) -> None:
+        """Once, over a connection of its own: a server that takes no new ones is no good either."""
+        if self._failover.heartbeat is None:
+            return
+        with connected(self._address) as cursor:
+            cursor.execute(self._failover.heartbeat)
+            cursor.fetchall()

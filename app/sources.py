@@ -1,0 +1,267 @@
+"""The sources of one destination, and which of them is read, over all its runs.
+
+The law: the one that is read stands in the journal, so that a restart stays with it. Another one is read when
+this one does not answer, or a person says so, and only if it is fit; back again only where the settings say so.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from app import metrics
+from app.heartbeat import Heartbeat
+from app.plan import Plan, Signals, Source
+from app.switching import Moved, Switch
+from connectors.errors import (
+    AqueductError,
+    LostInReplication,
+    NoAlignment,
+    NoSourceFits,
+    SourceLost,
+    StandbyLags,
+)
+from connectors.mysql.server import ServerFacts, SourceAddress
+from tables.journal import DestinationState
+from tables.journal_format import Entry
+from tables.source_choice import Current, note_of
+
+log = logging.getLogger(__name__)
+
+_PATIENCE, _PATIENCE_WHEN_ASKED = 5.0, 30.0
+"""Seconds for which a standby that lags is waited for at once."""
+_PAUSE = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The source of a run."""
+
+    source: Source
+    address: SourceAddress
+    facts: ServerFacts
+    moved: Moved | None
+    """Where to go on, if it is another server than the cursor's."""
+    notes: list[Entry] = field(default_factory=list)
+
+
+Judge = Callable[[Source], tuple[SourceAddress, ServerFacts]]
+"""Asks a server, and raises where it cannot be captured at all."""
+
+
+def _nobody(source: Source) -> tuple[SourceAddress, ServerFacts]:
+    raise SourceLost("nobody was asked yet", source=source.address)
+
+
+class Sources:
+    """Chooses for each run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._name = plan.name
+        self.sources = plan.sources or (Source(address=plan.address, start=plan.start),)
+        self.failover = plan.failover
+        self._rules = plan.rules
+        self._judge: Judge = _nobody
+        self._failures = 0
+        self._clocks: dict[str, int] = {}
+        self.prefers_first = False
+        """Whether the next run goes back to the first source that is fit."""
+        self.current = self.sources[0]
+        self.refusals: dict[str, str] = {}
+        """By address, why it was not read when it was last asked."""
+
+    @property
+    def can_switch(self) -> bool:
+        """Whether there is another one."""
+        return len(self.sources) > 1
+
+    def silent(self) -> None:
+        """The heartbeat has said that the present source is lost."""
+        self._failures = max(self._failures, self.failover.retries)
+
+    def stand(self, state: DestinationState, judge: Judge, tell: Callable[[str], None]) -> Standing:
+        """Find the source for a run, and where it goes on there. It blocks while it asks and waits.
+
+        ``tell`` shows what is waited for. Raises what keeps the present source from being read, or
+        NoSourceFits where others were asked too.
+        """
+        self._judge = judge
+        choice = state.source_choice
+        current = self._find(choice.current.address if choice.current else None) or self.sources[0]
+        wish = choice.open_wish
+        faults: list[tuple[Source, AqueductError]] = []
+        wanted = self._find(wish.address) if wish is not None else None
+        for source in self._order(current, wanted):
+            patience = _PATIENCE_WHEN_ASKED if source is wanted else _PATIENCE
+            try:
+                standing = self._waited(source, current, state, judge, tell=tell, patience=patience)
+            except AqueductError as error:
+                faults.append((source, error))
+                self.refusals[str(source.address)] = f"{error.name}: {error.detail}"
+                if source is current:
+                    self._failures += isinstance(error, SourceLost)
+                log.warning("%s: source %s: %s", self._name, source.address, error)
+                continue
+            break
+        else:
+            raise self._fault(faults)
+        self.refusals.pop(str(source.address), None)
+        self._failures, self.prefers_first, self.current = 0, False, source
+        why = self._why(source, current, faults, wish.by if source is wanted and wish else None)
+        was_moved = standing.moved is not None
+        if wish is not None or source is not current or was_moved:
+            refused = None
+            if wish is not None and source is not wanted:
+                refused = str(dict_of(faults).get(wish.address, "it is not among the sources"))
+            told = Current(
+                destination=self._name,
+                address=str(source.address),
+                server_uuid=standing.facts.server_uuid,
+                why=why,
+                ts_ms=time.time_ns() // 1_000_000,
+                answers=wish.id if wish is not None else None,
+                refused=refused,
+            )
+            standing.notes.append(note_of(told))
+        if source is not current or was_moved:
+            metrics.SWITCHES.labels(self._name).inc()
+            log.warning("%s: goes on at %s: %s", self._name, source.address, why)
+        return standing
+
+    def to_json(self) -> list[dict[str, object]]:
+        """For the status page."""
+        return [
+            {
+                "address": str(source.address),
+                "is_read": source is self.current,
+                "refused": self.refusals.get(str(source.address)),
+            }
+            for source in self.sources
+        ]
+
+    def fits(self, source: Source, state: DestinationState, judge: Judge) -> bool:
+        """Whether a source could be read now; nothing is changed."""
+        try:
+            self._standing(source, self.current, state, judge)
+        except StandbyLags:
+            # The next run waits for it.
+            return True
+        except AqueductError as error:
+            self.refusals[str(source.address)] = f"{error.name}: {error.detail}"
+            return False
+        return True
+
+    def heartbeat(
+        self, address: SourceAddress, state: DestinationState, signals: Signals
+    ) -> Heartbeat:
+        """The one of a run at the present source, begun where there is another source to go to."""
+        earlier = self.sources[: self.sources.index(self.current)]
+
+        def is_back() -> bool:
+            self.prefers_first = any(self.fits(one, state, self._judge) for one in earlier)
+            return self.prefers_first
+
+        made = Heartbeat(
+            self._name,
+            address,
+            self.failover,
+            signals,
+            silent=self.silent,
+            is_back=is_back if self.failover.back and earlier else None,
+        )
+        if self.can_switch and self.failover.automatic:
+            made.start()
+        return made
+
+    def _find(self, address: str | None) -> Source | None:
+        return next((one for one in self.sources if str(one.address) == address), None)
+
+    def _order(self, current: Source, wanted: Source | None) -> Iterator[Source]:
+        """Which are asked, one after the other, until one is fit."""
+        at = self.sources.index(current)
+        others = [*self.sources[at + 1 :], *self.sources[:at]]
+        tried = [wanted] if wanted is not None else []
+        if self.prefers_first:
+            tried += self.sources[:at]
+        if self.failover.automatic and self._failures >= self.failover.retries:
+            tried += others
+        tried.append(current)
+        yield from dict.fromkeys(tried)
+        if current is not tried[0] or not self.failover.automatic:
+            return
+        if self._failures >= self.failover.retries:
+            # It was asked once more just now, and that was once too often.
+            yield from others
+
+    def _waited(
+        self,
+        source: Source,
+        current: Source,
+        state: DestinationState,
+        judge: Judge,
+        *,
+        tell: Callable[[str], None],
+        patience: float,
+    ) -> Standing:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return self._standing(source, current, state, judge)
+            except StandbyLags as error:
+                tell(f"{error.name}: {error}")
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)
+
+    def _standing(
+        self, source: Source, current: Source, state: DestinationState, judge: Judge
+    ) -> Standing:
+        address, facts = judge(source)
+        cursor = state.cursor
+        moved = None
+        if cursor is not None and facts.server_uuid != cursor.offset.server_uuid:
+            switch = Switch(
+                destination=self._name,
+                cursor=cursor,
+                facts=facts,
+                address=address,
+                failover=self.failover,
+                rules=self._rules,
+                other=current.address if current is not source else None,
+                clocks=self._clocks,
+            )
+            moved = switch.moved(state.fingerprints)
+        return Standing(source=source, address=address, facts=facts, moved=moved)
+
+    def _why(
+        self,
+        source: Source,
+        current: Source,
+        faults: list[tuple[Source, AqueductError]],
+        by: str | None,
+    ) -> str:
+        if by is not None:
+            return f"asked for by {by}"
+        if source is current:
+            return "another server answers at its address" if not faults else "stays with it"
+        told = dict_of(faults).get(str(current.address))
+        return f"{current.address} was given up: {told or 'its heartbeat failed'}"
+
+    def _fault(self, faults: list[tuple[Source, AqueductError]]) -> AqueductError:
+        """Why there is no source."""
+        if len(faults) == 1:
+            return faults[0][1]
+        for _, error in faults:
+            if isinstance(error, LostInReplication | NoAlignment):
+                return error
+        told = "; ".join(
+            f"{source.address}: {error.name}: {error.detail}" for source, error in faults
+        )
+        return NoSourceFits(told)
+
+
+def dict_of(faults: list[tuple[Source, AqueductError]]) -> dict[str, str]:
+    """What was wrong, by address."""
+    return {str(source.address): f"{error.name}: {error.detail}" for source, error in faults}

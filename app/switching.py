@@ -1,0 +1,263 @@
+"""Where a destination goes on at another server than the one its cursor is of.
+
+The law: nothing that was published is published again, and nothing that was not is passed over. With GTIDs
+their set decides; without them the last transactions are searched for by their fingerprints, as one run. What
+does not prove the place refuses it by name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.pipeline.filter import TableFilter
+from app.pipeline.rules import Rules
+from app.plan import Failover
+from connectors.errors import (
+    LostInReplication,
+    NoAlignment,
+    PositionGone,
+    SourceDiverged,
+    SourceLost,
+    StandbyLags,
+)
+from connectors.mysql.behind import place_behind
+from connectors.mysql.by_time import offset_at_time
+from connectors.mysql.fingerprint import Fingerprint
+from connectors.mysql.fingerprint_run import Aligned, align
+from connectors.mysql.fingerprint_scan import Scan, scan
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.replication import Channel, channels, clock_ms
+from connectors.mysql.server import ServerFacts, SourceAddress, connected
+from connectors.mysql.start import Earliest, check, first_offset, gtids_before
+from tables.cursor import Cursor
+from tables.fingerprints import Fingerprints
+
+log = logging.getLogger(__name__)
+
+_FEWEST = 16
+"""Transactions to align by, where there are so many, however old they are."""
+_MOST_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A place at another server that is the cursor's."""
+
+    offset: SourceOffset
+    lost: tuple[Fingerprint, ...] = ()
+    """Published transactions that it lacks for good, where the settings let that be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """From a cursor to a server. It blocks while it asks."""
+
+    destination: str
+    cursor: Cursor
+    facts: ServerFacts
+    address: SourceAddress
+    failover: Failover
+    rules: Rules
+    other: SourceAddress | None
+    """The source that was read, if it stands at another address."""
+    clocks: dict[str, int]
+    """By server, how far its clock was ahead of ours when it last answered, in milliseconds."""
+
+    def moved(self, kept: Fingerprints) -> Moved:
+        """The place; raises StandbyLags, SourceDiverged, PositionGone, NoAlignment, LostInReplication."""
+        gtids = self.cursor.offset.gtid_set
+        if gtids is None:
+            return self._by_fingerprints(kept)
+        if not self.facts.has_gtids:
+            raise SourceDiverged(
+                f"the cursor is at {gtids}, and {self.address} has gtid_mode=OFF",
+                source=self.address,
+                remedy="Turn GTIDs on there, or choose a new start and reload the tables.",
+            )
+        return self._by_gtids(gtids)
+
+    def _by_gtids(self, gtids: Gtids) -> Moved:
+        try:
+            check(self.cursor.offset, self.facts, self.address)
+        except SourceDiverged as error:
+            self._refuse_or_wait(gtids, error)
+        if isinstance(gtids, GtidSet) and not self.failover.accept_errant:
+            self._refuse_errant(gtids)
+        place = place_behind(gtids, self.facts, self.address)
+        return Moved(offset=self._offset(place, gtids))
+
+    def _offset(self, place: Coordinates, gtids: Gtids | None) -> SourceOffset:
+        return SourceOffset(server_uuid=self.facts.server_uuid, coordinates=place, gtid_set=gtids)
+
+    def _refuse_or_wait(self, gtids: Gtids, error: SourceDiverged) -> None:
+        """Whether what it lacks may still come."""
+        if isinstance(gtids, GtidSet) != (not self.facts.is_mariadb):
+            raise error
+        missing = GtidSet()
+        if isinstance(gtids, GtidSet):
+            missing = _subtracted(str(gtids), str(self.facts.gtid_executed), self.address)
+        for channel in channels(self.address):
+            if channel.is_under_way or (missing and missing.issubset(channel.retrieved)):
+                raise StandbyLags(
+                    f"it lacks {missing or 'the newest transactions'}, and {channel}",
+                    source=self.address,
+                ) from error
+        raise SourceDiverged(
+            f"it lacks {missing or gtids} for good, which were published: it is nobody's replica, or its "
+            "replication has stopped",
+            source=self.address,
+            remedy="Take another source, or choose a new start and reload the tables that differ.",
+        ) from error
+
+    def _refuse_errant(self, gtids: GtidSet) -> None:
+        """Raise SourceDiverged where a replica has transactions of its own that its source lacks."""
+        if self._under_way() is None:
+            # It follows nobody, so what it has more is what is written to it now.
+            return
+        more = _subtracted(str(self.facts.gtid_executed), str(gtids), self.address)
+        if not more:
+            return
+        theirs = self._executed_by_other()
+        if theirs is not None:
+            errant = _subtracted(str(more), theirs, self.address)
+        elif self.facts.variables.get("read_only", "OFF").upper() == "ON":
+            # Nobody is to write here, so what it has of its own nobody else has.
+            errant = _own(more, self.facts.server_uuid)
+        else:
+            return
+        if errant:
+            raise SourceDiverged(
+                f"it has transactions of its own that its source lacks: {errant}",
+                source=self.address,
+                remedy="Reload what they changed and make them on the source too (as empty transactions), "
+                "or set failover.errant to accept, and they are published.",
+            )
+
+    def _executed_by_other(self) -> str | None:
+        """What the source that was read has; None where it does not answer."""
+        if self.other is None:
+            return None
+        try:
+            with connected(self.other) as cursor:
+                cursor.execute("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed")
+                uuid, executed = cursor.fetchall()[0]
+        except Exception:
+            log.debug("the other source does not answer", exc_info=True)
+            return None
+        return None if uuid == self.facts.server_uuid else str(executed)
+
+    def _by_fingerprints(self, ring: Fingerprints) -> Moved:
+        cursor = self.cursor
+        if cursor.resume is not None or cursor.prepared:
+            raise NoAlignment(
+                "the cursor stands within a transaction that is published in parts, or has XA transactions "
+                "that are prepared, which only GTIDs tell on another server",
+                source=self.address,
+            )
+        kept = ring.last(cursor.offset)
+        if not kept:
+            raise NoAlignment(
+                f"the cursor is of server {cursor.offset.server_uuid}, this one is {self.facts.server_uuid}, "
+                "and no fingerprints of published transactions were kept",
+                source=self.address,
+            )
+        fallback = self.failover.fallback_ms + abs(self._clock_difference())
+        since = kept[-1].ts_ms - fallback
+        recent = [
+            one for at, one in enumerate(kept) if one.ts_ms >= since or len(kept) - at <= _FEWEST
+        ]
+        begin = min(one.ts_ms for one in recent) - fallback
+        scanned = scan(self._begin(begin), self.facts, self.address, self._captures())
+        return self._judged(recent, scanned, align(recent, scanned.found))
+
+    def _begin(self, ts_ms: int) -> SourceOffset:
+        try:
+            return offset_at_time(ts_ms, self.facts, self.address)
+        except PositionGone:
+            # What it still has may hold the run; if not, that is told.
+            return first_offset(Earliest(), self.facts, self.address)
+
+    def _captures(self) -> Callable[[str, str], bool]:
+        return TableFilter(self.rules.include, self.rules.black).captures
+
+    def _judged(self, recent: list[Fingerprint], scanned: Scan, found: Aligned) -> Moved:
+        if found.places > 1:
+            raise NoAlignment(
+                f"the last {len(recent)} stand there at {found.places} places, and nothing tells which is it",
+                source=self.address,
+            )
+        if found.own:
+            raise NoAlignment(
+                f"between published transactions it has {len(found.own)} that were not: {_listed(found.own)}",
+                source=self.address,
+            )
+        lost = found.lost
+        if found.lacking:
+            if (channel := self._under_way()) is not None:
+                raise StandbyLags(
+                    f"it lacks the last {len(found.lacking)} of {len(recent)} transactions, and {channel}",
+                    source=self.address,
+                )
+            lost += found.lacking
+        if found.behind is None:
+            raise NoAlignment(
+                f"none of the last {len(recent)} published transactions is among the {len(scanned.found)} "
+                f"that it has since then; the first is {recent[0]}, the last {recent[-1]}",
+                source=self.address,
+            )
+        if lost:
+            self._tell_lost(lost)
+        log.warning(
+            "%s: %d transaction(s) of %s were published already, and it goes on behind %s",
+            self.destination, found.skipped, self.address, found.behind,
+        )  # fmt: skip
+        place = found.behind.end
+        gtids = gtids_before(place, self.facts, self.address) if self.facts.has_gtids else None
+        return Moved(offset=self._offset(place, gtids), lost=lost)
+
+    def _tell_lost(self, lost: tuple[Fingerprint, ...]) -> None:
+        error = LostInReplication(
+            f"{len(lost)} transaction(s) of server {self.cursor.offset.server_uuid}: {_listed(lost)}",
+            source=self.address,
+        )
+        if not self.failover.report_lost:
+            raise error
+        log.error("%s: %s", self.destination, error)
+
+    def _under_way(self) -> Channel | None:
+        return next((one for one in channels(self.address) if one.is_under_way), None)
+
+    def _clock_difference(self) -> int:
+        """Between this server's clock and that of the one that was read, as last seen; in milliseconds."""
+        mine = self.clocks[self.facts.server_uuid] = clock_ms(self.address)
+        if self.other is not None:
+            try:
+                self.clocks[self.cursor.offset.server_uuid] = clock_ms(self.other)
+            except SourceLost:
+                log.debug("its clock is not told any more")
+        theirs = self.clocks.get(self.cursor.offset.server_uuid, 0)
+        if abs(mine - theirs) > 1000:
+            log.warning(
+                "%s: the clocks of the sources differ by %d ms", self.destination, mine - theirs
+            )
+        return mine - theirs
+
+
+def _subtracted(whole: str, part: str, address: SourceAddress) -> GtidSet:
+    with connected(address) as cursor:
+        cursor.execute("SELECT GTID_SUBTRACT(%s, %s)", (whole, part))
+        return GtidSet.parse(cursor.fetchall()[0][0])
+
+
+def _own(gtids: GtidSet, server_uuid: str) -> GtidSet:
+    """Of a set, what one server wrote first."""
+    parts = str(gtids).split(",")
+    return GtidSet.parse(",".join(part for part in parts if part.startswith(f"{server_uuid}:")))
+
+
+def _listed(prints: tuple[Fingerprint, ...]) -> str:
+    told = ", ".join(map(str, prints[:_MOST_TOLD]))
+    return told + (f" and {len(prints) - _MOST_TOLD} more" if len(prints) > _MOST_TOLD else "")

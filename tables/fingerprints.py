@@ -1,0 +1,88 @@
+"""The fingerprints of the last transactions of a destination whose sources have no GTIDs.
+
+The law: they are written in the Kafka transaction of what they are of, in the binlog's order, into a ring of
+records, so that the journal never holds more than the last of them. Whoever stops keeping them removes them:
+a run with a gap would align at the wrong place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from connectors.kafka.reading import StoredRecord
+from connectors.mysql.fingerprint import Fingerprint
+from connectors.mysql.position import SourceOffset
+from tables.journal_format import Entry, damaged, decoded, encoded, gone, is_gone, quoted
+
+KINDS = ("fp",)
+SLOTS, PER_SLOT = 64, 256
+"""Of the ring: records, and fingerprints in each."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    number: int
+    """Counted from 0; the place in the ring is what it leaves by the number of slots."""
+    server_uuid: str
+    prints: list[Fingerprint]
+
+
+@dataclass(slots=True)
+class Fingerprints:
+    """The ring, as the journal has it."""
+
+    destination: str = ""
+    _slots: dict[int, _Slot] = field(default_factory=dict)
+
+    def take(self, kind: str, names: list[str], record: StoredRecord) -> None:  # noqa: ARG002
+        """Fold a record in, whose key goes on with the place in the ring."""
+        try:
+            if is_gone(record):
+                self._slots.pop(int(names[0]), None)
+                return
+            value = decoded(record)
+            prints = [Fingerprint.from_json(one) for one in value["prints"]]
+            slot = _Slot(value["number"], value["server_uuid"], prints)
+            self._slots[int(names[0])] = slot
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise damaged("fingerprints", record, error) from error
+
+    def last(self, offset: SourceOffset) -> list[Fingerprint]:
+        """Those up to a cursor, the oldest first; what is behind it was read by somebody who was set back."""
+        return [
+            one
+            for slot in sorted(self._slots.values(), key=lambda slot: slot.number)
+            for one in slot.prints
+            if slot.server_uuid != offset.server_uuid or one.end.order <= offset.coordinates.order
+        ]
+
+    def add(self, prints: Iterable[Fingerprint], server_uuid: str) -> list[Entry]:
+        """Take later ones in; the records that say so."""
+        changed: dict[int, _Slot] = {}
+        newest = max(self._slots.values(), key=lambda slot: slot.number, default=None)
+        for one in prints:
+            if (
+                newest is None
+                or newest.server_uuid != server_uuid
+                or len(newest.prints) >= PER_SLOT
+            ):
+                number = 0 if newest is None else newest.number + 1
+                newest = self._slots[number % SLOTS] = _Slot(number, server_uuid, [])
+            newest.prints.append(one)
+            changed[newest.number % SLOTS] = newest
+        return [(self._key(at), _value(slot)) for at, slot in changed.items()]
+
+    def clear(self) -> list[Entry]:
+        """Remove all."""
+        keys = [self._key(at) for at in self._slots]
+        self._slots.clear()
+        return [gone(key) for key in keys]
+
+    def _key(self, at: int) -> bytes:
+        return f"fp/{quoted(self.destination)}/{at}".encode()
+
+
+def _value(slot: _Slot) -> bytes:
+    prints = [one.to_json() for one in slot.prints]
+    return encoded({"number": slot.number, "server_uuid": slot.server_uuid, "prints": prints})

@@ -1,0 +1,92 @@
+"""Which of its sources a destination reads, and which one a person asks for.
+
+The law: what is read stands in the journal, so that a restart stays with it; what a person asks for is tried
+once, and its outcome stands beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from connectors.errors import JournalDamaged
+from connectors.kafka.reading import StoredRecord
+from tables.journal_format import Entry, decoded, encoded, quoted
+
+KINDS = ("source",)
+_Told = TypeVar("_Told")
+_ASKED, _CURRENT = "asked", "current"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A person wants another source to be read."""
+
+    destination: str
+    id: str
+    address: str
+    """``host:port``, as the settings have it."""
+    by: str
+    ts_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """The source that is read."""
+
+    destination: str
+    address: str
+    server_uuid: str
+    why: str
+    """For people: what made it the one."""
+    ts_ms: int
+    answers: str | None = None
+    """The id of the wish that was tried last."""
+    refused: str | None = None
+    """Why that was not done."""
+
+
+@dataclass(slots=True)
+class SourceChoice:
+    """Both, as the journal has them."""
+
+    asked: Asked | None = None
+    current: Current | None = None
+
+    def take(self, kind: str, names: list[str], record: StoredRecord) -> None:  # noqa: ARG002
+        """Fold a record in, whose key ends with which of both it is."""
+        if names[-1] == _ASKED:
+            self.asked = asked_in(record)
+        else:
+            self.current = _read(Current, record)
+
+    @property
+    def open_wish(self) -> Asked | None:
+        """What a person asked for and nobody has tried yet."""
+        answered = self.current.answers if self.current is not None else None
+        return self.asked if self.asked is not None and self.asked.id != answered else None
+
+
+def note_of(told: Asked | Current) -> Entry:
+    """The record that says so."""
+    last = _ASKED if isinstance(told, Asked) else _CURRENT
+    key = f"source/{quoted(told.destination)}/{last}".encode()
+    return key, encoded(asdict(told))
+
+
+def is_asked(key: bytes) -> bool:
+    """Whether a record is of a wish."""
+    return key.startswith(b"source/") and key.endswith(f"/{_ASKED}".encode())
+
+
+def asked_in(record: StoredRecord) -> Asked:
+    """The wish that a record tells of; raise JournalDamaged where it is none."""
+    return _read(Asked, record)
+
+
+def _read(kind: type[_Told], record: StoredRecord) -> _Told:
+    value: dict[str, Any] = decoded(record)
+    try:
+        return kind(**value)
+    except TypeError as error:
+        raise JournalDamaged(f"a source cannot be read: {error!r}", offset=record.offset) from error

@@ -1,0 +1,1 @@
+"""Several sources of one destination, and what becomes of it when one of them goes."""

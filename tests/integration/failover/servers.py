@@ -1,0 +1,167 @@
+"""A master and its standby, what is written to them, and what a consumer got of it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.integration.process.consumed import Change, rows
+
+_WITHOUT_GTIDS = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
+_PATIENCE = 60.0
+_REFUSED, _GONE, _LOST, _SHUTDOWN = 2003, 2006, 2013, 1053
+
+
+@dataclass(slots=True)
+class Pair:
+    """Two servers; ``standby`` replicates from ``master``."""
+
+    master: Mysql
+    standby: Mysql
+
+    def kill(self) -> None:
+        """End both at once."""
+        self.master.kill()
+        self.standby.kill()
+
+    def caught_up(self) -> None:
+        """Wait until the standby's table is the master's."""
+        query = "SELECT COUNT(*), COALESCE(SUM(x), 0), MAX(id) FROM shop.t"
+        until(lambda: ask(self.master, query) == ask(self.standby, query))
+
+
+@contextlib.contextmanager
+def pair(stack: Stack, name: str, *, gtids: bool = True) -> Iterator[Pair]:
+    """Both, running, with an empty table ``shop.t``."""
+    own = {} if gtids else _WITHOUT_GTIDS
+    servers = [
+        stack.second_mysql(f"{name}-{number}", {"server_id": 20 + number, **own})
+        for number in (1, 2)
+    ]
+    threads = [threading.Thread(target=server.start) for server in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    both = Pair(*servers)
+    try:
+        follow(both.standby, both.master, gtids=gtids)
+        ask(
+            both.master,
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.t (id int PRIMARY KEY AUTO_INCREMENT, x int, note varchar(40))",
+        )
+        until(lambda: bool(ask(both.standby, "SHOW DATABASES LIKE 'shop'")))
+        yield both
+    finally:
+        both.kill()
+
+
+def follow(replica: Mysql, source: Mysql, *, gtids: bool = True) -> None:
+    """Replicate all that ``source`` has and will have, from its first binlog file on."""
+    first = "SOURCE_LOG_FILE = 'binlog.000001', SOURCE_LOG_POS = 4"
+    ask(
+        replica,
+        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source.host}', SOURCE_PORT = {source.port}, "
+        "SOURCE_USER = 'aqueduct', SOURCE_PASSWORD = 'aqueduct', GET_SOURCE_PUBLIC_KEY = 1, "
+        f"SOURCE_CONNECT_RETRY = 1, {'SOURCE_AUTO_POSITION = 1' if gtids else first}",
+        "START REPLICA",
+    )
+
+
+def promote(replica: Mysql) -> None:
+    """Let it follow nobody any more."""
+    ask(replica, "STOP REPLICA", "RESET REPLICA ALL")
+
+
+def ask(server: Mysql, *statements: str) -> Sequence[Any]:
+    """Run statements as root; the rows of the last one."""
+    connection = pymysql.connect(
+        host=server.host, port=server.port, user="root", autocommit=True, read_timeout=60
+    )
+    try:
+        with connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            found: Sequence[Any] = cursor.fetchall()
+            return found
+    finally:
+        connection.close()
+
+
+def insert(server: Mysql, *notes: str) -> None:
+    """A transaction for each."""
+    ask(server, *(f"INSERT INTO shop.t (x, note) VALUES (1, '{note}')" for note in notes))
+
+
+def until(reached: Callable[[], bool]) -> None:
+    """Wait; fail where it takes too long."""
+    deadline = time.monotonic() + _PATIENCE
+    while not reached():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.05)
+
+
+@dataclass(slots=True)
+class Writer:
+    """An application that writes row after row, and knows which ones the server confirmed."""
+
+    server: Mysql
+    prefix: str
+    confirmed: list[str] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Writer:
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        assert self._thread is not None
+        self._thread.join()
+
+    def until(self, count: int) -> None:
+        """Wait until it has written so much."""
+        until(lambda: len(self.confirmed) >= count)
+
+    def _run(self) -> None:
+        number = 0
+        try:
+            connection = pymysql.connect(
+                host=self.server.host, port=self.server.port, user="root", autocommit=True
+            )
+            with connection, connection.cursor() as cursor:
+                while not self._over.is_set():
+                    note = f"{self.prefix}{number}"
+                    cursor.execute("INSERT INTO shop.t (x, note) VALUES (%s, %s)", (number, note))
+                    self.confirmed.append(note)
+                    number += 1
+                    self._over.wait(0.003)
+        except pymysql.MySQLError as error:
+            if error.args[0] not in (_REFUSED, _GONE, _LOST, _SHUTDOWN):
+                raise
+
+
+def notes(stack: Stack, prefix: str) -> list[str]:
+    """What a consumer sees of the table, in the order of the numbers."""
+    return [change.value["after"]["note"] for change in changed(stack, prefix)]
+
+
+def changed(stack: Stack, prefix: str) -> list[Change]:
+    """The changes of the table; fails where a number is missing, or a change comes twice."""
+    found = rows(stack, prefix, "t")
+    names = [change.change_id for change in found]
+    assert len(set(names)) == len(names)
+    numbers = [change.seq for change in found]
+    assert sorted(set(numbers)) == numbers
+    return found
