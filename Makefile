@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 300
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test check fuzz ddl-random bench bench-flat bench-replay lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test check crash fuzz ddl-random bench bench-flat bench-replay lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ check: setup ## lint, formatting, types, and every test
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
 	@$(VENV_PYTHON) -m pytest $(ARGS)
+
+crash: setup ## kill, cut, freeze and forge on real servers, then say what was lost; ONLY=kill, SEED=7, PART=1/3
+	@$(VENV_PYTHON) -m tests.crash $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) $(if $(PART),--part $(PART))
 
 fuzz: setup ## break binlogs and decode them for FUZZ_SECONDS=300; prints how to run a case again
 	@$(VENV_PYTHON) -m tests.fuzz --seconds $(FUZZ_SECONDS)

@@ -1,0 +1,144 @@
+"""The verdict over made-up topics with one fault in each, and over topics without any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from demo.checks import Record
+from demo.truth import Truth
+from tests.crash.report import summary
+from tests.crash.scenario import Outcome
+from tests.crash.verdict import GtidRanges, Read, Source, Topics, compare
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+LAST = 10
+
+
+def source() -> Source:
+    told = Truth()
+    for n in range(1, LAST + 1):
+        told.add("goods", f"{UUID}:{n}#0", moved=False)
+    return Source(
+        told, {"goods": {n: {"id": n, "n": n} for n in range(1, LAST + 1)}}, f"{UUID}:1-10"
+    )
+
+
+def read(n: int) -> Read:
+    record = Record(
+        topic="p.shop.goods",
+        partition=0,
+        offset=n,
+        change_id=f"{UUID}:{n}#0",
+        seq=n,
+        epoch=1 if n < 6 else 2,
+        committed_ms=0,
+    )
+    return Read(
+        record=record,
+        table="goods",
+        key=b"%d" % n,
+        op="c",
+        after={"id": n, "n": n},
+        before=None,
+    )
+
+
+def topics() -> Topics:
+    cursors = [
+        {"epoch": epoch, "seq": seq, "gtid_set": f"{UUID}:1-{seq}"}
+        for epoch, seq in ((1, 5), (2, 10))
+    ]
+    return Topics(rows=[read(n) for n in range(1, LAST + 1)], cursors=cursors)
+
+
+def record(found: Topics, at: int, **changes: Any) -> None:
+    one = found.rows[at]
+    found.rows[at] = replace(one, record=replace(one.record, **changes))
+
+
+def lost(found: Topics) -> None:
+    del found.rows[4]
+
+
+def repeated(found: Topics) -> None:
+    found.rows.append(found.rows[3])
+
+
+def invented(found: Topics) -> None:
+    record(found, 3, change_id=f"{UUID}:99#0")
+
+
+def seq(found: Topics) -> None:
+    record(found, 9, seq=12)
+
+
+def disordered(found: Topics) -> None:
+    record(found, 2, offset=4)
+    record(found, 3, offset=3)
+
+
+def epochs(found: Topics) -> None:
+    record(found, 9, epoch=1)
+
+
+def scattered(found: Topics) -> None:
+    found.rows[9] = replace(
+        found.rows[9], key=b"1", record=replace(found.rows[9].record, partition=1)
+    )
+
+
+def values(found: Topics) -> None:
+    found.rows[2] = replace(found.rows[2], after={"id": 3, "n": 4})
+
+
+def cursor(found: Topics) -> None:
+    found.cursors[-1]["gtid_set"] = f"{UUID}:1-8:10"
+
+
+def test_topics_without_a_fault_are_found_good() -> None:
+    assert compare(source(), topics()) == {}
+
+
+@pytest.mark.parametrize(
+    "plant", [lost, repeated, invented, seq, disordered, epochs, scattered, values, cursor]
+)
+def test_each_kind_of_fault_is_seen(plant: Callable[[Topics], None]) -> None:
+    found = topics()
+    plant(found)
+    assert plant.__name__ in compare(source(), found)
+
+
+@pytest.mark.parametrize(("seq_of_last", "epoch"), [(9, 2), (10, 0)])
+def test_a_cursor_that_is_not_what_was_delivered_is_seen(seq_of_last: int, epoch: int) -> None:
+    found = topics()
+    found.cursors[-1] |= {"seq": seq_of_last, "epoch": epoch}
+    assert compare(source(), found).keys() & {"cursor", "epochs"}
+
+
+def test_what_stopped_answers_only_for_what_its_cursor_holds() -> None:
+    found = topics()
+    del found.rows[8:]
+    found.cursors[-1] |= {"seq": 8, "gtid_set": f"{UUID}:1-8"}
+    assert compare(source(), found, whole=False) == {}
+    del found.rows[7]
+    assert "lost" in compare(source(), found, whole=False)
+
+
+def test_a_set_of_gtids_knows_what_it_holds() -> None:
+    held = GtidRanges(f"{UUID.upper()}:1-5:8,\n{UUID[:-1]}3:7")
+    assert [n for n in range(1, 10) if f"{UUID}:{n}" in held] == [1, 2, 3, 4, 5, 8]
+    assert f"{UUID[:-1]}3:7" in held
+    assert f"{UUID[:-1]}4:7" not in held
+
+
+def test_the_last_line_counts_what_was_done_and_found() -> None:
+    done = Outcome(name="a", what="", seed=1, how="", survived=True)
+    bad = replace(done, name="b", survived=False, findings={"lost": ["x", "y"]})
+    skipped = replace(done, name="c", skipped=True)
+    assert summary([done, bad, skipped], {"m": "lost 1", "n": None}) == (
+        "crash: faults=2 survived=1 lost=2 repeated=0 mutants=2 caught=1"
+    )
