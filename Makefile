@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 300
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test check crash fuzz ddl-random bench bench-flat bench-replay lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test test-servers check crash fuzz ddl-random bench bench-flat bench-replay lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -30,6 +30,10 @@ demo-stop: ## end a demo that was left running
 
 test: setup ## run every test; it starts the servers it needs
 	@$(VENV_PYTHON) -m pytest $(ARGS)
+
+test-servers: setup ## the tests that ask MySQL and MariaDB themselves, on every version from 5.5 on
+	@SERVERS=all $(VENV_PYTHON) -m pytest tests/integration/baseline tests/integration/central_store \
+		tests/integration/ddl tests/integration/ddl_tools tests/integration/mariadb tests/integration/old_mysql $(ARGS)
 
 check: setup ## lint, formatting, types, and every test
 	@$(VENV_PYTHON) -m ruff check .

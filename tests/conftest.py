@@ -1,6 +1,7 @@
 """Fixtures that every test may use: a clean environment, and the real servers, started once."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,8 +38,36 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the servers, so that `-m "not stack"` leaves it out."""
+def pytest_report_header() -> str:
+    """Say which servers are asked."""
+    if _every_server():
+        return "servers: every one"
+    return (
+        f"servers: all but MySQL and MariaDB {', '.join(sorted(_RARE))}; SERVERS=all asks every one"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses the servers, so that `-m "not stack"` leaves it out; leave rare servers' tests out."""
     for item in items:
         if "stack" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.stack)
+    rare = [] if _every_server() else [item for item in items if _is_of_rare_server(item)]
+    if rare:
+        config.hook.pytest_deselected(items=rare)
+        items[:] = [item for item in items if item not in set(rare)]
+
+
+_RARE = {"5.5", "8.0", "10.11"}
+"""Of these there is another on either side; `make test-servers` asks them too."""
+_SERVER = re.compile(r"(?:mariadb-)?(\d+\.\d+)(?: without GTIDs)?")
+
+
+def _every_server() -> bool:
+    return os.environ.get("SERVERS") == "all"
+
+
+def _is_of_rare_server(item: pytest.Item) -> bool:
+    values = getattr(getattr(item, "callspec", None), "params", {}).values()
+    found = [_SERVER.fullmatch(value) for value in values if isinstance(value, str)]
+    return any(match and match[1] in _RARE for match in found)
