@@ -46,7 +46,8 @@ RECORDS = Counter(
 EVENTS = Counter(
     "aqueduct_binlog_events_total",
     "Binlog events by type, and what was done with them: decoded, filtered (a table that is not captured), "
-    "passed (they carry no change), refused (damaged or unsupported, which stops the destination).",
+    "passed (they carry no change), refused (damaged or unsupported, which stops the destination), "
+    "skipped (of a transaction that a person has said to leave out).",
     ["destination", "type", "handling"],
     registry=REGISTRY,
 )

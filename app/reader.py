@@ -13,6 +13,7 @@ from app.decoding.stage import Decoders
 from app.faults import point
 from app.historian import Historian
 from connectors.errors import AqueductError, MalformedEvent
+from connectors.mysql.left_out import LeftOut
 from connectors.mysql.stream import BinlogStream
 
 log = logging.getLogger(__name__)
@@ -22,12 +23,17 @@ class Reader(threading.Thread):
     """Reads from an open stream until it breaks or nobody wants more."""
 
     def __init__(
-        self, stream: BinlogStream, decoders: Decoders, historian: Historian | None = None
+        self,
+        stream: BinlogStream,
+        decoders: Decoders,
+        historian: Historian | None = None,
+        left_out: LeftOut | None = None,
     ) -> None:
         super().__init__(name="binlog-reader", daemon=True)
         self._stream = stream
         self._decoders = decoders
         self._historian = historian
+        self._left_out = left_out
 
     def run(self) -> None:
         """Read; whatever ends it is told behind all that was read."""
@@ -36,7 +42,8 @@ class Reader(threading.Thread):
                 point("read.chunk")
                 if self._historian is not None:
                     self._historian.note(chunk)
-                if not self._decoders.put(chunk):
+                parts = (chunk,) if self._left_out is None else self._left_out.parts(chunk)
+                if not all(map(self._decoders.put, parts)):
                     return
         except AqueductError as error:
             self._decoders.finish(error)

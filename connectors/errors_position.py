@@ -51,6 +51,18 @@ class PositionWithin(PositionGone):
     remedy = "Take one of the two places named above; nothing was read."
 
 
+class AlreadyBehind(AqueductError):
+    """The cursor is behind this transaction already."""
+
+    remedy = "It was published or left out, so there is nothing to skip. See `python -m app cursor show`."
+
+
+class NotConfirmed(AqueductError):
+    """Nothing was changed, since nobody agreed to what it costs."""
+
+    remedy = "Type the destination's name where it asks, or add --yes-lose-changes."
+
+
 class TimeInFuture(PositionGone):
     """The start is a moment that has not come yet."""
 

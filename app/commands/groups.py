@@ -47,6 +47,16 @@ GROUPS: Mapping[str, Group] = {
             "replay": "read statements, and print the tables that they make; needs no server",
         },
     ),
+    "cursor": Group(
+        help="where a destination is in its source, and how to move it",
+        commands={
+            "show": "print the cursor, what is to be skipped, and who has changed it",
+            "set": "go on from another place",
+            "skip": "leave exactly one transaction out",
+            "export": "print the cursor as JSON, for another installation",
+            "import": "take a cursor that was exported",
+        },
+    ),
 }
 
 

@@ -21,6 +21,7 @@ from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import read_each
 from tables import journal
 from tables.checkpoint import MemoryCheckpoint
+from tables.cursor import Cursor
 from tables.journal import DestinationState
 from tables.journal_format import Entry as Note
 
@@ -62,6 +63,10 @@ class Journal:
         if state.cursor is None:
             raise StateUnknown("the journal has no cursor of it", destination=self.plan.name)
         return state
+
+    def cursor(self) -> Cursor | None:
+        """What it says now of the cursor; None where the destination has never run."""
+        return asyncio.run(self._state(whole_history=False)).cursor
 
     async def _state(self, *, whole_history: bool) -> DestinationState:
         async def read(state: DestinationState, start: int) -> None:

@@ -104,6 +104,10 @@ class GtidSet:
         """A set of its own with the same content."""
         return GtidSet({source: list(spans) for source, spans in self._intervals.items()})
 
+    def count(self) -> int:
+        """How many GTIDs it holds."""
+        return sum(last - first + 1 for spans in self._intervals.values() for first, last in spans)
+
     def __contains__(self, gtid: str) -> bool:
         source, number = split_gtid(gtid)
         spans = self._intervals.get(source, [])

@@ -36,9 +36,10 @@ from connectors.mysql.stream import BinlogStream
 from connectors.mysql.tagged import parse_gtid_tagged
 from connectors.mysql.xa import verb_of
 
-_ENDS = frozenset(
+ALWAYS_ENDS = frozenset(
     {EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD, EventType.INCIDENT}
 )
+"""Events that end a transaction whatever they hold."""
 _LONGEST = 1000
 _USUAL = 4 * RECEIVE
 _head = struct.Struct("<4xBIB4xII").unpack_from
@@ -122,7 +123,11 @@ class Spans:
                 yield None
             elif timestamp > latest:
                 latest = timestamp
-            if kind in _ENDS or (kind in QUERIES and self._query_ends(kind)):
+            ends = kind in ALWAYS_ENDS
+            if kind in QUERIES:
+                event = self._packets.event()
+                ends, self._is_begun = statement_ends(event, kind, is_begun=self._is_begun)
+            if ends:
                 self.told_ms = committed or latest * 1000 + 999
                 yield self._ended(Coordinates(file, pos))
 
@@ -189,23 +194,23 @@ class Spans:
         self._gtid = found.gtid
         return (found.committed_us or 0) // 1000
 
-    def _query_ends(self, kind: int) -> bool:
-        """Whether a statement ends its transaction, or is one by itself."""
-        text = statement_of(self._packets.event(), kind)
-        if begins_transaction(text):
-            self._is_begun = True
-            return False
-        statement = text[:_LONGEST].decode("latin-1")
-        what = kind_of(statement)
-        if what is Kind.XA:
-            return verb_of(statement) in ("COMMIT", "ROLLBACK")
-        return what in (Kind.COMMIT, Kind.ROLLBACK) or not self._is_begun
-
     def _ended(self, end: Coordinates) -> Span:
         assert self._start is not None
         span = Span(start=self._start, end=end, gtid=self._gtid, committed_ms=self.told_ms)
         self._start = None
         return span
+
+
+def statement_ends(event: bytes | memoryview, kind: int, *, is_begun: bool) -> tuple[bool, bool]:
+    """Whether a QUERY event ends its transaction, or is one by itself; and whether one is begun behind it."""
+    text = statement_of(event, kind)
+    if begins_transaction(text):
+        return False, True
+    statement = text[:_LONGEST].decode("latin-1")
+    what = kind_of(statement)
+    if what is Kind.XA:
+        return verb_of(statement) in ("COMMIT", "ROLLBACK"), is_begun
+    return what in (Kind.COMMIT, Kind.ROLLBACK) or not is_begun, is_begun
 
 
 def previous_gtids(event: Event) -> GtidSet:

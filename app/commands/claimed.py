@@ -1,0 +1,131 @@
+"""Changing a destination's cursor from outside, as a leader would: with an epoch of its own.
+
+The law: the transactional id is taken over first, so that a worker at work is fenced before anything is read or
+written; the cursor, what comes with it and who did it stand in one Kafka transaction. The cursor says that a
+command set it, so that workers begin anew from there and none stays fenced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from app.commands.journal import Journal, operator
+from app.recovery import installation_of, recover
+from connectors.errors import Fenced, NotConfirmed
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.topics import Topics
+from tables.checkpoint import MemoryCheckpoint
+from tables.cursor import Cursor
+from tables.interventions import Intervention, note_of
+from tables.journal import DestinationState, cursor_key, encoded
+from tables.journal_format import Entry as Note
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to stand in the journal."""
+
+    cursor: Cursor
+    """Its epoch and who set it are filled in."""
+    what: str
+    after: str
+    effect: str
+    notes: list[Note] = field(default_factory=list)
+
+
+Make = Callable[[DestinationState, str], Change]
+"""What the change is, from the state that holds once nobody else can write, and the installation's id."""
+
+
+def add_reason(parser: argparse.ArgumentParser) -> None:
+    """Why, and that what it costs is known."""
+    parser.add_argument("--why", required=True, help="for the record, which is kept")
+    parser.add_argument(
+        "--yes-lose-changes", action="store_true", help="do not ask again what it costs"
+    )
+
+
+def confirm(options: argparse.Namespace, effect: str) -> None:
+    """Go on where the operator says so twice; raise NotConfirmed."""
+    if options.yes_lose_changes:
+        return
+    name = options.destination
+    if not sys.stdin.isatty():
+        raise NotConfirmed(effect, destination=name)
+    sys.stderr.write(f"{effect}.\nType {name!r} to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != name:
+        raise NotConfirmed(effect, destination=name)
+
+
+def claim(asked: Journal, make: Make, *, why: str) -> Intervention:
+    """Make a change; raise Fenced where workers take the destination over again and again meanwhile."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return asyncio.run(_claimed(asked, make, why))
+        except Fenced:
+            # A worker began anew in between; its claim is done, and nothing of ours is.
+            if not left:
+                raise
+    raise AssertionError
+
+
+async def _claimed(asked: Journal, make: Make, why: str) -> Intervention:
+    plan = asked.plan
+    await Topics(asked.options).ensure(plan.topics.journal())
+    installation = await installation_of(asked.topic, options=asked.options, worker=plan.worker)
+    producer = TransactionalProducer(
+        f"{installation}.{plan.name}", options=asked.options, compression=None
+    )
+    try:
+        await producer.init_transactions()
+        state = await recover(
+            plan.name,
+            topic=asked.topic,
+            partitions=plan.topics.journal_partitions,
+            options=asked.options,
+            checkpoint=MemoryCheckpoint(),
+            installation=installation,
+            whole_history=True,
+        )
+        change = await asyncio.to_thread(make, state, installation)
+        told = _told(plan.name, state, change, why)
+        cursor = replace(change.cursor, epoch=told.epoch, by=told.id)
+        notes = [
+            *change.notes,
+            note_of(told),
+            (cursor_key(plan.name), encoded(cursor.to_json())),
+        ]
+        async with producer.transaction() as kafka:
+            sent = [
+                await kafka.send(asked.topic, key=key, value=value, partition=asked.partition)
+                for key, value in notes
+            ]
+            await asyncio.gather(*sent)
+        return told
+    finally:
+        await producer.discard()
+
+
+def _told(name: str, state: DestinationState, change: Change, why: str) -> Intervention:
+    old = state.cursor
+    return Intervention(
+        destination=name,
+        id=uuid.uuid4().hex[:12],
+        what=change.what,
+        by=operator(),
+        why=why,
+        ts_ms=time.time_ns() // 1_000_000,
+        epoch=max(change.cursor.epoch, old.epoch + 1 if old is not None else 1),
+        before=None if old is None else str(old.offset),
+        after=change.after,
+        effect=change.effect,
+    )

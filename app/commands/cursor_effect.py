@@ -1,0 +1,78 @@
+"""What it means to subscribers that a cursor is set to another place.
+
+The law: forward, changes are never published; back, they are published again. How many is told where GTIDs
+count them, and nothing is said to be free of cost that cannot be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.position import SourceOffset
+from connectors.mysql.server import SourceAddress, connected
+from tables.cursor import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """In words, and whether somebody has to agree to it."""
+
+    text: str
+    is_free: bool = False
+    is_back: bool = False
+    """Whether all of it is published again, and nothing is passed over."""
+
+
+def effect(before: Cursor | None, after: SourceOffset, address: SourceAddress) -> Effect:
+    """What setting a cursor means."""
+    if before is None:
+        return Effect("it is the destination's first cursor", is_free=True)
+    half = ""
+    if before.resume is not None:
+        half = (
+            f"; {before.resume.published} record(s) of {before.resume.transaction_id}, which is half "
+            "published, come again or stay without the rest"
+        )
+    found = _between(before.offset, after, address)
+    return Effect(found.text + half, found.is_free and not half, found.is_back)
+
+
+def _between(old: SourceOffset, new: SourceOffset, address: SourceAddress) -> Effect:
+    before, after = old.gtid_set, new.gtid_set
+    if isinstance(before, GtidSet) and isinstance(after, GtidSet):
+        passed, again = _difference(after, before, address), _difference(before, after, address)
+        return _told(passed, again)
+    if isinstance(before, MariadbGtidList) and isinstance(after, MariadbGtidList):
+        if before == after:
+            return _told(0, 0)
+        if before.holds_all(after):
+            return Effect("back: what stands between is published again", is_back=True)
+        if after.holds_all(before):
+            return Effect("forward: what stands between is never published")
+        return Effect("in some domains forward, in others back: changes are lost and repeated")
+    if old.server_uuid != new.server_uuid:
+        return Effect("another server's place: what is lost or repeated cannot be told")
+    if old.coordinates == new.coordinates:
+        return _told(0, 0)
+    if new.coordinates.order < old.coordinates.order:
+        return Effect(
+            f"back from {old.coordinates}: what stands between is published again", is_back=True
+        )
+    return Effect(f"forward from {old.coordinates}: what stands between is never published")
+
+
+def _told(passed: int, again: int) -> Effect:
+    if not passed and not again:
+        return Effect("the same place as before", is_free=True, is_back=True)
+    parts = [f"forward: {passed} transaction(s) are never published"] if passed else []
+    parts += [f"back: {again} transaction(s) are published again"] if again else []
+    return Effect("; ".join(parts), is_back=not passed)
+
+
+def _difference(one: GtidSet, other: GtidSet, address: SourceAddress) -> int:
+    """How many transactions the one has that the other has not."""
+    with connected(address) as cursor:
+        cursor.execute("SELECT GTID_SUBTRACT(%s, %s)", (str(one), str(other)))
+        return GtidSet.parse(cursor.fetchall()[0][0]).count()

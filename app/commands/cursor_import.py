@@ -1,0 +1,84 @@
+"""`python -m app cursor import`: take a cursor that was exported from another installation.
+
+The law: the server must be able to go on from it; `seq` never goes back, and the schema history begins anew
+there, as it is not in the export.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from app.commands.claimed import Change, add_reason, claim, confirm
+from app.commands.cursor_effect import effect
+from app.commands.cursor_export import FORM, WHAT
+from app.commands.cursor_set import cursor_at
+from app.commands.journal import Journal
+from connectors.errors import JournalDamaged, SettingsError
+from connectors.mysql.server import read_facts
+from connectors.mysql.start import as_of_now, check
+from tables.cursor import Cursor
+from tables.journal import DestinationState
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Take a file."""
+    parser.epilog = (
+        "A transaction that was half published where it comes from is published whole here. Stop the "
+        "destination there first, and for good."
+    )
+    parser.add_argument("destination", metavar="DEST")
+    parser.add_argument(
+        "export", type=Path, metavar="FILE.json", help="what `cursor export` printed"
+    )
+    add_reason(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Take it; 0 once it stands in the journal."""
+    asked, given = Journal.of(options.destination), _read(options.export)
+    address = asked.plan.address
+    facts = read_facts(address)
+    offset = as_of_now(given.offset, facts, address)
+    check(offset, facts, address)
+    cost = effect(asked.cursor(), offset, address)
+    if not cost.is_free:
+        confirm(options, f"{options.destination} goes to {offset}: {cost.text}")
+
+    def change(state: DestinationState, installation: str) -> Change:
+        found = effect(state.cursor, offset, address)
+        cursor = cursor_at(offset, state, installation, is_back=False)
+        return Change(
+            cursor=replace(
+                cursor,
+                epoch=max(cursor.epoch, given.epoch + 1),
+                seq=max(cursor.seq, given.seq),
+                prepared=given.prepared,
+            ),
+            what="import",
+            after=str(offset),
+            effect=f"of installation {given.installation}, destination {given.destination}; {found.text}",
+        )
+
+    told = claim(asked, change, why=options.why)
+    sys.stdout.write(f"{options.destination}: at {offset} in epoch {told.epoch}; {told.effect}\n")
+    return 0
+
+
+def _read(path: Path) -> Cursor:
+    try:
+        value: Any = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from None
+    if not isinstance(value, dict) or value.get("what") != WHAT:
+        raise SettingsError(f"{path} was not printed by `cursor export`")
+    if value.get("form") != FORM:
+        raise SettingsError(f"{path} has form {value.get('form')}, this version reads {FORM}")
+    try:
+        return Cursor.from_json(value["cursor"])
+    except (KeyError, JournalDamaged) as error:
+        raise SettingsError(f"{path} holds no whole cursor: {error}") from None

@@ -1,0 +1,64 @@
+"""What people have changed about a destination's cursor: who, when, from where, to where, and why.
+
+The law: a record stands in the Kafka transaction of the change that it tells of, under a key of its own, and is
+never removed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from connectors.errors import JournalDamaged
+from connectors.kafka.reading import StoredRecord
+from tables.journal_format import Entry as Note
+from tables.journal_format import decoded, encoded, quoted
+
+KINDS = ("intervention",)
+"""What keys of these records begin with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervention:
+    """One change by a person."""
+
+    destination: str
+    id: str
+    what: str
+    """``set``, ``skip`` or ``import``."""
+    by: str
+    why: str
+    ts_ms: int
+    epoch: int
+    """The one it was made in."""
+    before: str | None
+    """The cursor's place, as text; None before the first cursor."""
+    after: str
+    """Where it was set; of a skip, which transaction."""
+    effect: str
+    """What that means to subscribers, as it was told before."""
+
+
+def note_of(told: Intervention) -> Note:
+    """A record for the journal: ``intervention/<destination>/<id>``."""
+    return f"intervention/{quoted(told.destination)}/{told.id}".encode(), encoded(asdict(told))
+
+
+@dataclass(slots=True)
+class Interventions:
+    """All of one destination, as the journal has them."""
+
+    all: dict[str, Intervention] = field(default_factory=dict)
+
+    def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
+        """Fold a journal's record in."""
+        value: dict[str, Any] = decoded(record)
+        try:
+            told = Intervention(**value)
+        except TypeError as error:
+            raise JournalDamaged(f"an intervention cannot be read: {error!r}") from error
+        self.all[told.id] = told
+
+    def in_order(self) -> list[Intervention]:
+        """The oldest first."""
+        return sorted(self.all.values(), key=lambda one: (one.epoch, one.ts_ms))
