@@ -99,22 +99,21 @@ class Switch:
         missing = GtidSet()
         if isinstance(gtids, GtidSet):
             missing = _subtracted(str(gtids), str(self.facts.gtid_executed), self.address)
-        for channel in channels(self.address):
-            if channel.is_under_way or (missing and missing.issubset(channel.retrieved)):
-                raise StandbyLags(
-                    f"it lacks {missing or 'the newest transactions'}, and {channel}",
-                    source=self.address,
-                ) from error
+        channel = self._followed()
+        if channel is not None:
+            raise StandbyLags(
+                f"it lacks {missing or 'the newest transactions'}, and {channel}",
+                source=self.address,
+            ) from error
         raise SourceDiverged(
-            f"it lacks {missing or gtids} for good, which were published: it is nobody's replica, or its "
-            "replication has stopped",
+            f"it lacks {missing or gtids} for good, which were published: it is nobody's replica",
             source=self.address,
             remedy="Take another source, or choose a new start and reload the tables that differ.",
         ) from error
 
     def _refuse_errant(self, gtids: GtidSet) -> None:
         """Raise SourceDiverged where a replica has transactions of its own that its source lacks."""
-        if self._under_way() is None:
+        if self._followed() is None:
             # It follows nobody, so what it has more is what is written to it now.
             return
         more = _subtracted(str(self.facts.gtid_executed), str(gtids), self.address)
@@ -196,7 +195,7 @@ class Switch:
             )
         lost = found.lost
         if found.lacking:
-            if (channel := self._under_way()) is not None:
+            if (channel := self._followed()) is not None:
                 raise StandbyLags(
                     f"it lacks the last {len(found.lacking)} of {len(recent)} transactions, and {channel}",
                     source=self.address,
@@ -227,8 +226,9 @@ class Switch:
             raise error
         log.error("%s: %s", self.destination, error)
 
-    def _under_way(self) -> Channel | None:
-        return next((one for one in channels(self.address) if one.is_under_way), None)
+    def _followed(self) -> Channel | None:
+        """Whom it replicates from: then what it lacks may still come, whatever keeps it now."""
+        return next(iter(channels(self.address)), None)
 
     def _clock_difference(self) -> int:
         """Between this server's clock and that of the one that was read, as last seen; in milliseconds."""

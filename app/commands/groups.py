@@ -33,6 +33,10 @@ class Group:
 
 GROUPS: Mapping[str, Group] = {
     "schema": Group(
+    "source": Group(
+        help="the servers that a destination can be read from",
+        commands={"switch": "read another of a destination's sources"},
+    ),
         help="every table's columns as of any place of the binlog",
         commands={
             "quarantine": "list the tables that are set aside, and why",

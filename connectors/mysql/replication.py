@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import pymysql
 
 from connectors.errors import SourceRefused
-from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server import SourceAddress, connected
 
 _STATEMENTS = ("SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS", "SHOW SLAVE STATUS")
@@ -26,18 +25,11 @@ class Channel:
     receives: str
     """``Yes``, ``Connecting`` or ``No``."""
     applies: bool
-    retrieved: GtidSet
-    """What it has received since its replication began, whether applied or not."""
     behind_seconds: int | None
     error: str
 
-    @property
-    def is_under_way(self) -> bool:
-        """Whether more may come of it without a person."""
-        return self.applies and self.receives != "No"
-
     def __str__(self) -> str:
-        applies = "applied" if self.applies else "not applied"
+        applies = "applies" if self.applies else "applies nothing"
         text = f"follows {self.source}: receives {self.receives}, {applies}"
         if self.behind_seconds is not None:
             text += f", {self.behind_seconds} s behind"
@@ -68,12 +60,10 @@ def _channel(row: dict[str, object]) -> Channel:
         return next((str(row[name]) for name in names if row.get(name) is not None), "")
 
     behind = told("seconds_behind_source", "seconds_behind_master")
-    retrieved = told("retrieved_gtid_set")
     return Channel(
         source=f"{told('source_host', 'master_host')}:{told('source_port', 'master_port')}",
         receives=told("replica_io_running", "slave_io_running"),
         applies=told("replica_sql_running", "slave_sql_running") == "Yes",
-        retrieved=GtidSet.parse(retrieved.replace("\n", "")) if ":" in retrieved else GtidSet(),
         behind_seconds=int(behind) if behind.isdigit() else None,
         error=told("last_io_error") or told("last_sql_error"),
     )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from devstack import Stack
-from devstack.mysql import Mysql
 from tests.integration.failover.servers import (
     Pair,
     Writer,
@@ -20,7 +18,8 @@ from tests.integration.failover.servers import (
     pair,
     promote,
 )
-from tests.integration.process.worker import Worker, running, settings
+from tests.integration.failover.setting import has_rows, reads, two_sources
+from tests.integration.process.worker import running
 
 
 @pytest.fixture
@@ -29,37 +28,10 @@ def both(stack: Stack, tmp_path: Path) -> Iterator[Pair]:
         yield servers
 
 
-def wanted(stack: Stack, both: Pair, folder: Path, **failover: Any) -> dict[str, Any]:
-    """Settings with both servers, and a heartbeat that is quick to give up."""
-    found = settings(stack, both.master, folder, heartbeat_seconds=1, decoders=1)
-    shop = found["destinations"]["shop"]
-    first = shop.pop("source")
-    shop["sources"] = [first, {**first, "port": both.standby.port}]
-    beat = {"interval_seconds": 0.2, "retries": 3}
-    shop["failover"] = {"heartbeat": beat, **failover}
-    return found
-
-
-def reads(worker: Worker, server: Mysql) -> None:
-    worker.wait(
-        lambda status: (
-            status["state"] == "RUNNING"
-            and any(
-                one["is_read"] and one["address"].endswith(f":{server.port}")
-                for one in status["sources"]
-            )
-        )
-    )
-
-
-def has_rows(worker: Worker, count: int) -> None:
-    worker.wait(lambda status: status["rows"] >= count)
-
-
 def test_a_master_that_dies_is_left_for_its_standby_and_nothing_is_lost_or_repeated(
     stack: Stack, both: Pair, tmp_path: Path
 ) -> None:
-    given = wanted(stack, both, tmp_path)
+    given = two_sources(stack, both, tmp_path)
     servers = {ask(one, "SELECT @@server_uuid")[0][0] for one in (both.master, both.standby)}
     with running(given, tmp_path) as worker:
         with Writer(both.master, "m") as writer:
