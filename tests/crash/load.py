@@ -98,7 +98,7 @@ class Writer:
 class Load:
     """Writers at work in threads, until they are stopped."""
 
-    def __init__(self, connect: Connect, *, seed: int, writers: int = 2, pause: float = 0.06):
+    def __init__(self, connect: Connect, *, seed: int, writers: int = 2, pause: float = 0.12):
         self._connect = connect
         self._pause = pause
         self._stop = threading.Event()

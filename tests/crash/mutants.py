@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pymysql
 
+from tests.crash.audited import audited
 from tests.crash.mutated import PATCHES
 from tests.crash.scene import Late, Scene, scene
 from tests.crash.servers import Servers
@@ -145,7 +146,11 @@ MUTANTS: dict[str, Mutant] = {
 
 def caught(mutant: Mutant, servers: Servers, folder: Path, *, seed: int) -> str | None:
     """The kinds of faults that the verdict found in it; None where the ones due are not among them."""
-    found = findings(mutant, servers, folder, seed=seed)
+    try:
+        found = findings(mutant, servers, folder, seed=seed)
+    except (AssertionError, OSError, pymysql.MySQLError) as error:
+        sys.stdout.write(f"mutant.{mutant.name}: {error!r}\n")
+        return None
     kinds = ", ".join(f"{kind} {len(what)}" for kind, what in found.items())
     return kinds if any(kind in found for kind in mutant.seen) else None
 
@@ -158,7 +163,8 @@ def findings(mutant: Mutant, servers: Servers, folder: Path, *, seed: int) -> Fi
         at.decoders = 0
         mutant.act(at)
         whole = _settled(at)
-        return compare(at.source(), at.topics(), whole=whole)
+        found = compare(at.source(), at.topics(), whole=whole)
+        return found | (audited(at) if whole else {})
 
 
 def _settled(at: Scene) -> bool:

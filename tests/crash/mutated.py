@@ -139,19 +139,21 @@ def fencing_off() -> None:
 
 def epoch_back() -> None:
     """A new leader's epoch is smaller than the old one's."""
-    real = Publisher.__init__
 
-    def made(self: Any, producer: Any, *, cursor: Any, **more: Any) -> None:
-        real(self, producer, cursor=replace(cursor, epoch=1000 - cursor.epoch), **more)
+    def back(epoch: int) -> int:
+        return epoch if epoch == 1 else 0
+
+    real, spec = Publisher.__init__, running.Run._spec
+
+    def made(self: Any, *given: Any, cursor: Any, **more: Any) -> None:
+        real(self, *given, cursor=replace(cursor, epoch=back(cursor.epoch)), **more)
+
+    def specified(self: Any, *given: Any, **more: Any) -> Any:
+        found = spec(self, *given, **more)
+        return replace(found, epoch=back(found.epoch))
 
     Publisher.__init__ = made
-    spec = running.Run._spec
-
-    def turned(self: Any, *given: Any) -> Any:
-        made_spec = spec(self, *given)
-        return replace(made_spec, epoch=1000 - made_spec.epoch)
-
-    running.Run._spec = turned
+    running.Run._spec = specified
 
 
 def seq_repeated() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.crash.audited import audited
 from tests.crash.scene import Scene, scene
 from tests.crash.servers import Servers
 from tests.crash.verdict import Findings, compare, told
@@ -87,6 +88,8 @@ def run(one: Scenario, servers: Servers, folder: Path, *, seed: int) -> Outcome:
                 topics.cursors = []
             changes = len(topics.rows)
             findings = compare(source, topics, whole=one.settles)
+            if one.settles:
+                findings |= audited(at)
             survived = not findings
             how = told(findings) or how
     except Skipped as why:

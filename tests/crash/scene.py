@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
 import time
 import urllib.error
@@ -113,11 +114,12 @@ class Scene:
         """Wait for something; raise Late with the worker's last words."""
         deadline = time.monotonic() + seconds
         while not reached():
-            if time.monotonic() > deadline:
+            refused = any(os.EX_CONFIG in worker.exits for worker in self.workers)
+            if refused or time.monotonic() > deadline:
                 status = [self.status(worker) for worker in self.workers]
                 ends = [worker.log[-400:] for worker in self.workers]
                 raise Late(f"{self.name} (seed {self.seed}) {late}: {status}\n" + "\n".join(ends))
-            time.sleep(0.05)
+            time.sleep(0.15)
 
     def wait_state(self, *states: str, worker: Keeper | None = None) -> str:
         """Wait until the destination is in one of these states; the error it shows then."""

@@ -2,5 +2,14 @@
 
 import importlib
 
-for _name in ("workers", "mysql_link", "kafka_link", "brokers", "files", "journal"):
+for _name in (
+    "workers",
+    "mysql_link",
+    "kafka_link",
+    "brokers",
+    "files",
+    "journal",
+    "quarantine",
+    "nemesis",
+):
     importlib.import_module(f"{__name__}.{_name}")

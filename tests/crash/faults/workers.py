@@ -9,10 +9,10 @@ from app.faults import POINTS
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
 
-_ONCE_A_RUN = {"init.before", "init.after", "recover.after", "claim.before", "claim.after"}
-_FIRST = {"topics.made", "produce.schemas"}
-_OTHERWISE = {"release.decoded", "release.published", "stop.begun"}
-_STEADY = [name for name in POINTS if name not in _ONCE_A_RUN | _OTHERWISE]
+_ONCE_A_RUN = ("init.before", "init.after", "recover.after", "claim.before", "claim.after")
+_FIRST = ("topics.made", "produce.schemas")
+_OTHERWISE = ("release.decoded", "release.published", "stop.begun")
+_STEADY = [name for name in POINTS if name not in _ONCE_A_RUN + _OTHERWISE]
 
 
 def _killed_at(name: str) -> None:
@@ -20,7 +20,7 @@ def _killed_at(name: str) -> None:
     def act(at: Scene) -> str:
         if name in _ONCE_A_RUN:
             # The first run is killed where the second has something to take over.
-            at.begin("", f"{name}=kill", decoders=0)
+            at.begin("", f"{name}=kill")
             at.pause(0.2, 1.5)
             at.worker.kill()
             at.wait_exit(-signal.SIGKILL, runs=2)

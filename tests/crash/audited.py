@@ -1,0 +1,38 @@
+"""The second opinion: the audit that users have, over what mysqlbinlog prints of the server's own files.
+
+The law: it judges the same topics by other code than `tests/crash/verdict.py`; where one of the two finds a
+fault, there is one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.auditing.audit import Scope, audit
+from app.auditing.mysqlbinlog import BinlogFiles
+from app.auditing.published import KafkaTopics
+from tests.crash.scene import DESTINATION, Scene
+from tests.crash.verdict import Findings
+
+
+def audited(at: Scene) -> Findings:
+    """What the audit finds, by its own kinds."""
+    mysql = at.servers.mysql
+    files = BinlogFiles(
+        paths=tuple(sorted(Path(mysql.data).glob("binlog.[0-9]*"))),
+        server_uuid=str(at.servers.run("SELECT @@GLOBAL.server_uuid")[0][0]),
+        program=mysql.mysqlbinlog or ("mysqlbinlog",),
+    )
+    verdict = audit(
+        Scope(
+            destination=DESTINATION,
+            prefix=at.prefix,
+            binlog=files,
+            published=KafkaTopics({"bootstrap_servers": at.servers.kafka}),
+            include=rf"{DESTINATION}\..*",
+        )
+    )
+    assert verdict.changes, "the audit saw no change"
+    return {
+        f"audit {kind.value}": [str(one) for one in found] for kind, found in verdict.shown.items()
+    }

@@ -1,0 +1,56 @@
+"""What happens while a table that was set aside comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from tests.crash.scenario import fault
+from tests.crash.scene import DESTINATION, Scene
+
+_ROWS, _EACH = 1200, 100
+
+
+def _killed_at(name: str, what: str) -> None:
+    @fault(f"kill.{name}", f"kill -9 where {what}")
+    def act(at: Scene) -> str:
+        at.servers.run("CREATE TABLE shop.torn (id INT PRIMARY KEY, a INT, b INT)")
+        at.begin(f"{name}=kill")
+        at.servers.run(
+            "INSERT INTO shop.torn VALUES (0, 0, 0)",
+            "SET SESSION sql_log_bin = 0",
+            "ALTER TABLE shop.torn MODIFY b BIGINT FIRST",
+        )
+        for n in range(1, _ROWS, _EACH):
+            rows = ", ".join(f"({k}, {k}, {k})" for k in range(n, n + _EACH))
+            at.servers.run(f"INSERT INTO shop.torn (id, a, b) VALUES {rows}")
+        at.wait(lambda: bool(at.status().get("set_aside")), "is not set aside")
+        said = _resolve(at)
+        at.wait_exit(-signal.SIGKILL)
+        at.wait_running()
+        at.wait(lambda: at.status().get("set_aside") == [], "does not come back")
+        assert said.wait(60) in (0, 1)
+        return f"back with all its rows; went on in {at.wait_going_on():.1f} s"
+
+
+def _resolve(at: Scene) -> subprocess.Popen[bytes]:
+    """An operator's word on the table; it waits for the outcome, so it is not waited for here."""
+    command = [
+        sys.executable,
+        "-m",
+        "app",
+        "schema",
+        "resolve",
+        DESTINATION,
+        "shop.torn",
+        "--server",
+    ]
+    config = {"AQUEDUCT_CONFIG": str(at.folder / f"{at.worker.name}.yaml")}
+    with (at.folder / "resolve.log").open("wb") as log:
+        return subprocess.Popen(command, env={**os.environ, **config}, stdout=log, stderr=log)
+
+
+_killed_at("release.decoded", "events that waited are decoded, not published")
+_killed_at("release.published", "some events that waited are published, others not")
