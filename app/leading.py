@@ -156,6 +156,8 @@ class Leading:
             status.sources = self.sources.to_json()
         if standing.facts.has_gtids or not self.plan.failover.fingerprints:
             standing.notes.extend(state.fingerprints.clear())
+        elif state.cursor is not None:
+            standing.notes.extend(state.fingerprints.cut(state.cursor.offset))
         return standing
 
     def _heed(self, state: DestinationState) -> None:

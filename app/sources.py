@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 _PATIENCE, _PATIENCE_WHEN_ASKED = 5.0, 30.0
 """Seconds for which a standby that lags is waited for at once."""
 _PAUSE = 0.2
+_MOST_LOST = 1000
+"""Transactions that the journal names; the log has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,9 @@ class Sources:
                 ts_ms=time.time_ns() // 1_000_000,
                 answers=wish.id if wish is not None else None,
                 refused=refused,
+                lost=[str(one) for one in standing.moved.lost[:_MOST_LOST]]
+                if standing.moved
+                else [],
             )
             standing.notes.append(note_of(told))
         if source is not current or was_moved:

@@ -225,6 +225,8 @@ class Switch:
         if not self.failover.report_lost:
             raise error
         log.error("%s: %s", self.destination, error)
+        for one in lost[_MOST_TOLD:]:
+            log.error("%s: lost in replication: %s", self.destination, one)
 
     def _followed(self) -> Channel | None:
         """Whom it replicates from: then what it lacks may still come, whatever keeps it now."""

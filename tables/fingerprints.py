@@ -73,6 +73,18 @@ class Fingerprints:
             changed[newest.number % SLOTS] = newest
         return [(self._key(at), _value(slot)) for at, slot in changed.items()]
 
+    def cut(self, offset: SourceOffset) -> list[Entry]:
+        """Forget what is behind a cursor that was set back: it comes again."""
+        changed = []
+        for at, slot in self._slots.items():
+            if slot.server_uuid != offset.server_uuid:
+                continue
+            kept = [one for one in slot.prints if one.end.order <= offset.coordinates.order]
+            if len(kept) < len(slot.prints):
+                slot.prints = kept
+                changed.append((self._key(at), _value(slot)))
+        return changed
+
     def clear(self) -> list[Entry]:
         """Remove all."""
         keys = [self._key(at) for at in self._slots]

@@ -6,7 +6,7 @@ once, and its outcome stands beside it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from connectors.errors import JournalDamaged
@@ -44,6 +44,8 @@ class Current:
     """The id of the wish that was tried last."""
     refused: str | None = None
     """Why that was not done."""
+    lost: list[str] = field(default_factory=list)
+    """Published transactions that it lacks for good, each with its digest and its place in the old source."""
 
 
 @dataclass(slots=True)

@@ -38,13 +38,14 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError(
             f"{options.destination} has no source {options.source!r}; there is: {', '.join(known)}"
         )
-    asked.state(whole_history=False)
+    before = asked.state(whole_history=False).source_choice.asked
     wish = Asked(
         destination=options.destination,
         id=uuid.uuid4().hex[:12],
         address=options.source,
         by=operator(),
-        ts_ms=time.time_ns() // 1_000_000,
+        # Later than the last one, whatever this machine's clock says.
+        ts_ms=max(time.time_ns() // 1_000_000, before.ts_ms + 1 if before else 0),
     )
     asked.write(note_of(wish))
     code, told = _outcome(asked, wish, options.wait)

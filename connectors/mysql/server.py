@@ -78,7 +78,7 @@ class SourceAddress:
             "password": self.password,
             "database": self.default_database,
             "charset": self.charset,
-            "connect_timeout": 10,
+            "connect_timeout": min(10.0, 3 * self.heartbeat),
             "read_timeout": 3 * self.heartbeat,
             "init_command": f"SET time_zone = {pymysql.converters.escape_string(self.time_zone)!r}",
             **self._tls_settings(),

@@ -1,0 +1,155 @@
+"""Which source is read: in order, after so many failures, or as a person says; a restart stays with it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from app.plan import Failover, Plan, Source
+from app.sources import Sources, Standing
+from connectors.errors import AqueductError, NoSourceFits, PreflightError, SourceLost
+from connectors.kafka.reading import StoredRecord
+from connectors.mysql.server import ServerFacts, SourceAddress
+from connectors.mysql.start import Earliest
+from tables.journal import DestinationState
+from tables.source_choice import Asked, note_of
+
+NAMES = ("a", "b", "c")
+
+
+class World:
+    """Three servers, what is wrong with each, and a destination that asks them."""
+
+    def __init__(self, **failover: Any) -> None:
+        self.faults: dict[str, AqueductError] = {}
+        self.state = DestinationState("shop")
+        self.told: list[str] = []
+        self.sources = self._new(Failover(**failover))
+        self._offset = 0
+
+    def _new(self, failover: Failover) -> Sources:
+        listed = tuple(Source(address=address(name), start=Earliest()) for name in NAMES)
+        plan = SimpleNamespace(name="shop", sources=listed, failover=failover, rules=None)
+        return Sources(cast(Plan, plan))
+
+    def restart(self) -> None:
+        self.sources = self._new(self.sources.failover)
+
+    def lose(self, *names: str) -> None:
+        for name in names:
+            self.faults[name] = SourceLost("refused")
+
+    def ask(self, name: str) -> None:
+        self.note(
+            note_of(Asked(destination="shop", id=f"w{self._offset}", address=f"{name}:3306", by="me", ts_ms=1))
+        )  # fmt: skip
+
+    def note(self, entry: tuple[bytes, bytes]) -> None:
+        self._offset += 1
+        self.state.apply(StoredRecord(*entry, self._offset))
+
+    def stand(self) -> str:
+        standing: Standing = self.sources.stand(self.state, self._judge, self.told.append)
+        for entry in standing.notes:
+            self.note(entry)
+        return standing.source.address.host
+
+    def _judge(self, source: Source) -> tuple[SourceAddress, ServerFacts]:
+        name = source.address.host
+        if name in self.faults:
+            raise self.faults[name]
+        return source.address, cast(ServerFacts, SimpleNamespace(server_uuid=f"uuid-{name}"))
+
+
+def address(name: str) -> SourceAddress:
+    return SourceAddress(host=name, port=3306, user="u", password="", server_id=5, replica_uuid="")
+
+
+def test_another_one_is_read_after_so_many_failures_and_not_before() -> None:
+    world = World(retries=3)
+    assert world.stand() == "a"
+    world.lose("a")
+    for _ in range(2):
+        with pytest.raises(SourceLost):
+            world.stand()
+    assert world.stand() == "b"
+    assert world.state.source_choice.current is not None
+    assert "a:3306 was given up: SourceLost: refused" in world.state.source_choice.current.why
+
+
+def test_an_answer_in_between_begins_the_count_anew() -> None:
+    world = World(retries=2)
+    world.lose("a")
+    with pytest.raises(SourceLost):
+        world.stand()
+    world.faults.clear()
+    assert world.stand() == "a"
+    world.lose("a")
+    with pytest.raises(SourceLost):
+        world.stand()
+
+
+def test_a_heartbeat_that_failed_counts_as_all_of_them() -> None:
+    world = World(retries=3)
+    assert world.stand() == "a"
+    world.sources.silent()
+    assert world.stand() == "b"
+
+
+def test_one_that_is_unfit_is_passed_over_and_the_list_goes_round() -> None:
+    world = World(retries=1)
+    world.lose("a")
+    world.faults["b"] = PreflightError("log_bin is OFF")
+    assert world.stand() == "c"
+    world.faults.clear()
+    world.lose("c")
+    assert world.stand() == "a"
+
+
+def test_none_that_fits_is_told_with_the_reason_of_each() -> None:
+    world = World(retries=1)
+    world.lose("a", "c")
+    world.faults["b"] = PreflightError("log_bin is OFF")
+    with pytest.raises(NoSourceFits) as caught:
+        world.stand()
+    for text in ("a:3306: SourceLost", "b:3306: PreflightError: log_bin is OFF", "c:3306"):
+        assert text in str(caught.value)
+
+
+def test_a_restart_stays_with_it_and_nothing_goes_back_by_itself() -> None:
+    world = World(retries=1)
+    world.lose("a")
+    assert world.stand() == "b"
+    world.faults.clear()
+    world.restart()
+    assert world.stand() == "b"
+
+
+def test_where_it_is_switched_off_only_a_person_switches() -> None:
+    world = World(retries=1, automatic=False)
+    world.lose("a")
+    for _ in range(5):
+        with pytest.raises(SourceLost):
+            world.stand()
+    world.ask("c")
+    assert world.stand() == "c"
+
+
+def test_a_wish_is_tried_once_and_its_outcome_is_kept() -> None:
+    world = World(retries=3)
+    assert world.stand() == "a"
+    world.faults["b"] = PreflightError("log_bin is OFF")
+    world.ask("b")
+    assert world.stand() == "a"
+    current = world.state.source_choice.current
+    assert current is not None
+    assert (current.answers, current.refused) == ("w0", "PreflightError: log_bin is OFF")
+    world.faults.clear()
+    assert world.stand() == "a"
+    world.ask("nobody")
+    assert world.stand() == "a"
+    current = world.state.source_choice.current
+    assert current is not None
+    assert current.refused == "it is not among the sources"
