@@ -128,6 +128,14 @@ def test_what_stopped_answers_only_for_what_its_cursor_holds() -> None:
     assert "lost" in compare(source(), found, whole=False)
 
 
+def test_a_cursor_that_stopped_and_lacks_what_was_published_is_seen() -> None:
+    found = topics()
+    found.cursors[-1] |= {"gtid_set": f"{UUID}:1-3:5-10"}
+    assert compare(source(), found, whole=False)["cursor"] == [
+        f"it lacks {UUID}:4, which was published"
+    ]
+
+
 def test_a_set_of_gtids_knows_what_it_holds() -> None:
     held = GtidRanges(f"{UUID.upper()}:1-5:8,\n{UUID[:-1]}3:7")
     assert [n for n in range(1, 10) if f"{UUID}:{n}" in held] == [1, 2, 3, 4, 5, 8]

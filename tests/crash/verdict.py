@@ -237,6 +237,13 @@ def cursor_faults(topics: Topics, gtids: str | None) -> list[str]:
     greatest = max((one.seq for one in topics.records), default=0)
     if last["seq"] != greatest:
         faults.append(f"its seq is {last['seq']}, that of the last record {greatest}")
+    held, resume = GtidRanges(last["gtid_set"]), last.get("resume") or {}
+    names = {str(one.record.change_id).partition("#")[0] for one in topics.rows}
+    faults += [
+        f"it lacks {name}, which was published"
+        for name in sorted(names - {resume.get("transaction_id")})
+        if name not in held
+    ]
     if gtids is not None and _gtids(last["gtid_set"]) != _gtids(gtids):
         faults.append(f"it holds {last['gtid_set']}, the source {gtids}")
     return faults
