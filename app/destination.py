@@ -13,6 +13,7 @@ from app import metrics
 from app.central_store import Mirror
 from app.plan import Plan, Signals
 from app.policy import ErrorPolicy
+from app.purge_watch import PurgeWatch
 from app.run import Run
 from app.sources import Sources
 from app.status import DestinationStatus, State
@@ -53,14 +54,18 @@ class Destination:
         )
         self._called = asyncio.Event()
         """Set when a person's command has set the cursor."""
+        self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
 
     async def run(self) -> None:
-        """Run until cancelled, or until an error that only a person can mend."""
+        """Run until cancelled; after an error that only a person can mend, until the person has."""
+        watch = asyncio.create_task(self._purge_watch.run())
         try:
             await self._run_again_and_again()
         except asyncio.CancelledError:
             self.status.show(State.STOPPED, None)
             raise
+        finally:
+            watch.cancel()
 
     async def _run_again_and_again(self) -> None:
         while True:

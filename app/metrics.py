@@ -70,6 +70,18 @@ LAG = Gauge(
     ["destination"],
     registry=REGISTRY,
 )
+UNTIL_PURGED = Gauge(
+    "aqueduct_source_seconds_until_purged",
+    "Until the source purges what is still to be read, at the speed of late; +Inf while we keep up.",
+    ["destination"],
+    registry=REGISTRY,
+)
+UNTIL_PURGED_STOPPED = Gauge(
+    "aqueduct_source_seconds_until_purged_if_stopped",
+    "The same if nothing were read any more from now on; +Inf where nothing is ever purged.",
+    ["destination"],
+    registry=REGISTRY,
+)
 SEQ = Gauge(
     "aqueduct_seq", "The last number given to a record.", ["destination"], registry=REGISTRY
 )

@@ -64,6 +64,8 @@ class Run:
     """Which of them is read, over all runs."""
     unreadable: list[WitnessesDiffer] = field(default_factory=list)
     """Tables that the run before could not read."""
+    address: SourceAddress | None = None
+    """The source that is read, or was read last."""
     _is_partial: bool = False
     """Whether the history lacks tables because this run began too far in the past."""
     _prints: Fingerprints | None = None
@@ -85,6 +87,7 @@ class Run:
 
     async def _capture(self, led: Led) -> None:
         plan, publisher, history = self.plan, led.publisher, led.opened.history
+        self.address = led.address
         quarantine = led.state.quarantine
         self._is_partial = led.opened.is_partial
         spec = self._spec(led.facts, led.state, led.opened.cursor)
@@ -224,6 +227,7 @@ class Run:
         for (kind, handling), count in piece.events.items():
             metrics.EVENTS.labels(name, type_name(kind), handling).inc(count)
         if piece.committed_ms:
+            self.status.committed_ms = piece.committed_ms
             self.status.lag_seconds = max(0.0, time.time() - piece.committed_ms / 1000)
             metrics.LAG.labels(name).set(self.status.lag_seconds)
         for op, count in piece.rows.items():

@@ -5,6 +5,7 @@ The law: written by the run alone, read by anyone; it never decides anything.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -42,6 +43,23 @@ class StoreStatus:
         return {"state": self.state, "error": self.error, "lag_records": self.lag_records}
 
 
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """How long the source keeps what is still to be read; without a limit, for ever."""
+
+    seconds_stopped: float
+    """If nothing were read any more."""
+    seconds: float
+    """At the speed of the last minutes."""
+
+    def to_json(self) -> dict[str, float | None]:
+        """For the status page: hours, or null where there is no end."""
+        told = {"hours": self.seconds, "hours_if_stopped": self.seconds_stopped}
+        return {
+            name: round(one / 3600, 2) if math.isfinite(one) else None for name, one in told.items()
+        }
+
+
 @dataclass(slots=True)
 class DestinationStatus:
     """One destination, as of now."""
@@ -52,6 +70,10 @@ class DestinationStatus:
     cursor: Cursor | None = None
     rows: int = 0
     lag_seconds: float | None = None
+    committed_ms: int = 0
+    """When the last transaction that was published was committed; 0 before the first."""
+    purge: Purge | None = None
+    """None while it is not known."""
     set_aside: dict[tuple[str, str], Entry] = field(default_factory=dict)
     """Tables whose events wait for a person."""
     parked: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -83,6 +105,7 @@ class DestinationStatus:
             "state": self.state.value,
             "error": self.error,
             "lag_seconds": self.lag_seconds,
+            "until_purged": self.purge and self.purge.to_json(),
             "rows_per_second": round(self._rate, 1),
             "rows": self.rows,
             "set_aside": [

@@ -99,6 +99,13 @@ class Spans:
                 return self.told_ms
         return None
 
+    def begun(self) -> int:
+        """When the file was begun, seconds since 1970."""
+        for kind, timestamp, _, _ in self._heads():
+            if kind == EventType.FORMAT_DESCRIPTION:
+                return timestamp
+        return 0
+
     def steps(self) -> Iterator[Span | None]:
         """A transaction where one ends, else None where one begins."""
         file, pos = self.file, dump.FIRST_EVENT
