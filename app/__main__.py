@@ -1,4 +1,4 @@
-"""`python -m app GROUP COMMAND …`: what an operator asks of Aqueduct beside running it.
+"""`python -m app GROUP COMMAND …`, or a command alone: what an operator asks of Aqueduct beside running it.
 
 The law: exit 0 for done, 1 for a named error told in one message or an answer that asks for action, 2 for bad
 usage, 78 for settings that are not usable; never a traceback for what an operator can mend.
@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from app.commands.groups import GROUPS, Command, command
+from app.commands.groups import ALONE, GROUPS, Command, alone, command
 from connectors.errors import AqueductError, SettingsError
 
 INTERRUPTED = 130
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser, commands = _parser()
     chosen = _chosen(words)
     if chosen is not None:
-        chosen.configure(commands[words[0], words[1]])
+        chosen.configure(commands[words[0], "" if words[0] in ALONE else words[1]])
     options = parser.parse_args(words)
     if chosen is None:  # argparse has refused the words that name no command
         raise AssertionError(words)
@@ -31,6 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _chosen(words: list[str]) -> Command | None:
+    if words and words[0] in ALONE:
+        return alone(words[0])
     if len(words) < 2 or words[0] not in GROUPS or words[1] not in GROUPS[words[0]].commands:
         return None
     return command(words[0], words[1])
@@ -65,7 +67,10 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[tuple[str, str], argparse.A
         prog="python -m app", description="Ask Aqueduct. The worker itself is run by Faust."
     )
     groups = parser.add_subparsers(dest="group", metavar="GROUP", required=True)
-    found = {}
+    found = {
+        (name, ""): groups.add_parser(name, help=line, description=line)
+        for name, line in ALONE.items()
+    }
     for name, group in GROUPS.items():
         inner = groups.add_parser(name, help=group.help, description=group.help)
         commands = inner.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from app.auditing.printed_tables import Shape
+from app.auditing.printed_tables import Shape, with_labels
 from app.auditing.published import Described
 from app.auditing.store import Change
 from app.auditing.values import Same, comparison
@@ -38,12 +38,11 @@ class Columns:
             names, key = version.columns, version.primary_key
         else:
             return None
-        return cls(
-            names,
-            key,
-            tuple(map(comparison, shape.columns)),
-            tuple(column.type for column in shape.columns),
-        )
+        columns = shape.columns
+        if version is not None and len(version.types) == len(columns):
+            columns = tuple(map(with_labels, columns, version.types))
+        kinds = tuple(column.type for column in columns)
+        return cls(names, key, tuple(map(comparison, columns)), kinds)
 
     def moves(self, change: Change) -> bool:
         """Whether a change has changed its row's key."""

@@ -55,7 +55,7 @@ def program(given: str | None = None) -> tuple[str, ...]:
     words = tuple(shlex.split(given)) if given else ("mysqlbinlog",)
     found = shutil.which(words[0])
     if found is None:
-        raise ProgramMissing(f"{words[0]} is not there", path=os.environ.get("PATH"))
+        raise ProgramMissing(f"{words[0]} is not there")
     return (found, *words[1:])
 
 

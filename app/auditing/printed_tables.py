@@ -7,7 +7,7 @@ compares takes it from elsewhere and says so.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 _NAME = re.compile(r"`((?:[^`]|``)*)` ")
@@ -16,6 +16,7 @@ _TYPE = re.compile(
 )
 _CHARSET = re.compile(r" CHARSET (\w+) COLLATE \w+")
 _LABEL = re.compile(r"'((?:[^'\\]|\\.|'')*)'", re.DOTALL)
+_TOLD_LABEL = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 
@@ -102,6 +103,14 @@ def _column(text: str) -> Column:
         charset[1] if charset else None,
         tuple(_unescaped(label[1]) for label in _LABEL.finditer(size)) if is_labelled else None,
     )
+
+
+def with_labels(column: Column, told: str) -> Column:
+    """A column whose labels the binlog does not tell, with those of its type as consumers have it."""
+    if column.type not in ("ENUM", "SET") or column.labels is not None:
+        return column
+    found = tuple(label[1].replace("''", "'") for label in _TOLD_LABEL.finditer(told))
+    return replace(column, labels=found) if found else column
 
 
 def _unescaped(label: str) -> str:

@@ -96,6 +96,7 @@ class Described:
     """A version of a table's columns, as consumers have it."""
 
     columns: tuple[str, ...]
+    types: tuple[str, ...]
     primary_key: tuple[str, ...]
     topic: str
 
@@ -118,6 +119,7 @@ class Schemas:
         if value["destination"] == self.destination:
             self.versions[value["database"], value["table"], value["version"]] = Described(
                 columns=tuple(column["name"] for column in value["columns"]),
+                types=tuple(column["type"] for column in value["columns"]),
                 primary_key=tuple(value["primary_key"]),
                 topic=value["topic"],
             )

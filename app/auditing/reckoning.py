@@ -210,6 +210,14 @@ def cursor(done: Examination, latest: CursorRecord) -> None:
     if done.greatest > latest.seq:
         what = f"records go up to seq {done.greatest}, the cursor to {latest.seq}"
         done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
+    gtids = done.subject.end.gtids
+    if gtids is not None:
+        held = done.truth.before.copy()
+        held.merge(done.truth.within)
+        held.merge(done.truth.behind)
+        if not gtids.issubset(held):
+            what = f"the cursor holds {gtids}, the source's binlog only {held}"
+            done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
 
 
 def values_of(done: Examination, rank: int) -> dict[str, int]:

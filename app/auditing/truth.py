@@ -44,6 +44,8 @@ class Truth:
     """Transactions that stand before the window."""
     behind: GtidSet = field(default_factory=GtidSet)
     """Those that stand behind it, as far as it was read."""
+    within: GtidSet = field(default_factory=GtidSet)
+    """Those within it, with captured changes or without."""
     first: Coordinates | None = None
     """Where the first transaction within begins."""
     last: Coordinates | None = None
@@ -79,6 +81,11 @@ class _Reading:
         """Rows of the transaction that are published, where not all are."""
         self._xid: str | None = None
         self._met: set[str] = set()
+        self._sets = {
+            Side.BEFORE: self.truth.before,
+            Side.WITHIN: self.truth.within,
+            Side.BEHIND: self.truth.behind,
+        }
 
     def take(self, event: printed.Event) -> bool:
         """Note an event; return whether nothing more is wanted."""
@@ -101,7 +108,7 @@ class _Reading:
                 self._file = event.file
             case printed.Before():
                 if self._is_first_file:
-                    self.truth.before = GtidSet.parse(event.gtids)
+                    self.truth.before.merge(GtidSet.parse(event.gtids))
                 self._is_first_file = False
         return False
 
@@ -115,9 +122,8 @@ class _Reading:
             self._limit = window.end.partial[1]
         if self._side is Side.WITHIN:
             self.truth.first = self.truth.first or at
-        elif begun.gtid is not None:
-            side = self.truth.before if self._side is Side.BEFORE else self.truth.behind
-            side.add(begun.gtid)
+        if begun.gtid is not None:
+            self._sets[self._side].add(begun.gtid)
         return self._side is Side.BEHIND and window.may_stop(at)
 
     def _end(self, ended: printed.Ended) -> None:

@@ -36,8 +36,6 @@ class Kind(Enum):
     """A leader has committed behind the claim of a newer one."""
     TRANSACTIONS = "transactions"
     """The transactions topic does not count what is published."""
-    WAREHOUSE = "warehouse"
-    """A row of the warehouse is not the source's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

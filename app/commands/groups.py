@@ -1,6 +1,7 @@
 """The groups of commands and where each command is, so that none is imported before it is called.
 
-The law: a module named here has ``configure`` and ``run``; its name is that of the group and the command.
+The law: a module named here has ``configure`` and ``run``; its name is that of the group and the command, or
+of a command that is in no group.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ class Group:
 
 
 GROUPS: Mapping[str, Group] = {
-    "schema": Group(
     "source": Group(
         help="the servers that a destination can be read from",
         commands={"switch": "read another of a destination's sources"},
     ),
+    "schema": Group(
         help="every table's columns as of any place of the binlog",
         commands={
             "quarantine": "list the tables that are set aside, and why",
@@ -64,6 +65,17 @@ GROUPS: Mapping[str, Group] = {
 }
 
 
+ALONE: Mapping[str, str] = {
+    "audit": "prove that nothing was lost or repeated: the source's own binlog against what stands in Kafka",
+}
+"""Commands in no group, from the name of each to what its line of help says."""
+
+
 def command(group: str, name: str) -> Command:
     """Import the module of a command: ``app.commands.<group>_<name>``."""
     return cast(Command, import_module(f"app.commands.{group}_{name}"))
+
+
+def alone(name: str) -> Command:
+    """Import the module of a command in no group: ``app.commands.<name>``."""
+    return cast(Command, import_module(f"app.commands.{name}"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app import __main__ as program
-from app.commands.groups import GROUPS, command
+from app.commands.groups import ALONE, GROUPS, alone, command
 from connectors.errors import KafkaLost
 
 NAMES = [(group, name) for group, known in GROUPS.items() for name in known.commands]
@@ -34,6 +34,13 @@ def run(*words: str, settings: Path | None = None) -> subprocess.CompletedProces
 def test_every_command_is_there_and_says_what_it_takes(group: str, name: str) -> None:
     parser = argparse.ArgumentParser()
     command(group, name).configure(parser)
+    assert "--format" in parser.format_help()
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_command_in_no_group_is_there_too(name: str) -> None:
+    parser = argparse.ArgumentParser()
+    alone(name).configure(parser)
     assert "--format" in parser.format_help()
 
 

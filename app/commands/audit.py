@@ -1,0 +1,113 @@
+"""`python -m app audit DEST`: prove that nothing was lost or repeated, without trusting our own reading.
+
+The law: read-only, and beside a worker that goes on. Exit 0 says that all is right, 1 that something is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from app.auditing.audit import Scope, audit
+from app.auditing.mysqlbinlog import Binlog, BinlogFiles, ServerBinlog, program
+from app.auditing.published import KafkaTopics
+from app.auditing.verdict import Verdict
+from app.auditing.window import Bound
+from app.commands import arguments
+from app.commands.arguments import GivenPlace
+from app.commands.report import answer
+from app.plans import destination_plan, kafka_client, topic_plans
+from app.settings import Settings, load
+from connectors.errors import SettingsError
+from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.server import SourceAddress
+from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Start
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Take what to audit, and where the truth is."""
+    arguments.add_destination(parser)
+    arguments.add_place(
+        parser, "--from", "only what is behind this set, or at this place and behind"
+    )
+    arguments.add_place(parser, "--to", "only what is in this set, or up to this place")
+    parser.add_argument(
+        "--mysqlbinlog",
+        metavar="COMMAND",
+        help="MySQL's program that prints binlogs; without it, the one on the PATH",
+    )
+    parser.add_argument(
+        "--binlogs",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        help="binlog files, the oldest first, in place of the server's; --server says whose they are",
+    )
+    arguments.add_server(parser)
+    arguments.add_format(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make the audit and tell of it; the exit code."""
+    settings = load()
+    if options.destination not in settings.destinations:
+        known = ", ".join(sorted(settings.destinations))
+        raise SettingsError(f"no destination is called {options.destination!r}; there is: {known}")
+    verdict = audit(_scope(options, settings))
+    answer(options.format, verdict.to_json(), verdict.lines())
+    return _code(verdict)
+
+
+def _code(verdict: Verdict) -> int:
+    return 0 if verdict.is_clean else 1
+
+
+def _scope(options: argparse.Namespace, settings: Settings) -> Scope:
+    kafka = kafka_client(settings).options()
+    plan = destination_plan(settings, options.destination, kafka, topic_plans(settings))
+    rules = plan.rules
+    return Scope(
+        destination=plan.name,
+        prefix=settings.prefix,
+        binlog=_binlog(options, plan.address),
+        published=KafkaTopics(kafka),
+        include=rules.include,
+        black=rules.black,
+        ddl_include=rules.ddl_include,
+        ddl_exclude=rules.ddl_exclude,
+        shadows=rules.shadow_rules(),
+        begin=_bound(getattr(options, "from")) or _start(plan.start),
+        until=_bound(options.to),
+        from_start=isinstance(plan.start, Earliest),
+        borders=rules.borders,
+        compacted="compact" in settings.topics.cleanup_policy,
+    )
+
+
+def _binlog(options: argparse.Namespace, address: SourceAddress) -> Binlog:
+    command = program(options.mysqlbinlog)
+    if not options.binlogs:
+        return ServerBinlog.of(address, command)
+    missing = [str(path) for path in options.binlogs if not path.is_file()]
+    if missing:
+        raise SettingsError(f"{missing[0]} is not a file")
+    if options.server is None:
+        raise SettingsError("--binlogs needs --server UUID: whose files they are")
+    return BinlogFiles(paths=tuple(options.binlogs), server_uuid=options.server, program=command)
+
+
+def _bound(given: GivenPlace | None) -> Bound | None:
+    if given is None:
+        return None
+    if isinstance(given.value, MariadbGtidList):
+        raise SettingsError(f"{given.value} is a MariaDB's position, and no audit reads a MariaDB")
+    return given.value
+
+
+def _start(start: Start) -> Bound | None:
+    """Where the settings say that the destination began; None where they do not say it by a place."""
+    if isinstance(start, AtCoordinates):
+        return start.coordinates
+    if isinstance(start, AfterGtids) and not isinstance(start.gtid_set, MariadbGtidList):
+        return start.gtid_set
+    return None

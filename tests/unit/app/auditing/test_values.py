@@ -1,0 +1,83 @@
+"""Values as mysqlbinlog prints them against values on the wire: equal ones are, and others are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.auditing.printed_tables import Column, with_labels
+from app.auditing.values import comparison
+
+
+def column(
+    kind: str,
+    size: str | None = None,
+    *,
+    unsigned: bool = False,
+    charset: str | None = None,
+    labels: tuple[str, ...] | None = None,
+) -> Column:
+    return Column("c", kind, size, unsigned, charset, labels)
+
+
+NUMBERS = tuple("123456789x")
+CASES: list[tuple[Column, bytes, Any, Any]] = [
+    (column("INT"), b"-1 (4294967295)", -1, 4294967295),
+    (column("INT", unsigned=True), b"-1 (4294967295)", 4294967295, -1),
+    (column("BIGINT", unsigned=True), b"7", 7, 7.0),
+    (column("TINYINT"), b"1", 1, True),
+    (column("YEAR"), b"2024", 2024, "2024"),
+    (column("DECIMAL", "5,2"), b"-0.50", "-0.50", "-0.5"),
+    (column("DECIMAL", "5,2"), b"1.00", "1.00", 1.0),
+    (column("FLOAT"), b"3.40282e+38          ", 3.4028235e38, 3.4027e38),
+    (column("DOUBLE"), b"0.10000000000000000555", 0.1, 0.10000000000000002),
+    (column("DATE"), b"'2024:02:29'", "2024-02-29", "2024-02-28"),
+    (column("DATE"), b"'0000:00:00'", "0000-00-00", None),
+    (column("DATETIME"), b"'2024-02-29 12:00:01'", "2024-02-29T12:00:01", "2024-02-29 12:00:01"),
+    (column("DATETIME"), b"'2020-00-00 00:00:00'", "2020-00-00 00:00:00", "2020-00-00T00:00:00"),
+    (column("TIMESTAMP", "3"), b"1709208001.123", "2024-02-29T12:00:01.123Z", "2024-02-29T12:00:01.123"),
+    (column("TIMESTAMP"), b"0", "0000-00-00 00:00:00", "1970-01-01T00:00:00Z"),
+    (column("TIME", "2"), b"'-00:00:00.01'", "-00:00:00.01", "00:00:00.01"),
+    (column("VARCHAR", charset="utf8mb4"), rb"'x\'y\n\\z\x00\t'", "x'y\n\\z\0\t", "x'y"),
+    (column("VARCHAR", charset="latin1"), b"'\x80\x81'", "€\x81", "€"),
+    (column("VARCHAR", charset="ucs2"), b"'\\x00\xfc'", "ü", "u"),
+    (column("TEXT", charset="utf8mb4"), b"'a'", "a", "A"),
+    (column("BINARY", "5"), rb"'\x01\x02'", "AQIAAAA=", "AQI="),
+    (column("VARBINARY"), rb"'\x00'", "AA==", ""),
+    (column("BIT", "12"), b"b'101010101010'", "Cqo=", "qgo="),
+    (column("ENUM", labels=("a", "b")), b"2", "b", "a"),
+    (column("ENUM", labels=("a", "b")), b"0", "", "a"),
+    (column("SET", labels=NUMBERS), b"b'0000001000000001'", "2,9", "1,x"),
+    (column("JSON"), b"'{\"a\": [1, 2.50]}'", '{"a":[1,2.5]}', '{"a":[1,2.51]}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "printed", "equal", "other"), CASES)
+def test_equal_values_are_equal_and_others_are_not(
+    what: Column, printed: bytes, equal: Any, other: Any
+) -> None:
+    same = comparison(what)
+    assert same is not None
+    assert same(printed, equal)
+    assert not same(printed, other)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        column("POINT"),
+        column("VECTOR", "3"),
+        column("ENUM"),
+        column("SET", labels=("\ufffd",)),
+        column("VARCHAR", charset="armscii8"),
+    ],
+)
+def test_what_cannot_be_compared_is_not(what: Column) -> None:
+    assert comparison(what) is None
+
+
+def test_labels_that_the_binlog_does_not_tell_are_those_that_consumers_have() -> None:
+    told = with_labels(column("ENUM"), "enum('a,b','it''s')")
+    assert told.labels == ("a,b", "it's")
+    assert with_labels(column("ENUM", labels=("x",)), "enum('a')").labels == ("x",)
