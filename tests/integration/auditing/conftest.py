@@ -1,0 +1,98 @@
+"""One worker's records of one story, read once; each test plants its fault in a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.auditing.audit import Scope, audit
+from app.auditing.mysqlbinlog import BinlogFiles
+from app.auditing.published import KafkaTopics, RecordedTopics
+from app.auditing.verdict import Verdict
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.integration.auditing.story import FIRST, SECOND, TABLES, play
+from tests.integration.process.worker import Worker, running, settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What was published, and how to audit it."""
+
+    mysql: Mysql
+    scope: Scope
+    settings: dict[str, Any]
+    folder: Path
+
+    def recorded(self) -> RecordedTopics:
+        """A copy of the topics, to plant a fault in."""
+        topics = self.scope.published
+        assert isinstance(topics, RecordedTopics)
+        held = {part: list(records) for part, records in topics.records.items()}
+        return RecordedTopics(dict(topics.counts), held, dict(topics.firsts))
+
+    def verdict(self, topics: RecordedTopics, **more: object) -> Verdict:
+        """The audit of such a copy."""
+        return audit(replace(self.scope, published=topics, **more))  # type: ignore[arg-type]
+
+
+def caught_up(worker: Worker, mysql: Mysql) -> None:
+    """Wait until the cursor holds all that the server has."""
+    import pymysql
+
+    connection = pymysql.connect(host=mysql.host, port=mysql.port, user="root")
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.gtid_executed")
+        (wanted,) = cursor.fetchone()
+
+        def holds(status: dict[str, Any]) -> bool:
+            held = (status.get("cursor") or {}).get("gtid_set")
+            if status["state"] != "RUNNING" or not held:
+                return False
+            cursor.execute("SELECT GTID_SUBSET(%s, %s)", (wanted, held))
+            return bool(cursor.fetchone()[0])
+
+        worker.wait(holds)
+
+
+@pytest.fixture(scope="package")
+def case(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+    """The story, published in two runs of a worker, so that there are two epochs."""
+    folder = tmp_path_factory.mktemp("audited")
+    mysql = stack.second_mysql(f"audited-{folder.name}", {"server_id": 11})
+    mysql.start()
+    wanted = settings(stack, mysql, folder)
+    wanted["publish"] = {"max_bytes": 65536, "interval_ms": 20}
+    try:
+        play(mysql, [*TABLES, *FIRST])
+        with running(wanted, folder) as worker:
+            caught_up(worker, mysql)
+            worker.stop()
+        play(mysql, SECOND)
+        with running(wanted, folder) as worker:
+            caught_up(worker, mysql)
+        kafka = KafkaTopics({"bootstrap_servers": stack.kafka})
+        prefix = wanted["prefix"]
+        names = [name for name in kafka.topics() if name.startswith(f"{prefix}.")]
+        assert mysql.mysqlbinlog is not None
+        files = sorted(mysql.data.glob("binlog.0*"))
+        scope = Scope(
+            destination="shop",
+            prefix=prefix,
+            binlog=BinlogFiles(
+                paths=tuple(files), server_uuid=_uuid(mysql), program=mysql.mysqlbinlog
+            ),
+            published=RecordedTopics.of(kafka, names),
+            include=r"shop\..*",
+        )
+        yield Case(mysql=mysql, scope=scope, settings=wanted, folder=folder)
+    finally:
+        mysql.kill()
+
+
+def _uuid(mysql: Mysql) -> str:
+    return (mysql.data / "auto.cnf").read_text().partition("server-uuid=")[2].strip()

@@ -1,0 +1,62 @@
+"""Faults, planted in the records of topics that are held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from app.auditing.published import Partition, RecordedTopics
+from connectors.kafka.reading import StoredRecord
+
+Wanted = Callable[[dict[str, Any]], bool]
+
+
+class Planting:
+    """A copy of the topics, and where its records are."""
+
+    def __init__(self, topics: RecordedTopics, prefix: str) -> None:
+        self.topics = topics
+        self.prefix = prefix
+
+    def find(self, topic: str, wanted: Wanted = lambda _: True) -> list[tuple[Partition, int]]:
+        """Where the records with a value are that are wanted: partition, and place in it."""
+        name = f"{self.prefix}.{topic}"
+        return [
+            ((name, number), at)
+            for number in range(self.topics.counts[name])
+            for at, record in enumerate(self.topics.records[name, number])
+            if record.value and wanted(orjson.loads(record.value))
+        ]
+
+    def record(self, place: tuple[Partition, int]) -> StoredRecord:
+        """The record there."""
+        return self.topics.records[place[0]][place[1]]
+
+    def put(self, place: tuple[Partition, int], record: StoredRecord) -> None:
+        """Put a record there."""
+        self.topics.records[place[0]][place[1]] = record
+
+    def drop(self, place: tuple[Partition, int]) -> StoredRecord:
+        """Take the record away."""
+        return self.topics.records[place[0]].pop(place[1])
+
+    def append(self, partition: Partition, record: StoredRecord) -> None:
+        """Put a record behind all others of a partition."""
+        records = self.topics.records[partition]
+        records.append(replace(record, offset=records[-1].offset + 1))
+
+    def alter(
+        self, place: tuple[Partition, int], change: Callable[[dict[str, Any]], object], **more: Any
+    ) -> None:
+        """Change the value of a record, and other fields of it."""
+        record = self.record(place)
+        value = orjson.loads(record.value)
+        change(value)
+        self.put(place, replace(record, value=orjson.dumps(value), **more))
+
+    def number(self, place: tuple[Partition, int], seq: int) -> None:
+        """Give the record this number."""
+        self.alter(place, lambda value: value["source"].update(seq=seq))

@@ -1,0 +1,105 @@
+"""`python -m app audit` as an operator runs it, beside a worker that goes on too."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from app.auditing.published import RecordedTopics
+from devstack.mysql import Mysql
+from tests.integration.auditing.conftest import Case
+from tests.integration.auditing.story import play
+from tests.integration.process.worker import running
+
+
+def run(case: Case, *words: str, program: str | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    given = shlex.join(case.mysql.mysqlbinlog or ()) if program is None else program
+    command = [sys.executable, "-m", "app", "audit", "shop", "--mysqlbinlog", given, *words]
+    config = str(case.folder / "aqueduct.yaml")
+    environment = {**os.environ, "AQUEDUCT_CONFIG": config}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def test_it_is_right_while_a_worker_goes_on(case: Case) -> None:
+    with running(case.settings, case.folder) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        stop = threading.Event()
+        load = threading.Thread(target=insert_until, args=(stop, case.mysql))
+        load.start()
+        try:
+            worker.wait(lambda status: status["rows"] > 20)
+            done = run(case)
+            before = worker.destination()["rows"]
+            worker.wait(lambda status: status["rows"] > before)
+        finally:
+            stop.set()
+            load.join()
+    assert done.stderr == ""
+    assert done.returncode == 0, done.stdout
+    assert "lost=0 repeated=0 foreign=0 different=0" in done.stdout.splitlines()[-1]
+
+
+def insert_until(stop: threading.Event, mysql: Mysql) -> None:
+    """Insert some rows each moment, in transactions of their own."""
+    while not stop.wait(0.05):
+        play(mysql, [f"INSERT INTO shop.log VALUES ({n}, 'under load')" for n in range(10)])
+
+
+def test_a_record_that_somebody_adds_is_found_and_the_exit_code_says_so(case: Case) -> None:
+    topics = case.scope.published
+    assert isinstance(topics, RecordedTopics)
+    topic = f"{case.scope.prefix}.shop.emptied"
+    record = next(one for one in topics.records[topic, 1] + topics.records[topic, 0] if one.value)
+
+    async def add() -> None:
+        async with AIOKafkaProducer(
+            **case.settings["kafka"],
+        ) as producer:
+            await producer.send_and_wait(
+                topic, key=record.key or None, value=record.value, headers=list(record.headers)
+            )
+
+    asyncio.run(add())
+    done = run(case, "--format", "json")
+    assert done.returncode == 1
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told["counts"]["repeated"] == 1
+    assert not told["clean"]
+    kinds = {finding["kind"]: finding for finding in told["findings"]}
+    assert kinds["repeated"]["topic"] == topic
+    assert kinds["repeated"]["change_id"] == dict(record.headers)["change_id"].decode()
+
+
+@pytest.mark.parametrize(
+    ("words", "program", "says"),
+    [
+        ((), "no-such-program", "ProgramMissing"),
+        (("--binlogs", "no-such-file"), None, "no-such-file is not a file"),
+        ((), "false", "mysqlbinlog ended with 1"),
+    ],
+)
+def test_why_there_is_no_audit_is_told_in_one_message(
+    case: Case, words: tuple[str, ...], program: str | None, says: str
+) -> None:
+    done = run(case, *words, program=program)
+    assert done.returncode in (1, os.EX_CONFIG)
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_files_of_a_server_that_is_gone_can_be_audited(case: Case) -> None:
+    names = sorted(str(path) for path in Path(case.mysql.data).glob("binlog.0*"))
+    uuid = case.scope.binlog.server_uuid
+    done = run(case, "--binlogs", *names, "--server", uuid, "--from", f"{uuid}:5")
+    assert "lost=0" in done.stdout.splitlines()[-1], done.stderr

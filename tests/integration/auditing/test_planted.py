@@ -1,0 +1,313 @@
+"""Each kind of fault is found, in the records of a real worker with one such fault in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from app.auditing.verdict import Verdict
+from connectors.kafka.reading import StoredRecord
+from connectors.mysql.gtid import GtidSet
+from tests.integration.auditing.conftest import Case
+from tests.integration.auditing.planting import Planting
+
+
+class Judged(Planting):
+    """Topics with a fault, and what the audit says of them."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case.recorded(), case.scope.prefix)
+        self._case = case
+
+    def faults(self, **more: Any) -> dict[str, int]:
+        return self.verdict(**more).faults
+
+    def verdict(self, **more: Any) -> Verdict:
+        return self._case.verdict(self.topics, **more)
+
+
+@pytest.fixture
+def planted(case: Case) -> Judged:
+    return Judged(case)
+
+
+def of_key(**wanted: object) -> Any:
+    def holds(value: dict[str, Any]) -> bool:
+        image = value["after"] or value["before"] or {}
+        return all(image.get(name) == each for name, each in wanted.items())
+
+    return holds
+
+
+def test_what_a_worker_published_is_clean_and_all_of_it_is_judged(planted: Judged) -> None:
+    verdict = planted.verdict()
+    assert verdict.faults == {}
+    assert dict(verdict.unjudged) == {}
+    assert dict(verdict.filtered) == {"other.noise": 4}
+    assert verdict.changes == 297
+    assert verdict.last_line().startswith(
+        "audit: changes=297 lost=0 repeated=0 foreign=0 different=0"
+    )
+
+
+def test_a_record_that_is_not_there_is_lost_and_its_number_missing(planted: Judged) -> None:
+    place = planted.find("shop.keyed", of_key(a=3))[0]
+    change_id = dict(planted.record(place).headers)["change_id"].decode()
+    planted.drop(place)
+    verdict = planted.verdict()
+    assert verdict.faults == {"lost": 1, "seq_gaps": 1, "transactions": 1}
+    (found,) = next(iter(verdict.shown.values()))
+    assert found.change_id == change_id
+    assert str(found).startswith(f"{change_id} binlog.0")
+
+
+def test_half_of_a_key_change_and_a_tombstone_are_missed_too(planted: Judged) -> None:
+    place = planted.find(
+        "shop.keyed", lambda value: value["op"] == "d" and value["before"]["a"] == 1
+    )[0]
+    partition, at = place
+    assert planted.record((partition, at + 1)).value == b""
+    planted.drop((partition, at + 1))
+    assert planted.faults() == {"lost": 1}
+    planted.drop(place)
+    assert planted.faults()["lost"] == 1
+
+
+def test_the_last_records_missing_are_a_cursor_too_far(planted: Judged) -> None:
+    place = planted.find("shop.log", of_key(a=11))[0]
+    planted.drop(place)
+    assert planted.faults() == {"lost": 1, "seq_gaps": 1, "cursor": 1, "transactions": 1}
+
+
+def test_a_record_that_stands_there_twice_is_repeated(planted: Judged) -> None:
+    place = planted.find("shop.kinds", of_key(id=3))[0]
+    planted.append(place[0], planted.record(place))
+    faults = planted.faults()
+    assert faults["repeated"] == 1
+    assert faults["seq_gaps"] == 1  # its number too
+
+
+def test_two_records_of_a_key_that_changed_places_are_out_of_order(planted: Judged) -> None:
+    first, second = planted.find(
+        "shop.keyed", lambda value: value["op"] == "u" and value["after"]["a"] == 20
+    )
+    one, two = planted.record(first), planted.record(second)
+    planted.put(first, replace(two, offset=one.offset))
+    planted.put(second, replace(one, offset=two.offset))
+    assert planted.faults() == {"out_of_order": 1}
+
+
+def test_numbers_put_right_do_not_hide_that_records_changed_places(planted: Judged) -> None:
+    first, second = planted.find(
+        "shop.keyed", lambda value: value["op"] == "u" and value["after"]["a"] == 20
+    )
+    one, two = planted.record(first), planted.record(second)
+    seqs = [orjson.loads(record.value)["source"]["seq"] for record in (one, two)]
+    planted.put(first, replace(two, offset=one.offset))
+    planted.put(second, replace(one, offset=two.offset))
+    for place, seq in zip((first, second), seqs, strict=True):
+        planted.number(place, seq)
+    assert planted.faults() == {"out_of_order": 1}
+
+
+ALTERED = {
+    "ti": -2, "tu": 254, "mu": 1, "bu": 18446744073709551614, "y": 2023,
+    "d": "-12345678901234567890.0123456788", "d0": "-8", "f": 0.2, "db": 0.10000000000000002,
+    "da": "2024-02-28", "dt": "2024-02-29T12:00:02", "dt6": "2024-02-29T12:00:01.123457",
+    "ts": "2024-02-29T12:00:02Z", "ts3": "2024-02-29T12:00:01.124Z", "tm": "-838:59:58",
+    "tm2": "12:34:56.79", "c": "ab  ", "v": "x",
+    "l": "è€", "u": "ü", "g": "", "tx": None, "b": "AQIAAQA=", "vb": "AP8=", "bl": "", "bit1": "AA==",
+    "bit12": "CqsA", "e": "é", "s": "2,9", "j": '{"a": []}', "o": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ALTERED)
+def test_another_value_is_different_whatever_its_type(planted: Judged, column: str) -> None:
+    place = planted.find("shop.kinds", of_key(id=18446744073709551615))[0]
+    planted.alter(place, lambda value: value["after"].update({column: ALTERED[column]}))
+    verdict = planted.verdict()
+    assert verdict.faults == {"different": 1}
+    assert f"{column} has another value" in str(next(iter(verdict.shown.values()))[0])
+
+
+def test_another_key_form_or_partition_is_different(planted: Judged) -> None:
+    place = planted.find("shop.keyed", of_key(a=3))[0]
+    record = planted.record(place)
+    planted.put(place, replace(record, key=b'{"a":3,"b":"y"}'))
+    assert planted.faults() == {"different": 1}
+    planted.put(place, record)
+    planted.alter(place, lambda value: value.update(op="u", before=value["after"]))
+    assert planted.faults()["different"] == 1
+    planted.put(place, record)
+    planted.alter(place, lambda value: value["after"].pop("x"))
+    assert planted.faults()["different"] == 1
+    planted.drop(place)
+    name, number = place[0]
+    planted.append((name, 1 - number), record)
+    assert planted.faults()["different"] == 1
+
+
+def test_a_record_of_no_change_is_foreign(planted: Judged) -> None:
+    place = planted.find("shop.kinds", of_key(id=1))[0]
+    record = planted.record(place)
+    change_id = dict(record.headers)["change_id"]
+    planted.put(place, replace(record, headers=(("change_id", change_id.replace(b"#0", b"#7")),)))
+    faults = planted.faults()
+    assert (faults["foreign"], faults["lost"]) == (1, 1)
+    planted.put(place, replace(record, value=b"{}"))
+    assert planted.faults()["foreign"] == 1
+
+
+def test_a_row_that_was_rolled_back_would_be_foreign(planted: Judged) -> None:
+    place = planted.find("shop.log", of_key(a=7))[0]
+    record = planted.record(place)
+    name = dict(record.headers)["change_id"].decode()
+    source, _, number = name.partition("#")[0].rpartition(":")
+    dropped = f"{source}:{int(number) + 2}"  # the XA ROLLBACK behind it
+
+    def forge(value: dict[str, Any]) -> None:
+        value["source"]["gtid"] = dropped
+
+    planted.alter(place, forge, headers=(("change_id", f"{dropped}#0".encode()),))
+    assert planted.faults()["foreign"] == 1
+
+
+def test_a_number_given_twice_and_one_left_out_are_gaps(planted: Judged) -> None:
+    place = planted.find("shop.wide", of_key(id=9))[0]
+    planted.alter(place, lambda value: value["source"].update(seq=value["source"]["seq"] - 1))
+    assert planted.faults()["seq_gaps"] == 2
+
+
+def test_an_older_epoch_behind_a_newer_one_is_found(planted: Judged) -> None:
+    place = planted.find("shop.wide", of_key(id=200))[0]
+    planted.alter(place, lambda value: value["source"].update(epoch=1))
+    faults = planted.faults()
+    assert faults["epochs_back"] == 1
+    assert faults["after_fencing"] >= 1
+
+
+def test_a_commit_after_fencing_is_found_where_its_partition_shows_nothing(planted: Judged) -> None:
+    for place in planted.find("shop.copied"):
+        planted.alter(place, lambda value: value["source"].update(epoch=1))
+    faults = planted.faults()
+    assert "epochs_back" not in faults
+    assert faults["after_fencing"] >= 1
+
+
+def cursors(planted: Judged) -> list[tuple[tuple[str, int], int]]:
+    return planted.find("__journal", lambda value: "seq" in value and "gtid_set" in value)
+
+
+def test_a_cursor_of_an_old_leader_behind_a_newer_claim_is_found(planted: Judged) -> None:
+    place = cursors(planted)[-1]
+    planted.append(place[0], planted.record(place))
+    last = cursors(planted)[-1]
+    planted.alter(last, lambda value: value.update(epoch=1))
+    assert planted.faults()["after_fencing"] >= 1
+
+
+def test_a_cursor_that_is_ahead_is_found(planted: Judged) -> None:
+    last = cursors(planted)[-1]
+    record = planted.record(last)
+    planted.alter(last, lambda value: value.update(seq=value["seq"] + 3))
+    assert planted.faults() == {"seq_gaps": 3, "cursor": 1}
+
+    def more(value: dict[str, Any]) -> None:
+        held = GtidSet.parse(value["gtid_set"])
+        held.add(f"{next(iter(held._intervals))}:100000")
+        value["gtid_set"] = str(held)
+
+    planted.put(last, record)
+    planted.alter(last, more)
+    assert planted.faults() == {"cursor": 1}
+
+
+def test_a_cursor_that_is_behind_is_found(planted: Judged) -> None:
+    planted.drop(cursors(planted)[-1])
+    assert planted.faults()["cursor"] >= 1
+
+
+def test_borders_that_do_not_count_what_is_there_are_found(planted: Judged) -> None:
+    is_end = lambda value: value["status"] == "END"  # noqa: E731
+    first = planted.find("__transactions.shop", is_end)[0]
+    kept = planted.record(first)
+    planted.alter(first, lambda value: value["data_collections"][0].update(event_count=5))
+    assert planted.faults()["transactions"] >= 1
+    planted.put(first, kept)
+    planted.drop(first)
+    assert planted.faults()["transactions"] >= 1
+    planted.topics.records[first[0]].insert(first[1], kept)
+    assert planted.faults() == {}
+    parts = planted.find("__transactions.shop", lambda value: value.get("part") == 2)
+    assert parts, "a transaction was published in parts"
+    planted.drop(parts[0])
+    assert planted.faults()["transactions"] >= 1
+
+
+def test_a_statement_that_is_not_told_or_told_otherwise_is_found(planted: Judged) -> None:
+    place = planted.find("__ddl.shop", lambda value: value["ddl"].startswith("ALTER"))[0]
+    planted.alter(place, lambda value: value.update(ddl="ALTER TABLE shop.keyed DROP x"))
+    assert planted.faults() == {"different": 1}
+    planted.append(place[0], planted.drop(place))
+    assert planted.faults()["different"] == 1
+    planted.topics.records[place[0]].pop()
+    assert planted.faults() == {"lost": 1, "seq_gaps": 1}
+
+
+def test_what_a_topic_keeps_no_more_is_told_and_not_lost(planted: Judged) -> None:
+    for number in range(2):
+        part = (f"{planted.prefix}.shop.kinds", number)
+        gone = planted.topics.records[part][:2]
+        del planted.topics.records[part][:2]
+        planted.topics.firsts[part] = gone[-1].offset + 1
+    verdict = planted.verdict()
+    assert "lost" not in verdict.faults
+    assert verdict.expired[f"{planted.prefix}.shop.kinds"] >= 2
+    kinds = [kind for kind in verdict.faults if kind != "transactions"]
+    assert kinds == []
+
+
+def test_only_the_window_is_audited(planted: Judged) -> None:
+    early, late = (
+        planted.find("shop.kinds", of_key(id=1))[0],
+        planted.find("shop.log", of_key(a=11))[0],
+    )
+    gtids = [orjson.loads(planted.record(place).value)["source"]["gtid"] for place in (early, late)]
+    source = gtids[0].rpartition(":")[0]
+    middle = (int(gtids[0].rpartition(":")[2]) + int(gtids[1].rpartition(":")[2])) // 2
+    half = GtidSet.parse(f"{source}:1-{middle}")
+    planted.drop(early)
+    assert (
+        planted.verdict(begin=half).counts.total()
+        == planted.verdict(begin=half).faults["seq_gaps"]
+        == 1
+    )
+    assert planted.verdict(until=half).faults["lost"] == 1
+    assert planted.verdict(begin=f"{source}:{middle}").faults == {"seq_gaps": 1}
+    assert planted.verdict(from_start=False).faults["lost"] == 1
+    assert planted.verdict(begin=half).changes + planted.verdict(until=half).changes == 297
+
+
+def test_a_table_that_is_set_aside_is_accounted_for_by_name(planted: Judged) -> None:
+    name = f"{planted.prefix}.__quarantine.shop"
+    planted.topics.counts[name] = 1
+    waiting: list[StoredRecord] = []
+    for partition, at in reversed(planted.find("shop.copied")):
+        record = planted.drop((partition, at))
+        tx, _, ordinal = dict(record.headers)["change_id"].decode().partition("#")
+        meta = {"kind": "rows", "id": tx, "ordinal": int(ordinal), "rows": 1}
+        waiting.append(StoredRecord(b"", b"x", len(waiting), (("meta", orjson.dumps(meta)),)))
+    planted.topics.records[name, 0] = waiting
+    entry = {"format": 1, "database": "shop", "table": "copied", "outcome": "waiting"}
+    key = b"quarantine/shop/shop/copied"
+    partition = cursors(planted)[-1][0]
+    planted.append(partition, StoredRecord(key, orjson.dumps(entry), 0))
+    verdict = planted.verdict()
+    assert dict(verdict.set_aside) == {"shop.copied": len(waiting)}
+    assert "lost" not in verdict.faults
+    entry["outcome"] = "released"
+    planted.append(partition, StoredRecord(key, orjson.dumps(entry), 0))
+    assert planted.verdict().faults["lost"] == len(waiting)
