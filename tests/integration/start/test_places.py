@@ -1,0 +1,194 @@
+"""Each way to say where to begin, on servers that tell it differently, and each reason to refuse one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from connectors.errors import (
+    BinlogFileMissing,
+    PositionAhead,
+    PositionGone,
+    PositionPurged,
+    PositionWithin,
+    SourceDiverged,
+    TimeInFuture,
+)
+from connectors.mysql import by_time
+from connectors.mysql.by_time import offset_at_time
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.spans import Spans
+from connectors.mysql.start import AfterGtids, AtCoordinates, AtTime, Earliest, check, first_offset
+from devstack.mysql import Mysql
+from tests.integration.worker.source import address_of, connected, end_of, facts_of, run
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment, and where the server's end was then."""
+
+    ts_ms: int
+    place: Coordinates
+    gtids: Gtids | None
+
+
+@pytest.fixture(scope="module")
+def marks(server: Mysql) -> list[Mark]:
+    """A transaction behind each, of several rows; in four files, of which the last but one has none."""
+    run(server, "CREATE DATABASE d", "CREATE TABLE d.t (id int PRIMARY KEY, v varchar(100))")
+    tells_commits = "9.7" in facts_of(server).variables["version"]
+    found = []
+    with connected(server) as cursor:
+        for n in range(6):
+            # What tells seconds only cannot tell two places within one apart.
+            time.sleep(0.05 if tells_commits else 1.05 - time.time() % 1)
+            found.append(
+                Mark(int(time.time() * 1000), end_of(server), facts_of(server).gtids_at_end)
+            )
+            cursor.execute("BEGIN")
+            cursor.execute(f"INSERT INTO d.t VALUES ({10 * n}, REPEAT('x', 50))")
+            cursor.execute(f"INSERT INTO d.t VALUES ({10 * n + 1}, REPEAT('y', 50))")
+            cursor.execute("COMMIT")
+            for _ in range((0, 1, 0, 2, 0, 0)[n]):
+                cursor.execute("FLUSH BINARY LOGS")
+    return found
+
+
+def test_a_moment_is_the_place_of_the_first_transaction_that_was_committed_then_or_later(
+    server: Mysql, marks: list[Mark]
+) -> None:
+    facts, address = facts_of(server), address_of(server)
+    for mark in marks:
+        found = first_offset(AtTime(mark.ts_ms), facts, address)
+        assert (found.coordinates, found.gtid_set) == (mark.place, mark.gtids)
+    time.sleep(1.05 - time.time() % 1)
+    behind_all = offset_at_time(int(time.time() * 1000), facts, address)
+    assert (behind_all.coordinates, behind_all.gtid_set) == (end_of(server), facts.gtids_at_end)
+
+
+def test_a_moment_in_a_file_is_looked_for_there_alone(server: Mysql, marks: list[Mark]) -> None:
+    facts, address = facts_of(server), address_of(server)
+    first, second = facts.binlogs[0][0], facts.binlogs[1][0]
+    found = offset_at_time(marks[3].ts_ms, facts, address, file=second)
+    assert (found.coordinates, found.gtid_set) == (marks[3].place, marks[3].gtids)
+    head = offset_at_time(marks[3].ts_ms, facts, address, file=first)
+    assert head.coordinates == Coordinates(first, 4)
+    assert not head.gtid_set
+    # A file of which all is behind the moment begins with its first transaction.
+    early = offset_at_time(marks[0].ts_ms, facts, address, file=second)
+    assert (early.coordinates, early.gtid_set) == (marks[2].place, marks[2].gtids)
+    with pytest.raises(BinlogFileMissing, match=r"other\.000001"):
+        offset_at_time(marks[0].ts_ms, facts, address, file="other.000001")
+
+
+def test_a_moment_before_all_is_the_head_where_nothing_was_purged(
+    server: Mysql, marks: list[Mark]
+) -> None:
+    facts, address = facts_of(server), address_of(server)
+    found = offset_at_time(marks[0].ts_ms - 86_400_000, facts, address)
+    assert found.coordinates.file == facts.binlogs[0][0]
+    assert not found.gtid_set
+    with pytest.raises(TimeInFuture):
+        offset_at_time(int(time.time() * 1000) + 3_600_000, facts, address)
+
+
+def test_a_place_within_a_transaction_is_refused_with_both_its_ends(
+    server: Mysql, marks: list[Mark]
+) -> None:
+    facts, address = facts_of(server), address_of(server)
+    span = next(iter(Spans(address, facts.binlogs[1][0])))
+    assert span.start == marks[2].place
+    found = first_offset(AtCoordinates(span.start), facts, address)
+    assert found.gtid_set == marks[2].gtids
+    with connected(server) as cursor:
+        cursor.execute(f"SHOW BINLOG EVENTS IN '{span.start.file}'")
+        within = [row[1] for row in cursor.fetchall() if span.start.pos < row[1] < span.end.pos]
+    assert len(within) >= 3
+    for pos in within:
+        with pytest.raises(PositionWithin, match=f"{span.start} to {span.end}"):
+            first_offset(AtCoordinates(Coordinates(span.start.file, pos)), facts, address)
+
+
+def test_the_files_are_bisected_and_not_all_read(
+    server: Mysql, marks: list[Mark], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def noted(address: object, file: str) -> Spans:
+        asked.append(file)
+        return Spans(address, file)  # type: ignore[arg-type]  # as it is called there
+
+    with connected(server) as cursor:
+        for n in range(40):
+            cursor.execute(f"INSERT INTO d.t VALUES ({1000 + n}, '')")
+            cursor.execute("FLUSH BINARY LOGS")
+    monkeypatch.setattr(by_time, "Spans", noted)
+    facts = facts_of(server)
+    assert len(facts.binlogs) > 40
+    found = offset_at_time(marks[4].ts_ms, facts, address_of(server))
+    assert (found.coordinates, found.gtid_set) == (marks[4].place, marks[4].gtids)
+    assert len(asked) <= 8
+
+
+def test_what_is_gone_is_refused_by_its_own_name(server: Mysql, marks: list[Mark]) -> None:
+    """It comes last here: the binlog is purged and begun anew."""
+    facts, address = facts_of(server), address_of(server)
+    cursor_at = SourceOffset(
+        server_uuid=facts.server_uuid, coordinates=marks[1].place, gtid_set=marks[1].gtids
+    )
+    check(cursor_at, facts, address)
+    kept = facts.binlogs[20][0]
+    with connected(server) as cursor:
+        for _ in range(100):
+            cursor.execute(f"PURGE BINARY LOGS TO '{kept}'")
+            if facts_of(server).binlogs[0][0] == kept:
+                break
+            time.sleep(0.1)
+    facts = facts_of(server)
+    with pytest.raises(PositionGone) as purged:
+        check(cursor_at, facts, address)
+    assert facts.is_mariadb or purged.type is PositionPurged
+    with pytest.raises(PositionPurged, match="its oldest binlog file"):
+        offset_at_time(marks[1].ts_ms, facts, address)
+    with pytest.raises(PositionPurged):
+        first_offset(AtCoordinates(marks[1].place), facts, address)
+    assert first_offset(Earliest(), facts, address).coordinates == Coordinates(kept, 4)
+    ahead = Coordinates(facts.binlogs[-1][0], facts.binlogs[-1][1] + 1)
+    with pytest.raises(PositionAhead):
+        first_offset(AtCoordinates(ahead), facts, address)
+    last = facts.gtids_at_end
+    assert last is not None or not facts.has_gtids
+    newest = SourceOffset(
+        server_uuid=facts.server_uuid,
+        coordinates=Coordinates(*facts.binlogs[-1]),
+        gtid_set=last,
+    )
+
+    _unlist(server, facts.binlogs[5][0])
+    facts = facts_of(server)
+    check(newest, facts, address)
+    with pytest.raises(BinlogFileMissing, match="none stands between"):
+        first_offset(Earliest(), facts, address)
+
+    run(server, "RESET BINARY LOGS AND GTIDS" if _is_new(server) else "RESET MASTER")
+    with pytest.raises(SourceDiverged):
+        check(newest, facts_of(server), address)
+    if last is not None:
+        with pytest.raises(SourceDiverged):
+            first_offset(AfterGtids(last), facts_of(server), address)
+
+
+def _is_new(server: Mysql) -> bool:
+    return "9.7" in facts_of(server).variables["version"]
+
+
+def _unlist(server: Mysql, file: str) -> None:
+    """Take a file out of the index, as somebody with an editor does."""
+    server.stop()
+    index = server.data / "binlog.index"
+    lines = index.read_text().splitlines(keepends=True)
+    index.write_text("".join(line for line in lines if not line.strip().endswith(file)))
+    server.start()
+    assert file not in dict(facts_of(server).binlogs)
