@@ -91,7 +91,12 @@ class Opening:
         at = HistoryPlace.between(cursor.offset, ts_ms=_now_ms())
         checkpoint = history.checkpoint(at, made_ms=_now_ms(), count=history.count)
         notes += checkpoint_records(checkpoint)
-        return Opened(cursor=replace(cursor, history=history.count), history=history, notes=notes)
+        return Opened(
+            cursor=replace(cursor, history=history.count),
+            history=history,
+            notes=notes,
+            is_partial=self._lacks(history),
+        )
 
     def _first(self) -> Opened:
         """Begin where the settings say."""

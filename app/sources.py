@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app import metrics
 from app.heartbeat import Heartbeat
@@ -23,6 +23,7 @@ from connectors.errors import (
     SourceLost,
     StandbyLags,
 )
+from connectors.mysql.replication import clock_ms
 from connectors.mysql.server import ServerFacts, SourceAddress
 from tables.journal import DestinationState
 from tables.journal_format import Entry
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 _PATIENCE, _PATIENCE_WHEN_ASKED = 5.0, 30.0
 """Seconds for which a standby that lags is waited for at once."""
 _PAUSE = 0.2
+_QUICK = 1.0
 _MOST_LOST = 1000
 """Transactions that the journal names; the log has all."""
 
@@ -111,6 +113,9 @@ class Sources:
             raise self._fault(faults)
         self.refusals.pop(str(source.address), None)
         self._failures, self.prefers_first, self.current = 0, False, source
+        if self.failover.fingerprints and not standing.facts.has_gtids:
+            # Once it is dead, its clock is told by nobody.
+            self._clocks[standing.facts.server_uuid] = clock_ms(standing.address)
         why = self._why(source, current, faults, wish.by if source is wanted and wish else None)
         was_moved = standing.moved is not None
         if wish is not None or source is not current or was_moved:
@@ -234,7 +239,7 @@ class Sources:
                 address=address,
                 failover=self.failover,
                 rules=self._rules,
-                other=current.address if current is not source else None,
+                other=_quickly(current.address) if current is not source else None,
                 clocks=self._clocks,
             )
             moved = switch.moved(state.fingerprints)
@@ -265,6 +270,11 @@ class Sources:
             f"{source.address}: {error.name}: {error.detail}" for source, error in faults
         )
         return NoSourceFits(told)
+
+
+def _quickly(address: SourceAddress) -> SourceAddress:
+    """The same, for who does not wait long: it may be dead."""
+    return replace(address, heartbeat=min(address.heartbeat, _QUICK))
 
 
 def dict_of(faults: list[tuple[Source, AqueductError]]) -> dict[str, str]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from devstack import Stack
+from devstack.mysql import Mysql
+from tests.crash.links import proxy
 from tests.integration.failover.servers import (
     Pair,
     Writer,
@@ -18,8 +24,8 @@ from tests.integration.failover.servers import (
     pair,
     promote,
 )
-from tests.integration.failover.setting import has_rows, reads, two_sources
-from tests.integration.process.worker import running
+from tests.integration.failover.setting import has_rows, reads, shows, two_sources
+from tests.integration.process.worker import running, settings
 
 
 @pytest.fixture
@@ -60,3 +66,82 @@ def test_a_master_that_dies_is_left_for_its_standby_and_nothing_is_lost_or_repea
         reads(worker, both.standby)
         has_rows(worker, 1)
     assert notes(stack, given["prefix"]) == [*expected, "restarted"]
+
+
+def test_a_person_switches_and_is_told_why_a_standby_is_not_fit(
+    stack: Stack, both: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = two_sources(stack, both, tmp_path)
+    # So long that the stream's own silence does not come before the heartbeat.
+    given["destinations"]["shop"]["heartbeat_seconds"] = 10
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+
+    def switch(server: Mysql) -> tuple[int, str]:
+        command = [sys.executable, "-m", "app", "source", "switch", "shop"]
+        address = f"{server.host}:{server.port}"
+        done = subprocess.run(
+            [*command, address], stdout=subprocess.PIPE, text=True, timeout=90, check=False
+        )
+        return done.returncode, done.stdout
+
+    with running(given, tmp_path) as worker:
+        insert(both.master, "one")
+        both.caught_up()
+        ask(both.standby, "STOP REPLICA SQL_THREAD")
+        insert(both.master, "two")
+        has_rows(worker, 2)
+        asked = ThreadPoolExecutor(1).submit(switch, both.standby)
+        shows(worker, "RETRYING", "StandbyLags", "it lacks", "applies nothing")
+        assert notes(stack, given["prefix"]) == ["one", "two"]
+        ask(both.standby, "START REPLICA SQL_THREAD")
+        code, told = asked.result()
+        assert code == 0
+        assert "is read now" in told
+        reads(worker, both.standby)
+        insert(both.master, "three")
+        has_rows(worker, 3)
+        # Its own row is nobody else's, so nobody may be led to it.
+        assert switch(both.master)[0] == 0
+        insert(both.standby, "errant")
+        code, told = switch(both.standby)
+        assert code == 1
+        assert "SourceDiverged: it has transactions of its own" in told
+        reads(worker, both.master)
+        # The master hangs: it takes connections, and answers none.
+        assert both.master.child is not None
+        both.master.child.identity.signal(signal.SIGSTOP)
+        reads(worker, both.standby)
+        assert "SourceSilent" in worker.log
+        assert "heartbeat 3 of 3" in worker.log
+        both.master.child.identity.signal(signal.SIGCONT)
+        has_rows(worker, 4)
+        code, told = switch(both.master)
+        assert code == 1
+        assert "SourceDiverged: it lacks" in told
+        reads(worker, both.standby)
+    assert notes(stack, given["prefix"]) == ["one", "two", "three", "errant"]
+
+
+def test_another_server_behind_the_same_address_is_gone_on_with(
+    stack: Stack, both: Pair, tmp_path: Path
+) -> None:
+    given = settings(stack, both.master, tmp_path, heartbeat_seconds=1, decoders=1)
+    with proxy(tmp_path) as links:
+        wire = links.link("mysql", both.master.host, both.master.port)
+        given["destinations"]["shop"]["source"]["port"] = wire.port
+        with running(given, tmp_path) as worker:
+            insert(both.master, "one", "two")
+            has_rows(worker, 2)
+            both.caught_up()
+            promote(both.standby)
+            insert(both.standby, "three")
+            wire.backend(both.standby.host, both.standby.port)
+            wire.reset()
+            has_rows(worker, 3)
+            assert "another server answers at its address" in worker.log
+            # What the new one lacks for good is refused by name.
+            insert(both.master, "lost")
+            wire.backend(both.master.host, both.master.port)
+            wire.reset()
+            shows(worker, "FAILED", "SourceDiverged", "it lacks")
+    assert notes(stack, given["prefix"]) == ["one", "two", "three"]

@@ -127,6 +127,17 @@ def test_a_restart_stays_with_it_and_nothing_goes_back_by_itself() -> None:
     assert world.stand() == "b"
 
 
+def test_an_earlier_one_is_gone_back_to_where_that_is_wanted_and_it_is_fit() -> None:
+    world = World(retries=1)
+    world.lose("a")
+    assert world.stand() == "b"
+    world.sources.prefers_first = True
+    assert world.stand() == "b"
+    world.faults.clear()
+    world.sources.prefers_first = True
+    assert world.stand() == "a"
+
+
 def test_where_it_is_switched_off_only_a_person_switches() -> None:
     world = World(retries=1, automatic=False)
     world.lose("a")
