@@ -16,7 +16,7 @@ import tests.crash.faults  # noqa: F401 - it names the scenarios
 from devstack.paths import RUNS
 from tests.crash import report
 from tests.crash.mutants import MUTANTS, caught
-from tests.crash.scenario import SCENARIOS, Outcome, run
+from tests.crash.scenario import SCENARIOS, Outcome, Scenario, run_together
 from tests.crash.servers import Servers, servers
 
 
@@ -43,9 +43,10 @@ def main() -> int:
     outcomes: list[Outcome] = []
     found: dict[str, str | None] = {}
     with servers(folder / "servers") as running:
-        for name in wanted:
-            outcomes.append(_one(name, running, folder, seed=seed, tries=options.repeat))
-            report.keep(outcomes[-1:], {})
+        for group in _groups([SCENARIOS[name] for name in wanted], options.together):
+            done = _several(group, running, folder, seed=seed, tries=options.repeat)
+            outcomes += done
+            report.keep(done, {})
         for name in mutants:
             found[name] = caught(MUTANTS[name], running, folder, seed=seed)
             _say(f"{'ok' if found[name] else 'FAIL':4} mutant.{name:27} {found[name] or 'missed'}")
@@ -59,13 +60,29 @@ def main() -> int:
     return 0 if good else 1
 
 
-def _one(name: str, running: Servers, folder: Path, *, seed: int, tries: int) -> Outcome:
+def _several(
+    group: list[Scenario], running: Servers, folder: Path, *, seed: int, tries: int
+) -> list[Outcome]:
+    outcomes: list[Outcome] = []
     for n in range(tries):
-        outcome = run(SCENARIOS[name], running, folder / f"{n}", seed=seed + n)
-        _say(outcome.line())
-        if not outcome.survived:
+        outcomes = run_together(group, running, folder / f"{n}", seed=seed + n)
+        for outcome in outcomes:
+            _say(outcome.line())
+        if not all(one.survived for one in outcomes):
             break
-    return outcome
+    return outcomes
+
+
+def _groups(wanted: list[Scenario], most: int) -> list[list[Scenario]]:
+    """So many at a time, but those alone that change their source or their topics for good."""
+    groups: list[list[Scenario]] = []
+    for one in wanted:
+        last = groups[-1] if groups else None
+        if last is None or one.is_alone or last[-1].is_alone or len(last) >= most:
+            groups.append([one])
+        else:
+            last.append(one)
+    return groups
 
 
 def _part(names: list[str], part: str) -> list[str]:
@@ -86,6 +103,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", default=[], help="those that begin so")
     parser.add_argument("--skip", action="append", default=[], help="not those that begin so")
     parser.add_argument("--part", default="", help="a share of them, such as 2/3")
+    parser.add_argument(
+        "--together", type=int, default=1, help="so many on the same topics, with one verdict"
+    )
     parser.add_argument("--table", action="store_true", help="write the page of what was seen last")
     parser.add_argument("--seed", type=int, help="the same moments and the same load again")
     parser.add_argument("--repeat", type=int, default=1, help="each so many times, seed by seed")

@@ -113,9 +113,10 @@ class Load:
         ]
 
     def start(self) -> None:
-        """Let them write."""
+        """Let them write, if they do not yet."""
         for thread in self._threads:
-            thread.start()
+            if thread.ident is None:
+                thread.start()
 
     def stop(self) -> None:
         """Let each finish what it does; raises what went wrong with one."""

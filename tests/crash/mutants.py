@@ -20,7 +20,7 @@ from tests.crash.servers import Servers
 from tests.crash.verdict import Findings, compare
 
 _SETTLES = 30.0
-_BIG_ROWS = 6000
+_BIG_ROWS = 12_000
 
 Act = Callable[[Scene], None]
 
@@ -73,9 +73,9 @@ def _killed_at(name: str) -> Act:
 
 def killed_in_large(at: Scene) -> None:
     """kill -9 between two parts of a large transaction."""
-    rows = ", ".join(f"({n}, 0, REPEAT('large ', 40))" for n in range(100, 100 + _BIG_ROWS))
+    rows = ", ".join(f"({n}, 0, REPEAT('large ', 60))" for n in range(100, 100 + _BIG_ROWS))
     at.servers.run(f"INSERT INTO shop.moves VALUES {rows}")
-    at.start("commit.after=kill@6")
+    at.start("commit.after=kill@4")
     at.wait(lambda: len(at.worker.exits) > 0, "does not end")
     at.load.start()
     at.pause(5, 6)

@@ -161,6 +161,7 @@ class Link:
     pairs: set[Pair] = field(default_factory=set)
     accepted: int = 0
     server: asyncio.Server | None = None
+    never: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def listen(self) -> int:
         """Open the port and tell which it is."""
@@ -182,7 +183,7 @@ class Link:
             if self.door == "refuse":
                 return
             if self.door == "half_open":
-                await asyncio.Event().wait()
+                await self.never.wait()
             with contextlib.suppress(OSError):
                 answers, pair.server = await asyncio.open_connection(*self.backend, limit=_PIECE)
                 await self._both(pair, reader, answers)

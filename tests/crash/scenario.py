@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.crash.audited import audited
@@ -35,6 +35,11 @@ class Scenario:
     act: Act
     settles: bool = True
     """Whether all has to be published in the end; else the act itself has seen where it stopped."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing else can be done to its topics or its source afterwards."""
+        return not self.settles or self.name.startswith(("two.", "binlog.", "source.", "nemesis"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,35 +80,64 @@ def fault(name: str, what: str, *, settles: bool = True) -> Callable[[Act], Act]
 
 
 def run(one: Scenario, servers: Servers, folder: Path, *, seed: int) -> Outcome:
-    """Act it out and ask for the verdict."""
-    began = time.monotonic()
-    changes, findings, survived, skipped = 0, Findings(), False, False
+    """Act it out alone and ask for the verdict."""
+    return run_together([one], servers, folder, seed=seed)[0]
+
+
+def run_together(
+    several: Sequence[Scenario], servers: Servers, folder: Path, *, seed: int
+) -> list[Outcome]:
+    """Act them out one after the other on the same topics; the verdict at the end is that of each."""
+    done: list[Outcome] = []
+    last = several[-1]
     try:
-        with scene(servers, folder / one.name, name=one.name, seed=seed) as at:
-            how = one.act(at)
-            if one.settles:
-                at.settle()
-            source, topics = at.source(), at.topics()
-            if at.forged:
-                topics.cursors = []
-            changes = len(topics.rows)
-            findings = compare(source, topics, whole=one.settles)
-            if one.settles:
-                findings |= audited(at)
-            survived = not findings
-            how = told(findings) or how
-    except Skipped as why:
-        how, skipped, survived = str(why), True, True
+        with scene(servers, folder / several[0].name, name=several[0].name, seed=seed) as at:
+            for one in several:
+                at.go_on(one.name)
+                done.append(_acted(one, at))
+                if not done[-1].survived:
+                    return [*map(_unjudged, done[:-1]), done[-1]]
+            return _judged(done, at, settles=last.settles)
     except Exception as error:
-        how = f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}"
-    return Outcome(
-        name=one.name,
-        what=one.what,
-        seed=seed,
-        how=how,
-        survived=survived,
-        skipped=skipped,
-        seconds=time.monotonic() - began,
-        changes=changes,
-        findings=findings,
-    )
+        return [*map(_unjudged, done[:-1]), replace(_outcome(last, seed), how=_trouble(error))]
+
+
+def _acted(one: Scenario, at: Scene) -> Outcome:
+    began = time.monotonic()
+    outcome = _outcome(one, at.seed)
+    try:
+        outcome = replace(outcome, how=one.act(at), survived=True)
+    except Skipped as why:
+        outcome = replace(outcome, how=str(why), skipped=True, survived=True)
+    except Exception as error:
+        outcome = replace(outcome, how=_trouble(error))
+    return replace(outcome, seconds=time.monotonic() - began)
+
+
+def _judged(done: list[Outcome], at: Scene, *, settles: bool) -> list[Outcome]:
+    if settles:
+        at.settle()
+    source, topics = at.source(), at.topics()
+    if at.forged:
+        topics.cursors = []
+    findings = compare(source, topics, whole=settles)
+    if settles:
+        findings |= audited(at)
+    changes = len(topics.rows)
+    if not findings:
+        return [replace(one, changes=changes) for one in done]
+    wrong = [replace(one, changes=changes, survived=False, how=told(findings)) for one in done]
+    # They are counted once.
+    return [*wrong[:-1], replace(wrong[-1], findings=findings)]
+
+
+def _unjudged(one: Outcome) -> Outcome:
+    return replace(one, survived=False, how=f"not judged, since a later one failed; {one.how}")
+
+
+def _outcome(one: Scenario, seed: int) -> Outcome:
+    return Outcome(name=one.name, what=one.what, seed=seed, how="", survived=False)
+
+
+def _trouble(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}"

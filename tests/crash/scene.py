@@ -72,6 +72,16 @@ class Scene:
         """The first worker."""
         return self.workers[0]
 
+    def go_on(self, name: str) -> None:
+        """Let another scenario act on the same topics: whole links, no worker, and a chance of its own."""
+        if self.name != name:
+            self.name, self.rng = name, random.Random(f"{name} {self.seed}")
+            self.decoders, self.tls = self.rng.choice((0, 0, 2)), "preferred"
+        while self.workers:
+            self.workers.pop().stop()
+        for wire in (self.mysql, self.kafka):
+            wire.heal()
+
     def start(self, *faults: str, **changes: Any) -> Keeper:
         """Start a worker, with these faults in its first runs."""
         number = len(self.workers) + 1
