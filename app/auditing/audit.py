@@ -19,7 +19,7 @@ from app.auditing.borders import Borders
 from app.auditing.errors import NotAuditable
 from app.auditing.examination import PARKED, Examination, Subject
 from app.auditing.mysqlbinlog import Binlog
-from app.auditing.printed_events import Before, Opened, events
+from app.auditing.printed_events import Before, Begun, Opened, events
 from app.auditing.published import Journal, Partition, Published, journal, row_topics, schemas
 from app.auditing.store import Store
 from app.auditing.truth import Truth, filter_of, read
@@ -97,7 +97,7 @@ def audit(scope: Scope) -> Verdict:
     )
     begin = scope.begin
     if begin is None and not scope.from_start:
-        begin = _first_delivered(scope, wanted)
+        begin = _first_delivered(scope, wanted) or end.gtids or end.coordinates
     with Store() as store:
         window = Window(
             begin=begin, until=scope.until, end=end, server_uuid=scope.binlog.server_uuid
@@ -208,6 +208,8 @@ def _is_before(binlog: Binlog, file: str, window: Window) -> bool:
                 return window.begin not in _previous(binlog, file)
             coordinates = Coordinates.parse(window.begin.partition(":")[2])
             return Coordinates(file, 4).order <= coordinates.order
+        case int():
+            return _begins_before(binlog, file, window.begin)
     return False
 
 
@@ -219,6 +221,12 @@ def _previous(binlog: Binlog, file: str) -> GtidSet:
             if not isinstance(event, Opened):
                 break
     return GtidSet()
+
+
+def _begins_before(binlog: Binlog, file: str, ts_ms: int) -> bool:
+    with closing(_closable(binlog.lines(file))) as lines:
+        first = next((event for event in events(lines) if isinstance(event, Begun)), None)
+    return first is not None and first.ts_ms < ts_ms
 
 
 def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:

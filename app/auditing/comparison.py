@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from app.auditing.printed_tables import Shape, with_labels
+from app.auditing.printed_tables import Shape, told_column
 from app.auditing.published import Described
 from app.auditing.store import Change
 from app.auditing.values import Same, comparison
@@ -39,8 +39,9 @@ class Columns:
         else:
             return None
         columns = shape.columns
-        if version is not None and len(version.types) == len(columns):
-            columns = tuple(map(with_labels, columns, version.types))
+        if version is not None and not shape.tells_names:
+            # Without names, there may be no signs, character sets and labels either.
+            columns = tuple(map(told_column, version.columns, version.types, version.charsets))
         kinds = tuple(column.type for column in columns)
         return cls(names, key, tuple(map(comparison, columns)), kinds)
 

@@ -7,7 +7,7 @@ compares takes it from elsewhere and says so.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 _NAME = re.compile(r"`((?:[^`]|``)*)` ")
@@ -16,6 +16,7 @@ _TYPE = re.compile(
 )
 _CHARSET = re.compile(r" CHARSET (\w+) COLLATE \w+")
 _LABEL = re.compile(r"'((?:[^'\\]|\\.|'')*)'", re.DOTALL)
+_TOLD_TYPE = re.compile(r"([a-z]+)(?:\((.*)\))?(.*)$", re.DOTALL)
 _TOLD_LABEL = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
 
@@ -105,12 +106,15 @@ def _column(text: str) -> Column:
     )
 
 
-def with_labels(column: Column, told: str) -> Column:
-    """A column whose labels the binlog does not tell, with those of its type as consumers have it."""
-    if column.type not in ("ENUM", "SET") or column.labels is not None:
-        return column
-    found = tuple(label[1].replace("''", "'") for label in _TOLD_LABEL.finditer(told))
-    return replace(column, labels=found) if found else column
+def told_column(name: str, told: str, charset: str | None) -> Column:
+    """A column as consumers have it: ``told`` is MySQL's ``column_type``, such as ``bigint(20) unsigned``."""
+    found = _TOLD_TYPE.match(told)
+    kind, size, more = (found[1].upper(), found[2], found[3]) if found else (told.upper(), None, "")
+    labels = None
+    if kind in ("ENUM", "SET"):
+        labels = tuple(label[1].replace("''", "'") for label in _TOLD_LABEL.finditer(size or ""))
+        size = None
+    return Column(name, kind, size, "unsigned" in more, charset, labels)
 
 
 def _unescaped(label: str) -> str:

@@ -97,6 +97,7 @@ class Described:
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
+    charsets: tuple[str | None, ...]
     primary_key: tuple[str, ...]
     topic: str
 
@@ -120,6 +121,7 @@ class Schemas:
             self.versions[value["database"], value["table"], value["version"]] = Described(
                 columns=tuple(column["name"] for column in value["columns"]),
                 types=tuple(column["type"] for column in value["columns"]),
+                charsets=tuple(column["charset"] for column in value["columns"]),
                 primary_key=tuple(value["primary_key"]),
                 topic=value["topic"],
             )

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from app.auditing.audit import Scope, audit
 from app.auditing.mysqlbinlog import Binlog, BinlogFiles, ServerBinlog, program
-from app.auditing.published import KafkaTopics
+from app.auditing.published import KafkaTopics, journal
 from app.auditing.verdict import Verdict
 from app.auditing.window import Bound
 from app.commands import arguments
 from app.commands.arguments import GivenPlace
 from app.commands.report import answer
+from app.plan import Plan
 from app.plans import destination_plan, kafka_client, topic_plans
 from app.settings import Settings, load
-from connectors.errors import SettingsError
+from connectors.errors import SettingsError, SourceLost, SourceRefused
 from connectors.mysql.mariadb.gtid import MariadbGtidList
-from connectors.mysql.server import SourceAddress
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Start
 
 
@@ -69,7 +69,7 @@ def _scope(options: argparse.Namespace, settings: Settings) -> Scope:
     return Scope(
         destination=plan.name,
         prefix=settings.prefix,
-        binlog=_binlog(options, plan.address),
+        binlog=_binlog(options, plan),
         published=KafkaTopics(kafka),
         include=rules.include,
         black=rules.black,
@@ -84,16 +84,38 @@ def _scope(options: argparse.Namespace, settings: Settings) -> Scope:
     )
 
 
-def _binlog(options: argparse.Namespace, address: SourceAddress) -> Binlog:
+def _binlog(options: argparse.Namespace, plan: Plan) -> Binlog:
     command = program(options.mysqlbinlog)
     if not options.binlogs:
-        return ServerBinlog.of(address, command)
+        return _of_a_server(plan, command)
     missing = [str(path) for path in options.binlogs if not path.is_file()]
     if missing:
         raise SettingsError(f"{missing[0]} is not a file")
     if options.server is None:
         raise SettingsError("--binlogs needs --server UUID: whose files they are")
     return BinlogFiles(paths=tuple(options.binlogs), server_uuid=options.server, program=command)
+
+
+def _of_a_server(plan: Plan, command: tuple[str, ...]) -> Binlog:
+    """The binlog of the source that was read last; of another one that answers, where that is gone."""
+    addresses = [source.address for source in plan.sources] or [plan.address]
+    if len(addresses) == 1:
+        return ServerBinlog.of(addresses[0], command)
+    prefix, partitions = plan.rules.prefix, plan.topics.journal_partitions
+    told = journal(KafkaTopics(plan.kafka_options), prefix, plan.name, partitions=partitions)
+    answered, silent = [], []
+    for address in addresses:
+        try:
+            found = ServerBinlog.of(address, command)
+        except (SourceLost, SourceRefused) as error:
+            silent.append(error)
+            continue
+        if told.cursors and found.server_uuid == told.cursors[-1].server_uuid:
+            return found
+        answered.append(found)
+    if not answered:
+        raise silent[0]
+    return answered[0]
 
 
 def _bound(given: GivenPlace | None) -> Bound | None:

@@ -56,7 +56,17 @@ def caught_up(worker: Worker, mysql: Mysql) -> None:
             cursor.execute("SELECT GTID_SUBSET(%s, %s)", (wanted, held))
             return bool(cursor.fetchone()[0])
 
-        worker.wait(holds)
+        last = None
+        while True:
+            try:
+                worker.wait(holds)
+            except AssertionError:
+                # A busy machine is slow, and is not at fault as long as it gets on.
+                before, last = last, worker.destination().get("cursor")
+                if last is None or last == before:
+                    raise
+            else:
+                return
 
 
 @pytest.fixture(scope="package")

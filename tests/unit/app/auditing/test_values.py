@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.auditing.printed_tables import Column, with_labels
+from app.auditing.printed_tables import Column, told_column
 from app.auditing.values import comparison
 
 
@@ -77,7 +77,8 @@ def test_what_cannot_be_compared_is_not(what: Column) -> None:
     assert comparison(what) is None
 
 
-def test_labels_that_the_binlog_does_not_tell_are_those_that_consumers_have() -> None:
-    told = with_labels(column("ENUM"), "enum('a,b','it''s')")
-    assert told.labels == ("a,b", "it's")
-    assert with_labels(column("ENUM", labels=("x",)), "enum('a')").labels == ("x",)
+def test_a_column_that_the_binlog_does_not_tell_is_that_of_its_version() -> None:
+    assert told_column("c", "enum('a,b','it''s')", "utf8mb4").labels == ("a,b", "it's")
+    assert told_column("c", "bigint(20) unsigned", None) == column("BIGINT", "20", unsigned=True)
+    assert told_column("c", "varchar(80)", "latin1") == column("VARCHAR", "80", charset="latin1")
+    assert told_column("c", "datetime", None) == column("DATETIME")
