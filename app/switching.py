@@ -8,6 +8,7 @@ does not prove the place refuses it by name.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 _FEWEST = 16
 """Transactions to align by, where there are so many, however old they are."""
 _MOST_TOLD = 5
+_SYNCS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +171,15 @@ class Switch:
             one for at, one in enumerate(kept) if one.ts_ms >= since or len(kept) - at <= _FEWEST
         ]
         begin = min(one.ts_ms for one in recent) - fallback
-        scanned = scan(self._begin(begin), self.facts, self.address, self._captures())
-        return self._judged(recent, scanned, align(recent, scanned.found))
+        place = self._begin(begin)
+        scanned = scan(place, self.facts, self.address, self._captures())
+        found = align(recent, scanned.found)
+        if found.lacking and self._followed() is None:
+            # What it has written and not yet synced it does not send.
+            time.sleep(_SYNCS)
+            scanned = scan(place, self.facts, self.address, self._captures())
+            found = align(recent, scanned.found)
+        return self._judged(recent, scanned, found)
 
     def _begin(self, ts_ms: int) -> SourceOffset:
         try:
