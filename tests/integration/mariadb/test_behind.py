@@ -1,0 +1,17 @@
+"""Where a MariaDB goes on behind a position of another server: it finds the place by itself."""
+
+from connectors.mysql.behind import place_behind
+from connectors.mysql.server import read_facts
+from devstack.mysql import Mysql
+from tests.integration.mariadb.source import end_of, place_of, written
+from tests.integration.worker.source import address_of
+
+
+def test_the_place_is_that_of_the_first_transaction_that_is_not_in_it(newest: Mysql) -> None:
+    written(newest, "CREATE DATABASE behind", "CREATE TABLE behind.t (id int)")
+    before = place_of(newest)
+    assert before.gtid_set is not None
+    source = address_of(newest)
+    assert place_behind(before.gtid_set, read_facts(source), source) == end_of(newest)
+    written(newest, "INSERT INTO behind.t VALUES (1)", "INSERT INTO behind.t VALUES (2)")
+    assert place_behind(before.gtid_set, read_facts(source), source) == before.coordinates
