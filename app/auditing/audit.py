@@ -20,7 +20,15 @@ from app.auditing.errors import NotAuditable
 from app.auditing.examination import PARKED, Examination, Subject
 from app.auditing.mysqlbinlog import Binlog
 from app.auditing.printed_events import Before, Begun, Opened, events
-from app.auditing.published import Journal, Partition, Published, journal, row_topics, schemas
+from app.auditing.published import (
+    Journal,
+    Partition,
+    Published,
+    Versions,
+    journal,
+    row_topics,
+    schemas,
+)
 from app.auditing.store import Store
 from app.auditing.truth import Truth, filter_of, read
 from app.auditing.verdict import Verdict
@@ -74,7 +82,10 @@ def audit(scope: Scope) -> Verdict:
         raise NotAuditable("there is no journal", topic=journal_topic(scope.prefix))
     told = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
     end = _end(told, scope.destination)
-    names = row_topics(scope.prefix, topics)
+    versions: Versions = {}
+    if schemas_topic(scope.prefix) in topics:
+        versions = schemas(scope.published, scope.prefix, scope.destination)
+    names = row_topics(scope.prefix, topics, versions)
     ddl = ddl_topic(scope.prefix, scope.destination)
     rows = [*names, *([ddl] if ddl in topics else [])]
     wanted = [(name, number) for name in rows for number in range(topics[name])]
@@ -89,9 +100,7 @@ def audit(scope: Scope) -> Verdict:
         seq=told.cursors[-1].seq,
         end=end,
         server_uuid=scope.binlog.server_uuid,
-        versions=schemas(scope.published, scope.prefix, scope.destination)
-        if schemas_topic(scope.prefix) in topics
-        else {},
+        versions=versions,
         partitions=topics,
         beginnings={part: beginnings[part] for part in parts},
     )

@@ -234,6 +234,8 @@ class Examination:
             self._fault(Kind.FOREIGN, one, "its transaction has no such statement")
         elif transaction.rank in self.statements:
             self._fault(Kind.REPEATED, one, "it stands in Kafka already")
+        elif "\ufffd" in found[0]:
+            self.verdict.unjudged["texts of statements in another character set than UTF-8"] += 1
         elif "online" not in one.value and _plain(found[0]) != _plain(one.value["ddl"]):
             self._fault(Kind.DIFFERENT, one, "its text is not the statement's")
         self.statements.add(transaction.rank)

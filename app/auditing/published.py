@@ -85,12 +85,6 @@ class RecordedTopics:
                 take(topic, number, record)
 
 
-def row_topics(prefix: str, names: Iterable[str]) -> list[str]:
-    """Those of these topics that hold rows of an installation."""
-    wanted = re.compile(re.escape(prefix) + r"\.(?!__)[^.]+\.[^.]+")
-    return sorted(name for name in names if wanted.fullmatch(name))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
     """A version of a table's columns, as consumers have it."""
@@ -103,6 +97,17 @@ class Described:
 
 
 Versions = dict[tuple[str, str, int], Described]
+
+
+def row_topics(prefix: str, names: Iterable[str], versions: Versions) -> list[str]:
+    """Those of these topics that hold rows of an installation.
+
+    A table may be called as a topic of another installation's is, whose prefix begins as this one's does; then
+    its versions tell.
+    """
+    wanted = re.compile(re.escape(prefix) + r"\.(?!__)[^.]+\.(?!__)[^.]+")
+    known = {version.topic for version in versions.values()}
+    return sorted(name for name in names if name in known or wanted.fullmatch(name))
 
 
 @dataclass(slots=True)

@@ -23,12 +23,11 @@ Same = Callable[[bytes, Any], bool]
 _CODECS = {
     "utf8mb4": "utf-8", "utf8mb3": "utf-8", "utf8": "utf-8", "ascii": "ascii", "latin1": "latin1-mysql",
     "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be",
-    "latin2": "iso8859-2", "latin5": "iso8859-9", "latin7": "iso8859-13", "greek": "iso8859-7",
-    "hebrew": "iso8859-8", "cp1250": "cp1250", "cp1251": "cp1251", "cp1256": "cp1256", "cp1257": "cp1257",
-    "cp850": "cp850", "cp852": "cp852", "cp866": "cp866", "koi8r": "koi8-r", "koi8u": "koi8-u", "gbk": "gbk",
-    "gb2312": "gb2312", "gb18030": "gb18030", "big5": "big5", "euckr": "euc-kr", "sjis": "shift_jis",
-    "cp932": "cp932", "ujis": "euc-jp", "eucjpms": "euc-jp",
+    "latin2": "iso8859-2", "latin5": "iso8859-9", "latin7": "iso8859-13", "cp1250": "cp1250",
+    "cp1251": "cp1251", "cp1257": "cp1257", "cp850": "cp850", "cp852": "cp852", "koi8r": "koi8-r",
+    "gbk": "gbk", "gb2312": "gb2312", "euckr": "cp949", "cp932": "cp932",
 }  # fmt: skip
+"""Only those that Python reads as MySQL does; of another, text is not compared, and that is told."""
 _ESCAPED = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
 _PLAIN = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"b": b"\b"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,6 +76,11 @@ def _signed(printed: bytes, value: Any) -> bool:
 def _unsigned(printed: bytes, value: Any) -> bool:
     number, _, more = printed.partition(b" (")
     return type(value) is int and int(more[:-1] if more else number) == value
+
+
+def _year(printed: bytes, value: Any) -> bool:
+    """The program prints MySQL's year 0 as 1900, which is none that a column can hold."""
+    return type(value) is int and int(printed) == (value or 1900)
 
 
 def _decimal(printed: bytes, value: Any) -> bool:
@@ -206,7 +210,7 @@ def _read(text: str) -> Any:
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"})
 _TEXTS = frozenset({"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"})
 _PLAINLY: dict[str, Same] = {
-    "YEAR": _unsigned,
+    "YEAR": _year,
     "DECIMAL": _decimal,
     "FLOAT": _float,
     "DOUBLE": _double,
