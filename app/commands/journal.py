@@ -19,6 +19,7 @@ from app.settings import Settings, load
 from connectors.errors import SettingsError, StateUnknown
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import read_each
+from connectors.kafka.topics import Topics
 from tables import journal
 from tables.checkpoint import MemoryCheckpoint
 from tables.cursor import Cursor
@@ -66,7 +67,12 @@ class Journal:
 
     def cursor(self) -> Cursor | None:
         """What it says now of the cursor; None where the destination has never run."""
-        return asyncio.run(self._state(whole_history=False)).cursor
+        return asyncio.run(self._cursor())
+
+    async def _cursor(self) -> Cursor | None:
+        # Of a new installation there may be no journal yet.
+        await Topics(self.options).ensure(self.plan.topics.journal())
+        return (await self._state(whole_history=False)).cursor
 
     async def _state(self, *, whole_history: bool) -> DestinationState:
         async def read(state: DestinationState, start: int) -> None:
