@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 300
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-servers check crash fuzz ddl-random bench bench-flat bench-replay lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test test-servers check crash fuzz ddl-random bench bench-flat bench-large bench-replay lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ bench: setup ## ours and Debezium, side by side on two workloads; PEERS=all adds
 
 bench-flat: setup ## what a row costs from 10,000 to ROWS=10000000 rows, with 1 and 500 tables, or skipped
 	@ROWS=$(ROWS) KEEP=$(KEEP) $(VENV_PYTHON) -m bench.flat
+
+bench-large: setup ## one transaction of ROWS=10000000 rows, the worker killed in its midst, another source beside
+	@ROWS=$(ROWS) $(VENV_PYTHON) -m bench.large
 
 bench-replay: setup ## how many statements of DDL the model of all tables takes in a second, beside sqlglot's parser
 	@$(VENV_PYTHON) -m bench.replay

@@ -116,6 +116,18 @@ PARKED = Counter(
     ["destination"],
     registry=REGISTRY,
 )
+DEAD_LETTERS = Counter(
+    "aqueduct_dead_letters_total",
+    "Rows that cannot be decoded, written among the dead letters.",
+    ["destination"],
+    registry=REGISTRY,
+)
+OVERSIZE = Counter(
+    "aqueduct_oversize_records_total",
+    "Records of rows that were too large for their topic, by what was done: claim_check, key_only.",
+    ["destination", "handling"],
+    registry=REGISTRY,
+)
 SCHEMA_STORE_LAG = Gauge(
     "aqueduct_schema_store_lag_records",
     "Records of the schema history that the central store is not known to have.",

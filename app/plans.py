@@ -5,6 +5,8 @@ The law: nothing below this file knows the settings' names, and nothing is decid
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from app.pipeline.rules import Rules
@@ -74,12 +76,17 @@ def destination_plan(
             destination=name,
             include=destination.filter.include,
             black=destination.filter.black,
-            borders=settings.provide_transaction_metadata,
+            borders=settings.provide_transaction_metadata is True,
+            borders_of_parts=settings.provide_transaction_metadata is not False,
             statements=settings.include_query,
             partitions=topics.partitions,
             compression=settings.publish.compression,
             max_bytes=settings.publish.max_bytes,
             max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),
+            largest=topics.max_message_bytes,
+            oversize=destination.oversize,
+            claims=str((destination.claim_check_path or Path()).absolute()),
+            poison_limit=destination.poison_limit if destination.poison == "dead_letter" else 0,
             ddl_include=settings.ddl.include,
             ddl_exclude=settings.ddl.exclude,
             never_shadows=settings.ddl.never_online,
@@ -87,7 +94,7 @@ def destination_plan(
         ),
         history=history_policy(settings),
         decoders=destination.decoders,
-        topics=topics,
+        topics=replace(topics, takes_all=destination.oversize != "stop"),
         kafka_options=options,
         compression=settings.publish.compression,
         interval=settings.publish.interval_ms / 1000,

@@ -7,8 +7,9 @@ aiokafka's commit; and the cursor is the last record of its transaction.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -16,12 +17,15 @@ import orjson
 from app.faults import point
 from app.mandate import Mandate
 from app.pipeline.piece import Decision, Piece
+from connectors.errors import RecordTooLarge
 from connectors.kafka.producer import TransactionalProducer, send_finished
+from connectors.kafka.refusal import refused_batch, too_large
 from connectors.kafka.topics import TopicPlan, Topics
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.prepared import PreparedAt
 from connectors.wire import (
     ddl_topic,
+    dead_letters_topic,
     journal_topic,
     quarantine_topic,
     schemas_topic,
@@ -44,10 +48,13 @@ class TopicPlans:
     retention_ms: int
     max_message_bytes: int
     journal_partitions: int
+    takes_all: bool = False
+    """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
 
     def rows(self, name: str) -> TopicPlan:
         """A topic of rows."""
-        return self._plan(name, self.partitions, self.cleanup_policy, self.retention_ms)
+        plan = self._plan(name, self.partitions, self.cleanup_policy, self.retention_ms)
+        return replace(plan, takes_all=self.takes_all)
 
     def journal(self) -> TopicPlan:
         """The journal: compacted and kept for ever, with a count of partitions that never changes."""
@@ -64,6 +71,10 @@ class TopicPlans:
     def quarantine(self, destination: str) -> TopicPlan:
         """The topic where raw events wait: kept for ever, since nobody else has them in time."""
         return self._plan(quarantine_topic(self.prefix, destination), 1, "delete", -1)
+
+    def dead_letters(self, destination: str) -> TopicPlan:
+        """The topic of rows that cannot be decoded: kept for ever, and made with the first of them."""
+        return self._plan(dead_letters_topic(self.prefix, destination), 1, "delete", -1)
 
     def of(self, destination: str) -> list[TopicPlan]:
         """All topics a destination needs before its first row."""
@@ -121,18 +132,39 @@ class Publisher:
     async def publish(self, piece: Piece) -> None:
         """Commit a piece and the cursor after it; on any error nothing of it is visible."""
         names = {batch.topic for batch in piece.batches} - self._single
-        await self._topics.ensure(*(self._plans.rows(name) for name in sorted(names)))
+        await self._topics.ensure(*map(self._plan_of, sorted(names)))
         point("topics.made")
         cursor = _after(self.cursor, piece)
-        async with self._mandate.writing(), self._producer.transaction() as kafka:
-            sent = [future async for future in self._sent(kafka, piece)]
+        sent: list[Any] = []
+        writing = self._mandate.writing()
+        async with writing, self._named(piece, sent), self._producer.transaction() as kafka:
+            sent += [future async for future in self._sent(kafka, piece)]
             point("produce.rows")
-            sent.append(await self._send_cursor(kafka, cursor))
-            await asyncio.gather(*sent)
+            cursor_sent = await self._send_cursor(kafka, cursor)
+            await asyncio.gather(*sent, cursor_sent)
             point("commit.before")
             self._mandate.lease.check()
         point("commit.after")
         self.cursor = cursor
+
+    def _plan_of(self, name: str) -> TopicPlan:
+        """How a topic has to be that is made when it is first written to."""
+        destination = self.cursor.destination
+        if name == dead_letters_topic(self._plans.prefix, destination):
+            return self._plans.dead_letters(destination)
+        return self._plans.rows(name)
+
+    @contextlib.asynccontextmanager
+    async def _named(self, piece: Piece, sent: list[Any]) -> AsyncIterator[None]:
+        """Where the broker takes a batch for too large, tell which record it is; batches were sent last."""
+        try:
+            yield
+        except RecordTooLarge as error:
+            of_batches = zip(reversed(piece.batches), reversed(sent), strict=False)
+            batch = refused_batch(of_batches, error.__cause__)
+            if batch is None:
+                raise
+            raise too_large(batch, await self._topics.largest(batch.topic)) from error
 
     async def _sent(self, kafka: Any, piece: Piece) -> Any:
         schemas = schemas_topic(self._plans.prefix)

@@ -52,8 +52,8 @@ class Release:
         that of the first rows, so it has the effect of what stands before them."""
         self.offset = entry.offset
         """Where the next event may stand in the quarantine topic."""
-        # That their transactions ended was told long ago.
-        rules = replace(spec.rules, borders=False)
+        # That their transactions ended was told long ago; and what does not fit is refused, not buried.
+        rules = replace(spec.rules, borders=False, borders_of_parts=False, poison_limit=0)
         self._stage: ChunkStage = replace(spec, rules=rules, known={}).make()
         self._stage.tables.put(resolution.name, self.table)
         self._maps: dict[bytes, TableMap] = {}

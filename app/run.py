@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from app import metrics
 from app.central_store import Mirror
+from app.dead_letters import DeadLetters
 from app.decoding.start import start as start_decoders
 from app.expiry import Expiry
 from app.faults import point
@@ -66,6 +67,8 @@ class Run:
     """Tables that the run before could not read."""
     address: SourceAddress | None = None
     """The source that is read, or was read last."""
+    _letters: DeadLetters | None = None
+    """Kept over runs, since its limit is of an hour."""
     _is_partial: bool = False
     """Whether the history lacks tables because this run began too far in the past."""
     _prints: Fingerprints | None = None
@@ -178,6 +181,8 @@ class Run:
     ) -> None:
         """Publish what is read, each interval or as soon as there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
+        limit = self.plan.rules.poison_limit
+        letters = self._letters = self._letters or DeadLetters(limit, self.status)
         held: Piece | None = None
         committed = 0.0
         while True:
@@ -198,10 +203,12 @@ class Run:
             held.notes += left_out
             point("handoff.taken")
             schemas.complete(held, publisher.cursor)
+            letters.admit(held)
             if self._prints is not None:
                 uuid = publisher.cursor.offset.server_uuid
                 held.notes += self._prints.add(held.fingerprints, uuid)
             await publisher.publish(held)
+            letters.committed(held)
             committed = time.monotonic()
             schemas.committed(held, publisher.cursor)
             skipping.committed()
@@ -232,6 +239,8 @@ class Run:
             metrics.LAG.labels(name).set(self.status.lag_seconds)
         for op, count in piece.rows.items():
             metrics.ROWS.labels(name, op).inc(count)
+        for way, count in piece.oversize.items():
+            metrics.OVERSIZE.labels(name, way).inc(count)
         metrics.RECORDS.labels(name).inc(piece.records)
         metrics.BYTES.labels(name).inc(piece.size)
         metrics.COMMITS.labels(name).observe(seconds)

@@ -29,6 +29,7 @@ from pydantic_settings import YamlConfigSettingsSource as YamlSource
 from app.environment import refuse_unknown
 from app.pipeline.ddl_filter import StatementTypes, shadow_rules
 from app.pipeline.filter import TableFilter
+from app.settings_records import RecordSettings
 from app.settings_source import FailoverSettings, SourceSettings
 from app.settings_start import Start
 from connectors.errors import SettingsError
@@ -165,7 +166,7 @@ class DdlSettings(_Part):
         return self
 
 
-class DestinationSettings(_Part):
+class DestinationSettings(RecordSettings):
     """One subscribed MySQL source."""
 
     source: SourceSettings | None = None
@@ -223,7 +224,8 @@ class Settings(BaseSettings):
     topics: TopicSettings = TopicSettings()
     publish: PublishSettings = PublishSettings()
     data_dir: Path = Path(".aqueduct")
-    provide_transaction_metadata: bool = True
+    provide_transaction_metadata: bool | Literal["parts"] = "parts"
+    """Of all transactions, of those that are published in parts, or of none."""
     include_query: bool = False
     """Whether the statement that changed rows is published with each of them."""
     schema_history: SchemaHistorySettings = SchemaHistorySettings()

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from app import metrics
+from app.pipeline.piece import DeadLetter
 from tables.cursor import Cursor
 from tables.quarantine import Entry
 
@@ -80,6 +81,9 @@ class DestinationStatus:
     """Events that this worker has put there, by table."""
     sources: list[dict[str, object]] = field(default_factory=list)
     """Each one's address, whether it is read, and why it was refused last."""
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    """Rows that this worker has put among the dead letters, by table."""
+    last_dead_letter: DeadLetter | None = None
     schema_store: StoreStatus | None = None
     """None where there is no central store."""
     _since: tuple[float, int] = field(default_factory=lambda: (time.monotonic(), 0))
@@ -120,6 +124,10 @@ class DestinationStatus:
                 for name, entry in sorted(self.set_aside.items())
             ],
             "sources": self.sources,
+            "dead_letters": {
+                "here": dict(sorted(self.dead_letters.items())),
+                "last": self.last_dead_letter and self.last_dead_letter._asdict(),
+            },
             "schema_store": self.schema_store and self.schema_store.to_json(),
             "cursor": None
             if cursor is None
@@ -141,4 +149,6 @@ class DestinationStatus:
         text += f", {self.measure_rate():.0f} rows/s"
         if self.set_aside:
             text += f", {len(self.set_aside)} table(s) set aside"
+        if self.dead_letters:
+            text += f", {self.dead_letters.total()} dead letter(s)"
         return f"{text} ({self.error})" if self.error else text

@@ -28,6 +28,9 @@ from connectors.errors_position import ResumeMismatch as ResumeMismatch
 from connectors.errors_position import SourceDiverged as SourceDiverged
 from connectors.errors_position import SourceReset as SourceReset
 from connectors.errors_position import TimeInFuture as TimeInFuture
+from connectors.errors_record import ClaimStoreLost as ClaimStoreLost
+from connectors.errors_record import PoisonLimitReached as PoisonLimitReached
+from connectors.errors_record import RecordTooLarge as RecordTooLarge
 from connectors.errors_switch import LostInReplication as LostInReplication
 from connectors.errors_switch import NoAlignment as NoAlignment
 from connectors.errors_switch import NoSourceFits as NoSourceFits
@@ -188,15 +191,6 @@ class KafkaRefused(AqueductError):
 
     remedy = (
         "Check the account's ACLs: topics Create/Describe/Write, TransactionalId Describe/Write."
-    )
-
-
-class RecordTooLarge(AqueductError):
-    """A row is larger than its topic takes."""
-
-    remedy = (
-        "Raise max.message.bytes of the topic (and message.max.bytes of the brokers), "
-        "and topics.max_message_bytes in the settings."
     )
 
 

@@ -15,6 +15,8 @@ MAX_TOPIC_LENGTH = 249
 HEADER_CHANGE_ID = "change_id"
 HEADER_OLD_KEY = "__debezium.oldkey"
 HEADER_NEW_KEY = "__debezium.newkey"
+HEADER_CLAIM_CHECK = "claim_check"
+HEADER_LEFT_OUT = "left_out"
 
 _PLAIN = re.compile(r"[a-zA-Z0-9]")
 
@@ -63,6 +65,11 @@ def ddl_topic(prefix: str, destination: str) -> str:
 def quarantine_topic(prefix: str, destination: str) -> str:
     """The topic where raw events of a destination's tables wait that are set aside."""
     return f"{prefix}.__quarantine.{destination}"
+
+
+def dead_letters_topic(prefix: str, destination: str) -> str:
+    """The topic of a destination's rows that cannot be decoded."""
+    return f"{prefix}.__dead_letters.{destination}"
 
 
 def change_id(transaction_id: str, ordinal: int, half: int | None = None) -> str:

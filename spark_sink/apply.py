@@ -16,7 +16,8 @@ from typing import Any
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.batch import Contents, TablePart, contents, envelopes
+from spark_sink.batch import Contents, TablePart, contents, envelopes, parsed_envelopes
+from spark_sink.claims import texts
 from spark_sink.compact import changes
 from spark_sink.evolve import Shape, shaped
 from spark_sink.ledger import Entry, Floor, Ledger, Offsets, spans
@@ -40,6 +41,8 @@ class Applier:
     warehouse: Warehouse
     ledger: Ledger
     metrics: Metrics
+    claim_checks: str = ""
+    """Where the claim store is, if not where the worker says."""
     clock: Callable[[], float] = time.time
     _shapes: dict[tuple[str, str], Shape] = field(default_factory=dict)
     _floors: Floored | None = None
@@ -50,6 +53,10 @@ class Applier:
         # A local checkpoint, since Delta refuses a cached source and would copy an uncached one.
         batch = envelopes(records).localCheckpoint(eager=False)
         found = contents(batch)
+        if found.claims:
+            fetched = parsed_envelopes(texts(batch, found.claims, store=self.claim_checks))
+            batch = batch.where("claim IS NULL").unionByName(fetched).localCheckpoint(eager=False)
+            found = contents(batch)
         self._merge_all(batch, found)
         applied = self.clock()
         entries = _entries(found, moved(), query_id, batch_id, int(applied * 1000))

@@ -13,7 +13,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
-from spark_sink.errors import PoisonRecord, UnsupportedPartialImage, UnsupportedWire
+from spark_sink.claims import Claim
+from spark_sink.errors import PoisonRecord, RowLeftOut, UnsupportedPartialImage, UnsupportedWire
 from spark_sink.ledger import Floor
 from spark_sink.schemas import VersionKey
 from spark_sink.wire import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
@@ -54,6 +55,8 @@ class Contents:
 
     tables: dict[tuple[str, str], TablePart] = field(default_factory=dict)
     records: Counter[tuple[str, int]] = field(default_factory=Counter)
+    claims: list[Claim] = field(default_factory=list)
+    """Where the values are of records that are too large for the topic."""
     oldest_ms: int | None = None
     newest_ms: int | None = None
 
@@ -63,6 +66,11 @@ def envelopes(records: DataFrame) -> DataFrame:
     text = records.where("value IS NOT NULL").selectExpr(
         "topic", "partition", "offset", "CAST(value AS STRING) AS text"
     )
+    return parsed_envelopes(text)
+
+
+def parsed_envelopes(text: DataFrame) -> DataFrame:
+    """The same of texts with their places."""
     parsed = text.withColumn("e", f.from_json("text", ENVELOPE, JSON_OPTIONS))
     return parsed.selectExpr(*(f"{sql} AS `{name}`" for name, sql in FIELDS.items()))
 
@@ -81,6 +89,10 @@ def contents(batch: DataFrame) -> Contents:
             f.expr(f"min({where.format('reason')}) FILTER (WHERE reason IS NOT NULL)").alias("bad"),
             f.expr(f"min({where.format('wire')}) FILTER (WHERE wire <> {NUMBER})").alias("alien"),
             f.expr(f"min({where.format('op')}) FILTER (WHERE partial)").alias("partial"),
+            f.expr(f"min({where.format('left_out')}) FILTER (WHERE left_out IS NOT NULL)").alias(
+                "left_out"
+            ),
+            f.expr("collect_list(claim) FILTER (WHERE claim IS NOT NULL)").alias("claims"),
             f.expr("max(struct(epoch, seq, ts_ms)) FILTER (WHERE op = 't')").alias("truncate"),
         )
         .collect()
@@ -100,6 +112,12 @@ def _refuse(rows: Iterable[Row]) -> None:
         if row.bad is not None:
             at = row.bad
             raise PoisonRecord(place(at.topic, at.partition, at.offset, at.reason))
+        if row.left_out is not None:
+            at = row.left_out
+            raise RowLeftOut(
+                place(at.topic, at.partition, at.offset, f"bytes left out: {at.left_out}"),
+                advice="Read the row from the source, or exclude the topic; see docs/sink.md",
+            )
         if row.partial is not None:
             at = row.partial
             raise UnsupportedPartialImage(place(at.topic, at.partition, at.offset))
@@ -129,6 +147,7 @@ def _gathered(rows: Iterable[Row]) -> Contents:
                 )
             )
         result.records[row.topic, row.partition] += row.records
+        result.claims += [Claim(one.location, one.size, one.sha256) for one in row.claims]
         result.oldest_ms = min(result.oldest_ms or row.oldest, row.oldest)
         result.newest_ms = max(result.newest_ms or row.newest, row.newest)
     return result

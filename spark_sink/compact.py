@@ -16,7 +16,7 @@ from spark_sink.evolve import Shape
 from spark_sink.ledger import Floors
 from spark_sink.names import literal, quoted
 from spark_sink.schemas import Column, TableVersion, VersionKey
-from spark_sink.wire import poison_sql
+from spark_sink.wire import LONGEST_TEXT, poison_sql
 
 _META: Final = ("topic", "partition", "offset", "op", "destination", "epoch", "seq", "version")
 _NTH: Final = "__aqueduct_nth"
@@ -85,7 +85,8 @@ def steps(shape: Shape, columns: Sequence[Column]) -> list[list[str]]:
     """The projections from (meta, image, sign) to the table's row: text, values, reason, row."""
     kept = [*_META, "ts_ms", "image", "sign"]
     fields = ", ".join(f"{quoted(column.name)} STRING" for column in columns)
-    text = f"from_json(image, {literal(fields)}, map('mode', 'PERMISSIVE')) AS r"
+    options = f"map('mode', 'PERMISSIVE', 'maxStringLen', '{LONGEST_TEXT}')"
+    text = f"from_json(image, {literal(fields)}, {options}) AS r"
     values = ", ".join(
         f"{column.reading.sql.format(text=f'r.{quoted(column.name)}')} AS {quoted(column.name)}"
         for column in columns

@@ -45,6 +45,14 @@ class UnsupportedPartialImage(SinkError):
     """A record lacks columns (its row image is partial); set binlog_row_image=FULL at the source."""
 
 
+class RowLeftOut(SinkError):
+    """A record came without its row, which was too large for the topic (oversize: key_only)."""
+
+
+class ClaimLost(SinkError):
+    """The value of a record that was too large for the topic cannot be read from the claim store."""
+
+
 class UnknownSchema(SinkError):
     """A record uses a table version that the schemas topic does not hold."""
 

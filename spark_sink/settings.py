@@ -59,6 +59,7 @@ class Settings(BaseSettings):
     mode: Literal["continuous", "available-now"] = "continuous"
     trigger_interval: Annotated[float, Field(ge=0, le=3600)] = 0.5
     max_offsets_per_trigger: Annotated[int, Field(ge=1)] = 100_000
+    claim_checks: str = ""
     include: str = ""
     exclude: str = ""
     kafka_options: dict[str, str] = {}

@@ -84,6 +84,7 @@ class Sink:
             warehouse=DeltaWarehouse(spark, settings.warehouse),
             ledger=self._ledger,
             metrics=metrics,
+            claim_checks=settings.claim_checks,
         )
 
     def run(self, stop: threading.Event) -> None:

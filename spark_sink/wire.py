@@ -15,9 +15,16 @@ ENVELOPE: Final = (
     "before STRING, after STRING, absent ARRAY<STRING>, op STRING, "
     "source STRUCT<name STRING, db STRING, `table` STRING, logical_db STRING, "
     "logical_table STRING, ts_ms BIGINT, seq BIGINT, epoch BIGINT, `schema` INT, wire INT>, "
+    "claim_check STRUCT<location STRING, size BIGINT, sha256 STRING>, left_out STRING, "
     f"{_CORRUPT} STRING"
 )
-JSON_OPTIONS: Final = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+LONGEST_TEXT: Final = str(2**31 - 1)
+"""Characters of a text in JSON; a reader's own limit is 20 million."""
+JSON_OPTIONS: Final = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": _CORRUPT,
+    "maxStringLen": LONGEST_TEXT,
+}
 
 # The first that holds is the reason; each is a Spark condition over the parsed envelope `e`.
 _FAULTS: Final = (
@@ -36,8 +43,9 @@ _FAULTS: Final = (
     (
         "before and after do not fit op",
         (
-            "(e.before IS NOT NULL) <> (e.op IN ('u', 'd'))"
-            " OR (e.after IS NOT NULL) <> (e.op IN ('c', 'u', 'r'))"
+            "e.claim_check IS NULL AND e.left_out IS NULL"
+            " AND ((e.before IS NOT NULL) <> (e.op IN ('u', 'd'))"
+            " OR (e.after IS NOT NULL) <> (e.op IN ('c', 'u', 'r')))"
         ),
     ),
 )
@@ -56,6 +64,8 @@ FIELDS: Final = {
     + "END",
     "wire": "e.source.wire",
     "partial": "size(e.absent) > 0",
+    "claim": "e.claim_check",
+    "left_out": "e.left_out",
     "op": "e.op",
     "before": "e.before",
     "after": "e.after",

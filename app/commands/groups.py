@@ -62,6 +62,10 @@ GROUPS: Mapping[str, Group] = {
             "import": "take a cursor that was exported",
         },
     ),
+    "dead-letters": Group(
+        help="rows that could not be decoded",
+        commands={"list": "list them: where each stands, and why"},
+    ),
 }
 
 
@@ -72,8 +76,9 @@ ALONE: Mapping[str, str] = {
 
 
 def command(group: str, name: str) -> Command:
-    """Import the module of a command: ``app.commands.<group>_<name>``."""
-    return cast(Command, import_module(f"app.commands.{group}_{name}"))
+    """Import the module of a command: ``app.commands.<group>_<name>``, with ``_`` for ``-``."""
+    module = f"{group}_{name}".replace("-", "_")
+    return cast(Command, import_module(f"app.commands.{module}"))
 
 
 def alone(name: str) -> Command:

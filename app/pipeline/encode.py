@@ -8,38 +8,35 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from app.pipeline.borders import Begun, Borders
+from app.pipeline.dead_letter import letter_of, record_of_dead
 from app.pipeline.envelope import Envelope, TableText
 from app.pipeline.gather import Ddl, Item, ParkedRows, Rows
+from app.pipeline.oversize import Lightening
 from app.pipeline.parked import record_of_rows, record_of_statement
+from app.pipeline.piece import DeadLetter
+from app.pipeline.poison import DeadRows
 from app.pipeline.rules import Rules
 from connectors.kafka.batches import BatchWriter, FinishedBatch
 from connectors.mysql.changes import Transaction
 from connectors.mysql.rows import ROWS_EVENTS, UPDATES, WRITES
-from connectors.wire import ddl_topic, quarantine_topic, row_topic, transactions_topic
+from connectors.wire import (
+    ddl_topic,
+    dead_letters_topic,
+    quarantine_topic,
+    row_topic,
+    transactions_topic,
+)
 from tables.version import TableVersion
 
 Headers = list[tuple[str, bytes]]
 
+_ENOUGH = 8 * 1024 * 1024
+"""Bytes of keys and values that are made into batches at once."""
 _OPS = {
     int(kind): "c" if kind in WRITES else "u" if kind in UPDATES else "d" for kind in ROWS_EVENTS
 }
-
-
-@dataclass(slots=True, kw_only=True)
-class Begun:
-    """How far a transaction was before this chunk."""
-
-    ordinal: int = 0
-    """Source rows of it."""
-    order: int = 0
-    """Row records of it."""
-    part: int = 1
-    begun: bool = False
-    """Whether any of it was published."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Published values by topic, of this part."""
 
 
 class Encoder:
@@ -61,16 +58,24 @@ class Encoder:
             self._texts[name] = text
         return text
 
-    def encoding(self, seq: int, first: Transaction | None, begun: Begun) -> Encoding:
-        """What encodes one chunk, whose first transaction is this far."""
-        return Encoding(self, seq=seq, first=first, begun=begun)
+    def encoding(
+        self, seq: int, first: Transaction | None, begun: Begun, cut: Transaction | None
+    ) -> Encoding:
+        """What encodes one chunk, whose first transaction is this far; a part of ``cut`` ends with it."""
+        return Encoding(self, seq=seq, first=first, begun=begun, cut=cut)
 
 
 class Encoding:
     """Encodes one chunk."""
 
     def __init__(
-        self, encoder: Encoder, *, seq: int, first: Transaction | None, begun: Begun
+        self,
+        encoder: Encoder,
+        *,
+        seq: int,
+        first: Transaction | None,
+        begun: Begun,
+        cut: Transaction | None,
     ) -> None:
         rules = self._rules = encoder.rules
         self._encoder = encoder
@@ -84,22 +89,36 @@ class Encoding:
         )
         self._writers: dict[str, BatchWriter] = {}
         self._tables: dict[int, tuple[TableText, BatchWriter]] = {}
-        self._first, self._first_begun = first, begun
+        self._first, self._first_begun, self._cut = first, begun, cut
         self._transaction: Transaction | None = None
         self._ordinal = self._order = 0
-        self._borders: _Borders | None = None
-        if rules.borders:
+        self._all_borders: Borders | None = None
+        if rules.borders or rules.borders_of_parts:
             topic = transactions_topic(rules.prefix, rules.destination)
-            self._borders = _Borders(self._envelope, self._single(topic))
+            self._all_borders = Borders(rules, self._single(topic), epoch=encoder.epoch)
+        self._borders: Borders | None = None
+        """Of the transaction that is encoded, where any may be told."""
+        self._lightening = None if rules.oversize == "stop" else Lightening(rules)
+        self._finished: list[FinishedBatch] = []
+        self._enough = _ENOUGH
         self._counts = dict.fromkeys(_OPS, 0)
         self._truncated = 0
         self.parked: Counter[tuple[str, str]] = Counter()
         """Events of tables that are set aside, by table."""
+        self.dead_letters: list[DeadLetter] = []
+        """Rows that cannot be decoded."""
 
     @property
     def size(self) -> int:
         """Bytes of keys and values so far."""
-        return self._envelope.size
+        more = self._all_borders.size if self._all_borders is not None else 0
+        less = self._lightening.saved if self._lightening is not None else 0
+        return self._envelope.size + more - less
+
+    @property
+    def lightened(self) -> Counter[str]:
+        """Records that were too large, by what was done with them."""
+        return self._lightening.counts if self._lightening is not None else Counter()
 
     @property
     def rows(self) -> Counter[str]:
@@ -111,8 +130,16 @@ class Encoding:
         return +found
 
     def write(self, items: list[Item], latest: Mapping[tuple[str, str], int]) -> None:
-        """Encode all that happened, in order; ``latest`` has the versions of tables that were emptied."""
-        for item in items:
+        """Encode all that happened, in order; ``latest`` has the versions of tables that were emptied.
+
+        Items are gone behind it, and records become batches as they come: of small rows there are a hundred
+        thousand in a chunk, and each takes a kilobyte on its way.
+        """
+        items.reverse()
+        while items:
+            item = items.pop()
+            if self._envelope.size > self._enough:
+                self._finish()
             if item.transaction is not self._transaction:
                 self._turn_to(item.transaction)
             if type(item) is Rows:
@@ -121,6 +148,8 @@ class Encoding:
                 self._statement(item, latest)
             elif type(item) is ParkedRows:
                 self._park(record_of_rows(item, self._ordinal), item.name)
+            elif type(item) is DeadRows:
+                self._bury(item)
             else:
                 self.close_part(last=True)
 
@@ -131,7 +160,13 @@ class Encoding:
 
     def finished(self) -> list[FinishedBatch]:
         """The batches, those of a partition in order."""
-        return [batch for writer in self._writers.values() for batch in writer.finished()]
+        self._finish()
+        return self._finished
+
+    def _finish(self) -> None:
+        for writer in self._writers.values():
+            self._finished += writer.finished()
+        self._enough = self._envelope.size + _ENOUGH
 
     def _turn_to(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -140,8 +175,10 @@ class Encoding:
         if transaction is self._first:
             begun = self._first_begun
             self._ordinal, self._order = begun.ordinal, begun.order
+        is_told = self._rules.borders or begun is not None or transaction is self._cut
+        self._borders = self._all_borders if is_told else None
         if self._borders is not None:
-            self._borders.turn_to(begun or Begun())
+            self._borders.turn_to(begun)
 
     def _rows(self, item: Rows) -> None:
         use = item.use
@@ -151,14 +188,12 @@ class Encoding:
             writer = self._many(version.topic)
             held = self._tables[id(use)] = (self._encoder.text(version), writer)
         order = self._order
-        if self._borders is not None:
-            self._borders.begin(item.transaction)
         self._order = self._envelope.rows(
             item, *held, ordinal=self._ordinal + item.ordinal, order=order
         )
         self._counts[item.event_type] += len(item.rows)
         if self._borders is not None:
-            self._borders.count(use.version.topic, self._order - order)
+            self._borders.published(item.transaction, use.version.topic, self._order - order)
 
     def _statement(self, item: Ddl, latest: Mapping[tuple[str, str], int]) -> None:
         rules = self._rules
@@ -171,8 +206,7 @@ class Encoding:
             return
         topic = row_topic(rules.prefix, *item.truncated)
         if self._borders is not None:
-            self._borders.begin(item.transaction)
-            self._borders.count(topic, 1)
+            self._borders.published(item.transaction, topic, 1)
         self._order += 1
         self._truncated += 1
         self._envelope.truncate(
@@ -191,56 +225,33 @@ class Encoding:
         self._envelope.size += len(value)
         self.parked[name] += 1
 
+    def _bury(self, item: DeadRows) -> None:
+        """Write what cannot be decoded among the dead letters."""
+        ordinal = self._ordinal + item.ordinal
+        key, value, headers = record_of_dead(item, ordinal)
+        topic = dead_letters_topic(self._rules.prefix, self._rules.destination)
+        self._single(topic).append(key, value, headers)
+        self._envelope.size += len(value)
+        self.dead_letters.append(letter_of(item, ordinal))
+
     def _single(self, topic: str) -> BatchWriter:
         return self._writers.get(topic) or self._writer(topic, 1)
 
     def _many(self, topic: str) -> BatchWriter:
-        return self._writers.get(topic) or self._writer(topic, self._rules.partitions)
+        """Of rows: those alone can be made smaller."""
+        writer = self._writers.get(topic)
+        return writer or self._writer(topic, self._rules.partitions, self._lightening)
 
-    def _writer(self, topic: str, partitions: int) -> BatchWriter:
+    def _writer(
+        self, topic: str, partitions: int, lightening: Lightening | None = None
+    ) -> BatchWriter:
         writer = self._writers[topic] = BatchWriter(
             topic,
             partitions=partitions,
             compression=self._rules.compression,
             max_bytes=self._rules.max_batch_bytes,
             timestamp_ms=self._now,
+            largest=self._rules.largest,
+            lighten=lightening,
         )
         return writer
-
-
-class _Borders:
-    """Publishes where transactions begin and end."""
-
-    def __init__(self, envelope: Envelope, writer: BatchWriter) -> None:
-        self._envelope = envelope
-        self._writer = writer
-        self._now = Begun()
-
-    def turn_to(self, begun: Begun) -> None:
-        """Another transaction follows."""
-        self._now = begun
-
-    def begin(self, transaction: Transaction) -> None:
-        """Something is published of it: say so, if it is the first."""
-        if not self._now.begun:
-            self._now.begun = True
-            self._envelope.border(transaction, "BEGIN", self._writer)
-
-    def count(self, topic: str, values: int) -> None:
-        """Values were published."""
-        self._now.counts[topic] += values
-
-    def end(self, transaction: Transaction, *, last: bool) -> None:
-        """The transaction ends, or a part of it."""
-        now = self._now
-        if not now.begun:
-            return
-        counts = now.counts
-        each = ",".join(
-            f'{{"topic":"{topic}","event_count":{n}}}' for topic, n in sorted(counts.items())
-        )
-        more = (
-            f',"event_count":{counts.total()},"data_collections":[{each}],'
-            f'"part":{now.part},"last":{"true" if last else "false"}'
-        )
-        self._envelope.border(transaction, "END", self._writer, more=more)

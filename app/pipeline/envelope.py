@@ -160,17 +160,6 @@ class Envelope:
         headers = [(HEADER_CHANGE_ID, f"{item.transaction.id}#{ordinal}".encode())]
         self._append(writer.append, None, orjson.dumps(value), headers)
 
-    def border(
-        self, transaction: Transaction, status: str, writer: BatchWriter, *, more: str = ""
-    ) -> None:
-        """Write a BEGIN or END of a transaction."""
-        name = transaction.id
-        value = (
-            f'{{"status":"{status}","id":"{name}","ts_ms":{transaction.committed_ms},'
-            f'"epoch":{self._epoch},"wire":{WIRE_VERSION}{more}}}'
-        )
-        self._append(writer.append, f'{{"id":"{name}"}}'.encode(), value.encode(), [])
-
     def _append(self, append: Any, key: bytes | None, value: bytes | None, headers: Any) -> None:
         append(key, value, headers)
         self.size += len(key or b"") + len(value or b"")

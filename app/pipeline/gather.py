@@ -12,8 +12,9 @@ from typing import NamedTuple
 from app.pipeline.applied import Applied
 from app.pipeline.captured import CapturedTable, ParkedTable, TableBook
 from app.pipeline.piece import Decision, Run, add_run
+from app.pipeline.poison import DeadRows, refused, sifted
 from app.pipeline.rules import Rules
-from connectors.errors import AqueductError, UnsupportedEvent
+from connectors.errors import AqueductError, MalformedEvent, UnsupportedEvent
 from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.generate import Row
 from connectors.mysql.events import Query
@@ -88,7 +89,7 @@ class End(NamedTuple):
     transaction: Transaction
 
 
-Item = Rows | Ddl | ParkedRows | End
+Item = Rows | Ddl | ParkedRows | DeadRows | End
 
 
 class Use:
@@ -151,6 +152,8 @@ class Gathering:
         self.committed_ms = 0
         self.filtered: Counter[int] = Counter()
         """Rows events of tables that are not captured, by type."""
+        self.dead = 0
+        """Rows that cannot be decoded."""
         self.error: AqueductError | None = None
 
     def rows(
@@ -173,7 +176,13 @@ class Gathering:
             self.count_passed()
         if event_type >= FIRST_COMPRESSED_ROWS:
             event_type, body = plain_rows(event_type, body)
-        rows = use.table.rows(event_type, body)
+        try:
+            rows = use.table.rows(event_type, body)
+        except MalformedEvent as error:
+            name, query = use.table.name, self._query
+            dead = DeadRows(transaction, name, table_map, event_type, body, "", pos, 0, query, "")
+            self._sift(dead, error)
+            return
         # A named tuple's own constructor costs more than all else here.
         self.items.append(
             _tuple(Rows, (transaction, use, rows, event_type, pos, self.ordinal, self._query))
@@ -183,6 +192,23 @@ class Gathering:
         self.values += count
         if event_type in UPDATES:
             self.values += key_changes(rows)
+
+    def _sift(self, dead: DeadRows, error: MalformedEvent) -> None:
+        """Take the rows of an event of which some cannot be decoded, as far as the settings allow that."""
+        use, limit, first = self._use, self._rules.poison_limit, self.ordinal
+        assert use is not None
+        transaction, kind, pos = dead.transaction, dead.event_type, dead.pos
+        for part in sifted(use.table.rows, dead, error):
+            rows, ordinal = part.rows, self.ordinal
+            if rows:
+                self.items.append(Rows(transaction, use, rows, kind, pos, ordinal, dead.query))
+                self.values += len(rows) + (key_changes(rows) if kind in UPDATES else 0)
+            else:
+                self.dead += 1
+                if self.dead > limit:
+                    raise refused(part, error, limit=limit, row=ordinal - first)
+                self.items.append(part.of(dead, ordinal))
+            self.ordinal += part.size
 
     def _meet(self, table_map: TableMap, transaction: Transaction, pos: int) -> None:
         if self.first is None:
@@ -262,7 +288,8 @@ class Gathering:
             self.first = transaction
         if self.prints is not None:
             self.prints.end(transaction, pos)
-        if self._rules.borders:
+        if self._rules.borders or (self._rules.borders_of_parts and self.end_pos is None):
+            # Only the first that ends here can have begun in another chunk, and so be published in parts.
             self.items.append(End(transaction))
         number = self._last + 1
         if transaction.number != number or transaction.source != self._run[0]:

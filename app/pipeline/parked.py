@@ -38,7 +38,7 @@ def record_of_rows(item: ParkedRows, begun: int) -> Record:
         "event_type": item.event_type,
         "rows": item.rows,
         "query": item.query,
-        **_place(item.transaction, item.pos, begun + item.ordinal),
+        **place_of(item.transaction, item.pos, begun + item.ordinal),
     }
     headers = [(META, orjson.dumps(meta)), (TABLE_MAP, item.table_map.raw)]
     return key_of(item.name), item.body, headers
@@ -54,12 +54,13 @@ def record_of_statement(item: Ddl, name: tuple[str, str], begun: int) -> Record:
         "database": query.database,
         "sql_mode": query.sql_mode,
         "status": query.status.hex(),
-        **_place(item.transaction, item.pos, begun + item.ordinal),
+        **place_of(item.transaction, item.pos, begun + item.ordinal),
     }
     return key_of(name), query.sql.encode(), [(META, orjson.dumps(meta))]
 
 
-def _place(transaction: Transaction, pos: int, ordinal: int) -> dict[str, Any]:
+def place_of(transaction: Transaction, pos: int, ordinal: int) -> dict[str, Any]:
+    """A place in a transaction, as the description of an event has it."""
     return {
         "file": transaction.file,
         "start": transaction.pos,

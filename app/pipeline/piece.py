@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from connectors.errors import AqueductError
 from connectors.kafka.batches import FinishedBatch
@@ -34,6 +35,17 @@ class Aside:
     since: HistoryPlace
 
 
+class DeadLetter(NamedTuple):
+    """A row that cannot be decoded, as it is told beside its record."""
+
+    table: str
+    gtid: str | None
+    coordinates: str
+    row: int
+    """Its ordinal in its transaction."""
+    reason: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Piece:
     """What became of a chunk, or of several in a row."""
@@ -51,6 +63,10 @@ class Piece:
     """Records of the journal beside those: keys and values."""
     parked: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Events of tables that are set aside, by table."""
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    """Rows that cannot be decoded, in their order."""
+    oversize: Counter[str] = field(default_factory=Counter)
+    """Records that were too large for their topics, by what was done with them."""
     gtids: list[Run] = field(default_factory=list)
     """Of the transactions that end here, filtered ones too, in the order of the binlog."""
     decisions: list[Decision] = field(default_factory=list)
@@ -87,6 +103,8 @@ class Piece:
         self.set_aside += later.set_aside
         self.notes += later.notes
         self.parked.update(later.parked)
+        self.dead_letters += later.dead_letters
+        self.oversize.update(later.oversize)
         for run in later.gtids:
             add_run(self.gtids, run)
         self.decisions += later.decisions

@@ -22,7 +22,9 @@ class Rules:
     black: str = ""
     """Tables that are not, whatever ``include`` says."""
     borders: bool
-    """Whether transactions' borders are published."""
+    """Whether all transactions' borders are published."""
+    borders_of_parts: bool = True
+    """Whether those of a transaction that is published in parts are."""
     statements: bool = False
     """Whether the statement that changed rows is published with each of them."""
     partitions: int
@@ -32,6 +34,14 @@ class Rules:
     """Bytes of row images above which a transaction is published in parts."""
     max_batch_bytes: int
     """Bytes of one record batch, before compression."""
+    largest: int = 0
+    """Bytes of a record batch that a topic takes, after compression."""
+    oversize: str = "stop"
+    """What becomes of a row's record that is larger: ``stop``, ``claim_check`` or ``key_only``."""
+    claims: str = ""
+    """The folder for values that are claimed."""
+    poison_limit: int = 0
+    """Rows that cannot be decoded and are put among the dead letters in an hour; 0: the first one stops."""
     ddl_include: str = ""
     """Types of statements that are published, with commas; empty: all."""
     ddl_exclude: str = ""

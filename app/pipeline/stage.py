@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app.pipeline.borders import Begun
 from app.pipeline.captured import Schema, TableBook
-from app.pipeline.encode import Begun, Encoder
+from app.pipeline.encode import Encoder
 from app.pipeline.filter import TableFilter
 from app.pipeline.gather import UPDATES, Ddl, End, Gathering, Item, ParkedRows, Rows, key_changes
 from app.pipeline.numbers import Numbers, Progress
 from app.pipeline.piece import Aside, Piece
+from app.pipeline.poison import DeadRows
 from app.pipeline.rules import Rules
 from app.pipeline.versions import Name, VersionBook
 from connectors.errors import AqueductError
@@ -183,7 +185,8 @@ class DecodedChunk:
     def encode(self) -> Piece:
         """The third step: the piece."""
         gathered = self._gathered
-        encoding = self._stage.encoder.encoding(self._seq, gathered.first, self._begun)
+        cut = self._open if self._resume is not None else None
+        encoding = self._stage.encoder.encoding(self._seq, gathered.first, self._begun, cut)
         encoding.write(gathered.items, self._truncated)
         if self._resume is not None:
             encoding.close_part(last=False)
@@ -196,6 +199,8 @@ class DecodedChunk:
             history=self._history,
             set_aside=self._lost,
             parked=encoding.parked,
+            dead_letters=encoding.dead_letters,
+            oversize=encoding.lightened,
             gtids=gathered.gtids,
             decisions=gathered.decisions,
             fingerprints=gathered.prints.done if gathered.prints is not None else [],
@@ -245,7 +250,7 @@ class DecodedChunk:
                 progress.order += values
                 progress.size += sum(len(row[0] or "") + len(row[1] or "") for row in item.rows)
                 progress.begun = True
-            elif isinstance(item, ParkedRows):
+            elif isinstance(item, ParkedRows | DeadRows):
                 progress.size += len(item.body)
             elif isinstance(item, Ddl) and item.truncated is not None:
                 progress.order += 1

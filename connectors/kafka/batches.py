@@ -9,7 +9,7 @@ of a batch is `aiokafka.producer.message_accumulator.BatchBuilder`, version 0.14
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,8 @@ from connectors.kafka.partitioner import partitions_of
 Headers = list[tuple[str, bytes]]
 Record = tuple[bytes | None, bytes | None, Headers]
 """Key, value and headers."""
+Lighten = Callable[[str, Record], Record]
+"""From a topic and a record that is too large for it to one that goes there in its place."""
 
 MAX_BATCH_BYTES: Final = 1024 * 1024
 """Before compression; a fraction of that on the wire."""
@@ -53,11 +55,21 @@ class BatchWriter:
     """Gathers records of one topic and makes transactional batches of them.
 
     A batch is closed before it has more than ``max_bytes`` uncompressed. A record that is larger by itself is
-    alone in its batch; the broker refuses that one if it is more than its topic takes. All records have one
+    alone in its batch; if that has more than ``largest`` bytes when it is finished, as a broker counts,
+    ``lighten`` gives another record in its place, and without that the broker refuses it. All records have one
     timestamp.
     """
 
-    __slots__ = ("_codec", "_max_bytes", "_partitions", "_records", "_timestamp_ms", "_topic")
+    __slots__ = (
+        "_codec",
+        "_largest",
+        "_lighten",
+        "_max_bytes",
+        "_partitions",
+        "_records",
+        "_timestamp_ms",
+        "_topic",
+    )
 
     def __init__(
         self,
@@ -67,8 +79,11 @@ class BatchWriter:
         compression: str | None,
         timestamp_ms: int,
         max_bytes: int = MAX_BATCH_BYTES,
+        largest: int = 0,
+        lighten: Lighten | None = None,
     ) -> None:
         self._topic = topic
+        self._largest, self._lighten = largest, lighten
         self._partitions = partitions
         self._codec = _CODECS[compression]
         self._timestamp_ms = timestamp_ms
@@ -112,16 +127,28 @@ class BatchWriter:
 
     def _batches(self, partition: int, records: list[Record]) -> Iterator[FinishedBatch]:
         """The records of one partition, as batches."""
-        timestamp, builder, count = self._timestamp_ms, self._builder(), 0
+        timestamp, builder, count, first = self._timestamp_ms, self._builder(), 0, 0
         append = builder.append
         for key, value, headers in records:
             if append(count, timestamp, key, value, headers) is None:  # it is full
-                yield FinishedBatch(self._topic, partition, builder.build(), count)
+                raw = self._fitting(builder.build(), records[first])
+                yield FinishedBatch(self._topic, partition, raw, count)
+                first += count
                 builder, count = self._builder(), 0
                 append = builder.append
                 append(count, timestamp, key, value, headers)
             count += 1
-        yield FinishedBatch(self._topic, partition, builder.build(), count)
+        raw = self._fitting(builder.build(), records[first])
+        yield FinishedBatch(self._topic, partition, raw, count)
+
+    def _fitting(self, raw: bytearray, record: Record) -> bytearray:
+        """A finished batch; where its only record is too large, one with a smaller record."""
+        if self._lighten is None or len(raw) <= self._largest:
+            return raw
+        builder = self._builder()
+        builder.append(0, self._timestamp_ms, *self._lighten(self._topic, record))
+        lighter: bytearray = builder.build()
+        return lighter
 
     def _builder(self) -> Any:
         # aiokafka's is written in C; putting the same bytes together in Python took three times as long.

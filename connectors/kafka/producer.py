@@ -28,6 +28,7 @@ from aiokafka.structs import RecordMetadata
 
 from connectors.errors import AqueductError, Fenced, KafkaLost, KafkaRefused, RecordTooLarge
 from connectors.kafka.batches import FinishedBatch, Sendable
+from connectors.kafka.refusal import too_large
 
 TRANSACTION_TIMEOUT = 15.0
 """Seconds after which the broker aborts a transaction whose owner is silent."""
@@ -36,6 +37,9 @@ ANSWER_TIMEOUT = 10.0
 MAX_BATCH_BYTES = 512 * 1024
 LARGEST_REQUEST = 100 * 1024 * 1024
 """What a broker reads at all (socket.request.max.bytes). How large a record may be, the topic says, not we."""
+
+LARGEST_BATCH = LARGEST_REQUEST - 64 * 1024
+"""With what stands around it in a request: a broker hangs up on more, and says nothing."""
 
 
 class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
@@ -119,8 +123,10 @@ async def send_finished(
 ) -> asyncio.Future[RecordMetadata]:
     """Put a batch into the open transaction; the future, which must be awaited, says whether it was taken.
 
-    It waits while an earlier batch of the same partition has not left.
+    It waits while an earlier batch of the same partition has not left. Raises RecordTooLarge.
     """
+    if len(batch.raw) > LARGEST_BATCH:
+        raise too_large(batch, LARGEST_BATCH)
     sent: asyncio.Future[RecordMetadata] = await kafka.send_batch(
         Sendable(batch), batch.topic, partition=batch.partition
     )

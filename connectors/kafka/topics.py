@@ -33,6 +33,8 @@ class TopicPlan:
     cleanup_policy: str = "delete"
     retention_ms: int = _FOR_EVER
     max_message_bytes: int
+    takes_all: bool = False
+    """Whether one that is there must take records of so many bytes."""
 
     def config(self) -> dict[str, str]:
         """The topic's settings at creation."""
@@ -64,6 +66,13 @@ def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
     wanted = set(plan.cleanup_policy.split(","))
     if policies != wanted:
         yield _alter(plan, "cleanup.policy", ",".join(sorted(policies)), plan.cleanup_policy)
+    takes = int(facts.config.get("max.message.bytes", plan.max_message_bytes))
+    if plan.takes_all and takes < plan.max_message_bytes:
+        yield (
+            f"max.message.bytes is {takes}, and what is too large is told by topics.max_message_bytes, "
+            f"which is {plan.max_message_bytes}; lower that, or: kafka-configs.sh --alter --topic {plan.name} "
+            f"--add-config max.message.bytes={plan.max_message_bytes}"
+        )
     if "delete" in policies:
         for name, least in (("retention.ms", plan.retention_ms), ("retention.bytes", _FOR_EVER)):
             value = int(facts.config.get(name, _FOR_EVER))
@@ -103,6 +112,16 @@ class Topics:
         """Whether a topic is there; nothing is made. Raises as ``ensure`` does."""
         async with self._admin() as admin:
             return not await _missing(admin, [plan])
+
+    async def largest(self, name: str) -> int | None:
+        """How many bytes of a record batch a topic takes now; None where nobody can tell."""
+        try:
+            async with self._admin() as admin:
+                facts = (await _facts(admin, [name])).get(name)
+        except (KafkaLost, KafkaRefused):
+            return None
+        held = facts.config.get("max.message.bytes") if facts else None
+        return int(held) if held else None
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:

@@ -7,6 +7,7 @@ labels is needed, and a table that is filtered can never stop a destination by i
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 from connectors.errors import MalformedEvent
 from connectors.mysql.buffer import bits, packed, taken, uint
@@ -27,8 +28,19 @@ _STRINGS = {_T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.VARCHAR_COMPRESSED}
 
 def row_count(table_map: TableMap, event_type: int, body: bytes) -> int:
     """How many rows an event holds, a compressed one too; an update's two images are one row."""
+    return len(_borders(table_map, event_type, body, plain=False)) - 1
+
+
+def row_borders(table_map: TableMap, event_type: int, body: bytes) -> list[int]:
+    """Where the first row of a plain event begins, and where each ends; raise MalformedEvent."""
+    return _borders(table_map, event_type, body, plain=True)
+
+
+def _borders(table_map: TableMap, event_type: int, body: bytes, *, plain: bool) -> list[int]:
     try:
-        return _walk(table_map, *plain_rows(event_type, body))
+        if not plain:
+            event_type, body = plain_rows(event_type, body)
+        return list(_walk(table_map, event_type, body))
     except (IndexError, ValueError, KeyError, struct.error) as error:
         name = f"{table_map.database}.{table_map.table}"
         raise MalformedEvent(f"its rows cannot be counted: {error}", table=name) from error
@@ -55,7 +67,7 @@ def extent(column: MappedColumn) -> tuple[int, int]:
     raise ValueError(f"a column has the unknown type {kind}")
 
 
-def _walk(table_map: TableMap, event_type: int, body: bytes) -> int:
+def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
     extents = [extent(column) for column in table_map.columns]
     documents = [n for n, column in enumerate(table_map.columns) if column.type == _T.JSON]
     at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
@@ -67,15 +79,14 @@ def _walk(table_map: TableMap, event_type: int, body: bytes) -> int:
         images.append([extent for extent, is_present in chosen if is_present])
     if at < len(body) and not any(images):
         raise ValueError("bytes stand behind images without columns")
-    rows = 0
+    yield at
     while at < len(body):
         for n, image in enumerate(images):
             if n and event_type == PARTIAL:
                 # What changed in a document has a length before it, as a whole one has.
                 _, at = partial_columns(body, at, documents)
             at = _skip(image, body, at)
-        rows += 1
-    return rows
+        yield at
 
 
 def _skip(extents: list[tuple[int, int]], body: bytes, at: int) -> int:

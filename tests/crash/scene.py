@@ -215,6 +215,7 @@ class Scene:
             "topics": {"partitions": 3, "replication_factor": 1, "journal_partitions": 1},
             # Small parts, so that a large transaction is published in several.
             "publish": {"max_bytes": 64 * 1024, "interval_ms": 50},
+            "provide_transaction_metadata": True,
             "data_dir": str(self.folder / f"data-{number}"),
             "destinations": {
                 DESTINATION: {

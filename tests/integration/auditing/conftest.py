@@ -77,6 +77,7 @@ def case(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cas
     mysql.start()
     wanted = settings(stack, mysql, folder)
     wanted["publish"] = {"max_bytes": 65536, "interval_ms": 20}
+    wanted["provide_transaction_metadata"] = True
     try:
         play(mysql, [*TABLES, *FIRST])
         with running(wanted, folder) as worker:

@@ -22,6 +22,8 @@ class Change:
     ts_ms: int | None = None
     table: str = "t"
     version: int | None = 1
+    more: Image | None = None
+    """Members of the envelope beside those."""
 
     @property
     def place(self) -> tuple[int, int]:
@@ -47,6 +49,7 @@ class Change:
             },
             "op": self.op,
             "ts_ms": self.time,
+            **(self.more or {}),
         }
         return json.dumps(body, separators=(",", ":"))
 

@@ -180,3 +180,31 @@ def test_a_finished_batch_takes_no_more_records() -> None:
     assert sendable.record_count() == 5
     assert sendable.append(timestamp=None, key=b"k", value=b"v", headers=[]) is None  # type: ignore[func-returns-value]
     assert sendable.size() == len(sendable._build())
+
+
+def test_a_record_that_is_too_large_is_replaced_where_it_stands_and_no_other_is_looked_at() -> None:
+    asked: list[Record] = []
+
+    def lighten(topic: str, record: Record) -> Record:
+        assert topic == "topic"
+        asked.append(record)
+        return record[0], b"light", [*record[2], ("lighter", b"yes")]
+
+    large: Record = (b"k", os.urandom(5000), [("a", b"1")])
+    dense: Record = (b"c", b"x" * 5000, [])
+    for compression, expected in ((None, 2), ("lz4", 1)):
+        asked.clear()
+        one = writer(max_bytes=1000, largest=2000, lighten=lighten, compression=compression)
+        one.extend([row(1), large, row(2), dense, row(3)])
+        found = all_records(one.finished())
+        assert len(asked) == expected
+        assert found[1] == (b"k", b"light", [("a", b"1"), ("lighter", b"yes")])
+        assert found[3] == ((b"c", b"light", [("lighter", b"yes")]) if expected == 2 else dense)
+        assert [found[0], found[2], found[4]] == [row(1), row(2), row(3)]
+
+
+def test_without_a_way_to_lighten_it_a_record_stays_as_it_is() -> None:
+    large: Record = (b"k", os.urandom(5000), [])
+    one = writer(max_bytes=1000, largest=2000)
+    one.extend([large])
+    assert all_records(one.finished()) == [large]

@@ -55,3 +55,14 @@ def test_all_faults_of_a_topic_are_told_at_once() -> None:
         len(told(PLAN, {"cleanup.policy": "compact,delete", "retention.ms": "5"}, partitions=1))
         == 3
     )
+
+
+def test_a_topic_that_takes_less_than_the_settings_say_is_refused_where_they_decide_what_is_too_large() -> (
+    None
+):
+    facts = TopicFacts(4, {"max.message.bytes": "1000", "cleanup.policy": "delete"})
+    assert list(faults(PLAN, facts)) == []
+    (fault,) = faults(replace(PLAN, takes_all=True), facts)
+    assert "max.message.bytes=1024" in fault
+    more = TopicFacts(4, {"max.message.bytes": "2000", "cleanup.policy": "delete"})
+    assert list(faults(replace(PLAN, takes_all=True), more)) == []

@@ -1,0 +1,101 @@
+"""Where transactions begin and end, as the transactions topic tells it.
+
+The law: a transaction that is published in parts is always told, from BEGIN to its last part;
+what is told of one that comes whole costs records of its own, so that is a choice. Counts are of what stands in
+the same Kafka transaction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from app.pipeline.rules import Rules
+from connectors.kafka.batches import BatchWriter
+from connectors.mysql.changes import Transaction
+from connectors.wire import WIRE_VERSION
+
+
+@dataclass(slots=True, kw_only=True)
+class Begun:
+    """How far a transaction was before this chunk."""
+
+    ordinal: int = 0
+    """Source rows of it."""
+    order: int = 0
+    """Row records of it."""
+    part: int = 1
+    begun: bool = False
+    """Whether any of it was published."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Published values by topic, of this part."""
+
+
+class Borders:
+    """Publishes them, for one chunk."""
+
+    __slots__ = ("_all", "_counts", "_epoch", "_has_begun", "_is_told", "_part", "_writer", "size")
+
+    def __init__(self, rules: Rules, writer: BatchWriter, *, epoch: int) -> None:
+        self._all = rules.borders
+        self._writer = writer
+        self._epoch = epoch
+        self._has_begun = self._is_told = False
+        self._part = 1
+        self._counts: dict[str, int] = {}
+        self.size = 0
+        """Bytes of keys and values so far."""
+
+    def turn_to(self, begun: Begun | None) -> None:
+        """Another transaction follows; None where nothing of it came before this chunk."""
+        if begun is None:
+            self._has_begun = self._is_told = False
+            self._part, self._counts = 1, {}
+        else:
+            self._has_begun, self._part, self._counts = begun.begun, begun.part, dict(begun.counts)
+            # What is published and not of this part was told with its own part.
+            self._is_told = begun.begun if self._all else begun.order > sum(self._counts.values())
+
+    def published(self, transaction: Transaction, topic: str, values: int) -> None:
+        """Values of it go out."""
+        counts = self._counts
+        counts[topic] = counts.get(topic, 0) + values
+        self._has_begun = True
+        if self._all and not self._is_told:
+            self._begin(transaction)
+
+    def end(self, transaction: Transaction, *, last: bool) -> None:
+        """The transaction ends, or a part of it."""
+        is_whole = last and self._part == 1
+        if not self._has_begun or (is_whole and not self._all):
+            return
+        if not self._is_told:
+            self._begin(transaction)
+        counts = self._counts
+        if len(counts) == 1:
+            ((topic, total),) = counts.items()
+            each = f'{{"topic":"{topic}","event_count":{total}}}'
+        else:
+            total = sum(counts.values())
+            each = ",".join(
+                f'{{"topic":"{topic}","event_count":{n}}}' for topic, n in sorted(counts.items())
+            )
+        more = (
+            f',"event_count":{total},"data_collections":[{each}],'
+            f'"part":{self._part},"last":{"true" if last else "false"}'
+        )
+        self._write(transaction, "END", more)
+
+    def _begin(self, transaction: Transaction) -> None:
+        self._is_told = True
+        self._write(transaction, "BEGIN", "")
+
+    def _write(self, transaction: Transaction, status: str, more: str) -> None:
+        name = transaction.id
+        key = f'{{"id":"{name}"}}'.encode()
+        value = (
+            f'{{"status":"{status}","id":"{name}","ts_ms":{transaction.committed_ms},'
+            f'"epoch":{self._epoch},"wire":{WIRE_VERSION}{more}}}'
+        ).encode()
+        self._writer.append(key, value, [])
+        self.size += len(key) + len(value)

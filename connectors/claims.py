@@ -1,0 +1,86 @@
+"""Where the values of records wait that are too large for their topics.
+
+The law: a value is on disk for good when ``put`` returns, so a pointer is never published before what it points
+to; nothing is ever changed or removed here. What belongs to a Kafka transaction that was aborted stays: nothing
+points to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from connectors.errors import ClaimStoreLost
+
+
+class ClaimStore(Protocol):
+    """Keeps values by names such as ``aq.shop.orders/2026-11-21/<sha256>.json``."""
+
+    def put(self, name: str, value: bytes) -> str:
+        """Keep a value for good; where it is, for whoever reads it. Raises ClaimStoreLost."""
+
+
+class FolderStore:
+    """A folder, on a disk or on whatever is mounted there."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._made: set[Path] = set()
+        """Folders below it that are there, and will be after a crash."""
+
+    def put(self, name: str, value: bytes) -> str:
+        """Write a file, sync it, and then give it its name."""
+        path = self._folder.joinpath(*PurePosixPath(name).parts)
+        try:
+            self._make(path.parent)
+            self._write(path, value)
+        except OSError as error:
+            raise ClaimStoreLost(f"{error.strerror or error}", path=str(path)) from error
+        return path.as_uri()
+
+    def _make(self, folder: Path) -> None:
+        """Make the folders between; the store's own must be there, as one that is not mounted is not."""
+        if folder in self._made or folder == self._folder:
+            return
+        self._make(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+        _sync(folder.parent)
+        self._made.add(folder)
+
+    def _write(self, path: Path, value: bytes) -> None:
+        unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        try:
+            with unfinished.open("xb") as file:
+                file.write(value)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in a folder outlive a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class MemoryStore:
+    """The same in memory."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+
+    def put(self, name: str, value: bytes) -> str:
+        """Keep it."""
+        self.values[name] = value
+        return f"memory:///{name}"

@@ -1,0 +1,37 @@
+"""Why a single record cannot go out as it is: it is too large, or its row cannot be decoded.
+
+The law: the row is named by its table, its place and its ChangeId, so that a person can find it at the source.
+"""
+
+from __future__ import annotations
+
+from connectors.errors_base import AqueductError, Retry
+
+
+class RecordTooLarge(AqueductError):
+    """A record is larger than its topic takes."""
+
+    remedy = (
+        "Raise max.message.bytes of the topic (and message.max.bytes of the brokers) and "
+        "topics.max_message_bytes in the settings; or set the destination's oversize to claim_check or "
+        "key_only."
+    )
+
+
+class PoisonLimitReached(AqueductError):
+    """More rows cannot be decoded than the settings allow in an hour."""
+
+    remedy = (
+        "Nothing from there on was published. Look at `python -m app dead-letters list` for what is wrong with "
+        "them; then raise the destination's poison_limit, or restart to allow as many again."
+    )
+
+
+class ClaimStoreLost(AqueductError):
+    """A record that is too large could not be written to the claim store."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct tries again by itself; check claim_check_path: that it is mounted and may be written to, "
+        "and that its disk has room."
+    )

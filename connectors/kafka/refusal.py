@@ -1,0 +1,71 @@
+"""Which record a broker has refused for its size, from the batch that held it.
+
+The law: it is looked for only once a batch was refused; what is told of a row is what its record tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.record import MemoryRecords
+
+from connectors.errors import RecordTooLarge
+from connectors.kafka.batches import FinishedBatch
+from connectors.wire import HEADER_CHANGE_ID
+
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_SHOWN = 200
+"""Bytes of a key that are told."""
+
+
+def refused_batch(
+    sent: Iterable[tuple[FinishedBatch, asyncio.Future[Any]]], error: BaseException | None
+) -> FinishedBatch | None:
+    """The batch that the broker takes for too large, if that is what the error says."""
+    if not isinstance(error, _TOO_LARGE):
+        return None
+    for batch, future in sent:
+        if future.done() and not future.cancelled() and isinstance(future.exception(), _TOO_LARGE):
+            return batch
+    return None
+
+
+def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge:
+    """The error that names its largest record."""
+    held = max(_records(batch), key=lambda record: len(record.value or b""))
+    key, value = held.key or b"", held.value or b""
+    where = _where(value)
+    name = dict(held.headers).get(HEADER_CHANGE_ID)
+    allowed = f", {limit} are allowed" if limit is not None else ""
+    return RecordTooLarge(
+        f"{len(value)} bytes, {len(batch.raw)} as sent{allowed}",
+        topic=batch.topic,
+        **where,
+        key=key[:_SHOWN].decode(errors="replace") or None,
+        change_id=name.decode() if name else None,
+        size=len(value),
+        limit=limit,
+    )
+
+
+def _records(batch: FinishedBatch) -> list[Any]:
+    held = MemoryRecords(bytes(batch.raw)).next_batch()
+    return list(held) if held is not None else []
+
+
+def _where(value: bytes) -> dict[str, Any]:
+    """A row's table and place; nothing of what is no row."""
+    try:
+        source = orjson.loads(value)["source"]
+        table = f"{source['db']}.{source['table']}" if source["table"] else source["db"]
+        return {
+            "table": table,
+            "gtid": source["gtid"],
+            "coordinates": f"{source['file']}:{source['pos']}",
+        }
+    except (ValueError, KeyError, TypeError):
+        return {}

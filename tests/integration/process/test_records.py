@@ -1,0 +1,181 @@
+"""Records that cannot go out as they are: too large for their topic, or rows that cannot be decoded."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from connectors.wire import dead_letters_topic, row_topic
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.integration.process.consumed import rows
+from tests.integration.process.worker import running, settings
+from tests.integration.worker.source import run
+
+LARGE = 300_000
+"""Bytes of a value, which the topics below do not take."""
+
+
+@pytest.fixture
+def mysql(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+    """A server of the test's own."""
+    server = stack.second_mysql(f"records-{tmp_path.name}", {"server_id": 11})
+    server.start()
+    run(
+        server,
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.notes (id int PRIMARY KEY, note longtext)",
+        # Some bytes are no character of cp1251, and the server takes them all the same.
+        "CREATE TABLE shop.old (id int PRIMARY KEY, c varchar(9) CHARACTER SET cp1251)",
+    )
+    yield server
+    server.kill()
+
+
+def wanted(stack: Stack, mysql: Mysql, folder: Path, **destination: Any) -> dict[str, Any]:
+    made = settings(stack, mysql, folder, **destination)
+    made["topics"]["max_message_bytes"] = 200_000
+    # Random text does not become small by compression; here nothing does.
+    made["publish"] = {"compression": None, "interval_ms": 20}
+    return made
+
+
+def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "app", *words],
+        env={**os.environ, "AQUEDUCT_CONFIG": str(folder / "aqueduct.yaml")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_large_row_is_claimed_and_one_that_cannot_be_decoded_is_put_aside_and_all_others_go_on(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    claims = tmp_path / "claims"
+    claims.mkdir()
+    made = wanted(
+        stack,
+        mysql,
+        tmp_path,
+        oversize="claim_check",
+        claim_check_path=str(claims),
+        poison="dead_letter",
+        poison_limit=2,
+    )
+    run(
+        mysql,
+        f"INSERT INTO shop.notes VALUES (1, 'small'), (2, REPEAT('x', {LARGE})), (3, 'small')",
+        "INSERT INTO shop.old VALUES (1, 'a'), (2, 0x98), (3, 'c')",
+        "UPDATE shop.notes SET note = 'small again' WHERE id = 2",
+    )
+    prefix = made["prefix"]
+    with running(made, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 6)
+        status = worker.destination()
+        assert status["dead_letters"]["here"] == {"shop.old": 1}
+        assert status["dead_letters"]["last"]["row"] == 1
+        metrics = worker.get("/metrics")
+        assert 'aqueduct_dead_letters_total{destination="shop"} 1.0' in metrics
+        told = 'aqueduct_oversize_records_total{destination="shop",handling="claim_check"} 2.0'
+        assert told in metrics
+        found = rows(stack, prefix, "notes")
+        old = rows(stack, prefix, "old")
+        numbers = [change.seq for change in sorted([*found, *old], key=lambda change: change.seq)]
+        assert numbers == list(range(numbers[0], numbers[0] + 6))
+        assert [change.value["after"]["id"] for change in old] == [1, 3]
+        assert [change.change_id.rpartition("#")[2] for change in old] == ["0", "2"]
+        values = [_redeemed(change.value) for change in found]
+        assert [(value["op"], value["after"]["id"]) for value in values] == [
+            ("c", 1),
+            ("c", 2),
+            ("c", 3),
+            ("u", 2),
+        ]
+        assert values[1]["after"]["note"] == "x" * LARGE == values[3]["before"]["note"]
+        assert [change.change_id for change in found] == [_name(value) for value in values]
+        listed = command(tmp_path, "dead-letters", "list", "shop", "--format", "json")
+        assert listed.returncode == 1, listed.stderr
+        (letter,) = json.loads(listed.stdout)
+        assert (letter["table"], letter["row"], letter["kind"]) == ("old", 1, "row")
+        assert bytes.fromhex(letter["bytes"]).endswith(b"\x01\x98")
+        # One more may go; the next one, within the hour, may not, nor anything behind it.
+        run(mysql, "INSERT INTO shop.old VALUES (4, 0x98)", "INSERT INTO shop.old VALUES (5, 'e')")
+        worker.wait(lambda status: status["rows"] == 7)
+        run(mysql, "INSERT INTO shop.old VALUES (6, 0x98)", "INSERT INTO shop.old VALUES (7, 'g')")
+        error = worker.wait(lambda status: status["state"] == "FAILED")["error"]
+        assert error.startswith("PoisonLimitReached")
+        assert "table=shop.old" in error
+        assert "gtid=" in error
+        assert "coordinates=" in error
+    assert [change.value["after"]["id"] for change in rows(stack, prefix, "old")] == [1, 3, 5]
+
+
+def _redeemed(value: dict[str, Any]) -> dict[str, Any]:
+    """What a consumer makes of a record: the value itself, or the one that it points to."""
+    pointer = value.get("claim_check")
+    if pointer is None:
+        return value
+    assert value["before"] is None
+    assert value["after"] is None
+    stored = Path(unquote(urlsplit(pointer["location"]).path)).read_bytes()
+    assert len(stored) == pointer["size"]
+    assert hashlib.sha256(stored).hexdigest() == pointer["sha256"]
+    found: dict[str, Any] = json.loads(stored)
+    assert found["source"] == value["source"]
+    return found
+
+
+def _name(value: dict[str, Any]) -> str:
+    return f"{value['transaction']['id']}#{value['source']['row']}"
+
+
+def test_by_default_either_stops_the_destination_where_it_is_and_says_which_row(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    made = wanted(stack, mysql, tmp_path)
+    run(
+        mysql,
+        "INSERT INTO shop.notes VALUES (1, 'small')",
+        f"INSERT INTO shop.notes VALUES (2, REPEAT('x', {LARGE})), (3, 'small')",
+    )
+    with running(made, tmp_path) as worker:
+        error = worker.wait(lambda status: status["state"] == "FAILED")["error"]
+        assert error.startswith("RecordTooLarge")
+        for part in ("table=shop.notes", 'key={"id":2}', "gtid=", "size=3", "limit=200000"):
+            assert part in error
+        assert "claim_check" in error
+    # With its images left out it fits, and the destination comes to the row that is broken.
+    made["destinations"]["shop"]["oversize"] = "key_only"
+    run(mysql, "INSERT INTO shop.old VALUES (1, 'a'), (2, 0x98)")
+    with running(made, tmp_path) as worker:
+        error = worker.wait(lambda status: status["state"] == "FAILED")["error"]
+        assert error.startswith("MalformedEvent")
+        for part in ("table=shop.old", "row_of_event=1", "gtid=", "coordinates=", "dead_letter"):
+            assert part in error
+    found = rows(stack, made["prefix"], "notes")
+    assert [(change.value["after"] or {}).get("id") for change in found] == [1, None, 3]
+    assert list(found[1].value["left_out"]) == ["after"]
+    # Nothing of the broken row's transaction is anywhere.
+    absent = {row_topic(made["prefix"], "shop", "old"), dead_letters_topic(made["prefix"], "shop")}
+    assert not absent & _topics(stack)
+
+
+def _topics(stack: Stack) -> set[str]:
+    async def read() -> set[str]:
+        async with AIOKafkaConsumer(bootstrap_servers=stack.kafka) as consumer:
+            return set(await consumer.topics())
+
+    return asyncio.run(read())

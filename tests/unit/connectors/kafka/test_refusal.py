@@ -1,0 +1,62 @@
+"""Which record a broker has refused for its size, as the error names it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+
+from connectors.kafka.batches import BatchWriter, FinishedBatch
+from connectors.kafka.refusal import refused_batch, too_large
+
+
+def batch(*values: bytes) -> FinishedBatch:
+    writer = BatchWriter("aq.shop.t", partitions=1, compression="lz4", timestamp_ms=1)
+    for number, value in enumerate(values):
+        key = orjson.dumps({"id": number})
+        writer.append(key, value, [("change_id", b"u:7#%d" % number)])
+    (found,) = writer.finished()
+    return found
+
+
+def row(note: str) -> bytes:
+    source = {"db": "shop", "table": "t", "gtid": "u:7", "file": "b.000001", "pos": 99}
+    return orjson.dumps({"after": {"note": note}, "source": source})
+
+
+async def test_the_batch_is_the_one_whose_answer_says_so() -> None:
+    loop = asyncio.get_running_loop()
+    sent = [(batch(row(str(n))), loop.create_future()) for n in range(4)]
+    sent[0][1].set_result(None)
+    sent[1][1].cancel()
+    sent[2][1].set_exception(RecordListTooLargeError())
+    error = MessageSizeTooLargeError()
+    assert refused_batch(sent, error) is sent[2][0]
+    assert refused_batch(sent, KafkaError()) is None
+    assert refused_batch(sent[:2], error) is None
+    assert refused_batch(sent, None) is None
+
+
+def test_its_largest_record_is_told_with_table_key_place_and_sizes() -> None:
+    found = too_large(batch(row("a"), row("b" * 5000), row("c")), 1000)
+    size = len(row("b" * 5000))
+    assert found.where == {
+        "topic": "aq.shop.t",
+        "table": "shop.t",
+        "gtid": "u:7",
+        "coordinates": "b.000001:99",
+        "key": '{"id":1}',
+        "change_id": "u:7#1",
+        "size": size,
+        "limit": 1000,
+    }
+    assert f"{size} bytes" in str(found)
+    assert "1000 are allowed" in str(found)
+    assert "bbbb" not in str(found)
+
+
+def test_what_is_no_row_is_told_without_a_table() -> None:
+    found = too_large(batch(b"\xff" * 100), None)
+    assert "table" not in found.where
+    assert found.where["size"] == 100

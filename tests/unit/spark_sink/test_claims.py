@@ -1,0 +1,100 @@
+"""Records whose rows were too large for the topic: fetched, or refused by name."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_sink.claims import Claim, path_of
+from spark_sink.errors import ClaimLost, PoisonRecord, RowLeftOut
+from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.history import Change, schema
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark leaves the sockets of collect() to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+LARGE = "x" * 21_000_000
+"""More characters than a JSON parser takes by itself."""
+
+
+def claimed(store: Path, change: Change) -> Change:
+    """A change whose value is in a store, as a worker publishes it."""
+    value = change.value().encode()
+    digest = hashlib.sha256(value).hexdigest()
+    file = store / "aq.shop.t" / "2026-11-21" / f"{digest}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(value)
+    told = {"location": file.as_uri(), "size": len(value), "sha256": digest}
+    return Change(op=change.op, seq=change.seq, more={"claim_check": told})
+
+
+def by_id(warehouse: Warehouse) -> dict[int, Any]:
+    return {row["id"]: row["v"] for row in warehouse.rows()}
+
+
+def test_a_claimed_row_is_fetched_and_takes_its_place_among_the_others(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    store = tmp_path / "claims [1] 100%"
+    large = Change(op="c", seq=2, after={"id": 2, "v": LARGE})
+    update = Change(op="u", seq=3, before={"id": 1, "v": "first"}, after={"id": 1, "v": "second"})
+    warehouse.take(
+        Change(op="c", seq=1, after={"id": 1, "v": "first"}),
+        claimed(store, large),
+        claimed(store, update),
+        Change(op="u", seq=4, before={"id": 1, "v": "second"}, after={"id": 1, "v": "last"}),
+    )
+    found = by_id(warehouse)
+    assert found.keys() == {1, 2}
+    assert found[1] == "last"
+    assert found[2] == LARGE
+
+
+def test_a_store_may_be_elsewhere_for_the_sink(warehouse: Warehouse, tmp_path: Path) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    pointer = claimed(tmp_path / "worker", Change(op="c", seq=1, after={"id": 1, "v": "a"}))
+    (tmp_path / "worker").rename(tmp_path / "sink")
+    with pytest.raises(ClaimLost, match="claim_checks"):
+        warehouse.take(pointer)
+    warehouse.applier.claim_checks = str(tmp_path / "sink")
+    warehouse.take(pointer)
+    assert by_id(warehouse) == {1: "a"}
+
+
+def test_a_value_that_is_not_the_one_that_was_stored_stops_the_sink(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    pointer = claimed(tmp_path, Change(op="c", seq=1, after={"id": 1, "v": "a"}))
+    (file,) = tmp_path.rglob("*.json")
+    file.write_bytes(file.read_bytes().replace(b'"a"', b'"b"'))
+    with pytest.raises(PoisonRecord, match="not the one that was stored"):
+        warehouse.take(pointer)
+
+
+def test_a_row_that_was_left_out_stops_the_sink_by_name(warehouse: Warehouse) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    with pytest.raises(RowLeftOut, match=r"partition 0, offset 1.*after"):
+        warehouse.take(
+            Change(op="c", seq=1, after={"id": 1, "v": "a"}),
+            Change(op="c", seq=2, more={"left_out": {"after": 21_000_000}}),
+        )
+
+
+@pytest.mark.parametrize(
+    ("location", "store", "path"),
+    [
+        ("file:///c/a%20b/t/d/x.json", "", "file:///c/a b/t/d/x.json"),
+        ("file:///c/t/d/x.json", "s3a://bucket/claims/", "s3a://bucket/claims/t/d/x.json"),
+        ("s3a://bucket/t/d/x.json", "", "s3a://bucket/t/d/x.json"),
+    ],
+)
+def test_the_path_of_a_claim(location: str, store: str, path: str) -> None:
+    assert path_of(Claim(location, 1, "x"), store) == path
