@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,18 @@ from connectors.errors import CorruptEvent, MalformedEvent
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.chunks import Cutter
-from connectors.mysql.context import ROWS
+from connectors.mysql.context import ROWS as ROWS_EVENTS
+from connectors.mysql.events import EventType
 from connectors.mysql.left_out import LeftOut, Omitted, passed
 from connectors.mysql.position import Coordinates
 from connectors.mysql.transactions import TransactionReader
 from tests.golden.load import MAGIC
 from tests.golden.test_golden import FILES
+from tests.made import SERVER as MADE_BY
+from tests.made import START, anonymous, event, gtid, int_rows, placed, query
 from tests.steps import End, Rows, Statement, Step, Xa, steps_of
 from tests.unit.connectors.mysql.cutting import fed
+from tests.unit.connectors.mysql.reading import BEGIN, MAP, ROWS, XID, T, reader
 from tests.unit.connectors.mysql.wire import packets
 
 SERVER = "srv"
@@ -89,7 +94,7 @@ def test_each_transaction_can_be_left_out_alone(path: Path, target: int) -> None
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
 def test_what_is_damaged_or_unknown_within_one_is_left_out_with_it(path: Path, target: int) -> None:
     events = events_of(path)
-    at, rows = next((n, one) for n, one in enumerate(events) if one[4] in ROWS)
+    at, rows = next((n, one) for n, one in enumerate(events) if one[4] in ROWS_EVENTS)
     every = read(path, chunks_of(events, target))
     name = next(step.transaction.id for step in every if isinstance(step, Rows))
     damaged = rows[:19] + bytes([rows[19] ^ 255]) + rows[20:]
@@ -121,3 +126,67 @@ def test_chunks_without_it_go_by_as_they_are() -> None:
             (part,) = left_out.parts(chunk)
             assert part is chunk
         assert left_out.done == list[Omitted]()
+
+
+XA_NAME = "X'61',X'',1"
+PREPARED = struct.pack("<BIII", 0, 1, 1, 0) + b"a"
+MADE = (
+    *(gtid(5), BEGIN, MAP, int_rows(T, *range(60)), MAP, int_rows(T, *range(60)), MAP, ROWS, XID),
+    *(gtid(6), query("ALTER TABLE t ADD d INT")),
+    *(gtid(7), BEGIN, MAP, ROWS, XID),
+    *(gtid(8), query(f"XA START {XA_NAME}"), MAP, ROWS, query(f"XA END {XA_NAME}")),
+    *(event(EventType.XA_PREPARE, PREPARED), gtid(9), query(f"XA COMMIT {XA_NAME}")),
+    *(
+        anonymous(),
+        BEGIN,
+        MAP,
+        ROWS,
+        query("COMMIT"),
+        BEGIN,
+        MAP,
+        ROWS,
+        query("SAVEPOINT `x`"),
+        XID,
+    ),
+)
+
+
+def sent(*, checksum: bool) -> bytes:
+    found, pos = b"", START.pos
+    for one in MADE:
+        whole = placed(one, pos, checksum=checksum)
+        found, pos = found + packets(whole), pos + len(whole)
+    return found
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+@pytest.mark.parametrize("number", [5, 6, 7, 8, 9])
+def test_one_is_left_out_wherever_it_is_cut(number: int, checksum: bool) -> None:
+    data = sent(checksum=checksum)
+    for target in (1, 100, 200, 300, 400, 500, 600, 800, 1000, 2000):
+        chunks = fed(
+            Cutter(START, checksum=checksum, target=target, again=lambda *_: iter([MAP + ROWS])),
+            data,
+        )
+        every = list(steps_of(chunks, reader()))
+        assert len(ids_of(every)) == 7
+        name = f"{MADE_BY}:{number}"
+        left_out = LeftOut(frozenset({name}), MADE_BY)
+        found = list(steps_of([p for one in chunks for p in left_out.parts(one)], reader()))
+        assert [told(step) for step in found] == [
+            told(step)
+            for step in every
+            if step.transaction.id != name or isinstance(step, End | Xa)
+        ]
+        # What others hang on is told: that the XA transaction was prepared, and that it was decided.
+        assert [step.is_prepared for step in found if isinstance(step, Xa)] == [True, False]
+
+
+def test_what_a_left_out_statement_did_to_tables_goes_on_with_its_place() -> None:
+    data = sent(checksum=False)
+    for chunk in fed(Cutter(START, checksum=False, target=200), data):
+        if chunk.ends_in_statement:
+            chunk.schema = did = object()
+            (part,) = LeftOut(frozenset({f"{MADE_BY}:6"}), MADE_BY).parts(chunk)
+            assert (part.schema, part.ends_in_statement) == (did, True)
+            assert part.place is not None
