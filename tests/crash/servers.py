@@ -30,6 +30,13 @@ class ProxiedStack(Stack):
         self._inner = free_port()
         self.wire = running.link("kafka", HOST, self._inner, kafka=True)
 
+    def to_zookeeper(self, running: Proxy) -> Wire:
+        """A link to a ZooKeeper, which starts when it is first asked for."""
+        if "zookeeper" not in self.servers:
+            self.services += ("zookeeper",)
+            self._start_zookeeper()
+        return running.link("zookeeper", HOST, self.zookeeper_server.port)
+
     def _start_kafka(self) -> None:
         program, libraries = self._java("kafka")
         server = Kafka(self.run_dir / "kafka", libraries, java=program, owner=self.children)
@@ -48,7 +55,7 @@ class ProxiedStack(Stack):
 class Servers:
     """A source and a broker, and the links to them."""
 
-    stack: Stack
+    stack: ProxiedStack
     proxy: Proxy
     to_mysql: Wire
     to_kafka: Wire
@@ -62,6 +69,10 @@ class Servers:
     def kafka(self) -> str:
         """The broker's address, for the same."""
         return self.stack.kafka
+
+    def to_zookeeper(self) -> Wire:
+        """A new link to a ZooKeeper of our own, for workers that take turns."""
+        return self.stack.to_zookeeper(self.proxy)
 
     def connect(self, database: str | None = None, *, seconds: float = 20) -> Connection:
         """An administrator's connection, round the proxy."""
