@@ -18,6 +18,7 @@ from connectors.kafka.survey import Take, beginnings, read_all, topics
 from connectors.wire import journal_topic, schemas_topic
 
 Partition = tuple[str, int]
+_MOST_GONE_BACK = 100
 
 
 class Published(Protocol):
@@ -159,6 +160,9 @@ class Journal:
 
     destination: str
     cursors: list[CursorRecord] = field(default_factory=list)
+    """The first and the last of each epoch that follows another: there may be very many between."""
+    gone_back: list[tuple[CursorRecord, CursorRecord]] = field(default_factory=list)
+    """A cursor, and the one behind it that is of an older epoch or has a smaller number; the first few."""
     aside: dict[tuple[str, str], bool] = field(default_factory=dict)
     """Tables that were ever set aside, and whether they still are."""
 
@@ -170,12 +174,22 @@ class Journal:
             if not value.get("gone"):
                 names = ("epoch", "seq", "server_uuid", "file", "pos", "gtid_set", "resume")
                 fields = {name: value[name] for name in names}
-                self.cursors.append(CursorRecord(offset=record.offset, **fields))
+                self._move(CursorRecord(offset=record.offset, **fields))
         elif kind == "quarantine" and rest.partition("/")[0] == self.destination:
             value = orjson.loads(record.value)
             if not value.get("gone"):
                 name = (value["database"], value["table"])
                 self.aside[name] = value["outcome"] != "released"
+
+    def _move(self, cursor: CursorRecord) -> None:
+        held = self.cursors
+        if held:
+            is_back = cursor.epoch < held[-1].epoch or cursor.seq < held[-1].seq
+            if is_back and len(self.gone_back) < _MOST_GONE_BACK:
+                self.gone_back.append((held[-1], cursor))
+            if not is_back and [one.epoch for one in held[-2:]] == [cursor.epoch] * 2:
+                held.pop()
+        held.append(cursor)
 
 
 def journal(published: Published, prefix: str, destination: str, *, partitions: int) -> Journal:

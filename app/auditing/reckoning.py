@@ -170,7 +170,7 @@ def epochs(done: Examination, journal: Journal) -> None:
             elif epoch > cursor.epoch and span.first <= cursor.seq:
                 what = f"epoch {epoch} has seq {span.first}, which a cursor of epoch {cursor.epoch} has as well"
                 _after_fencing(done, span.finding, what)
-    for before, after in pairwise(journal.cursors):
+    for before, after in journal.gone_back:
         if after.epoch < before.epoch:
             what = f"the journal has a cursor of epoch {after.epoch} behind one of epoch {before.epoch}"
             done.verdict.add(
@@ -182,7 +182,7 @@ def epochs(done: Examination, journal: Journal) -> None:
                     offset=after.offset,
                 )
             )
-        elif after.seq < before.seq:
+        else:
             what = f"the journal's cursor goes back from seq {before.seq} to {after.seq}"
             done.verdict.add(
                 Finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from app.auditing.published import Described, RecordedTopics, journal, row_topics
+from app.auditing.published import Described, Journal, RecordedTopics, journal, row_topics
 from connectors.kafka.reading import StoredRecord
 
 
@@ -51,3 +51,24 @@ def test_the_journal_tells_only_of_the_destination() -> None:
     found = journal(topics, "aq", "shop", partitions=1)
     assert [one.seq for one in found.cursors] == [5, 6]
     assert found.aside == {("shop", "t"): False}
+
+
+def test_of_many_cursors_few_are_kept_and_each_that_goes_back_is_told() -> None:
+    found = Journal("shop")
+    told = [(1, 1), (1, 2), (1, 3), (2, 3), (2, 9), (2, 8), (2, 10), (2, 11), (1, 12), (3, 12)]
+    for offset, (epoch, seq) in enumerate(told):
+        value = {
+            "epoch": epoch,
+            "seq": seq,
+            "server_uuid": "u",
+            "file": "b.1",
+            "pos": 4,
+            "gtid_set": None,
+            "resume": None,
+        }
+        found.take("", 0, StoredRecord(b"cursor/shop", orjson.dumps(value), offset))
+    kept = [(one.epoch, one.seq) for one in found.cursors]
+    assert (kept[0], kept[-1]) == ((1, 1), (3, 12))
+    assert len(kept) < len(told)
+    back = [(one.seq, other.seq, other.offset) for one, other in found.gone_back]
+    assert back == [(9, 8, 5), (11, 12, 8)]
