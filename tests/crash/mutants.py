@@ -82,11 +82,12 @@ def killed_in_large(at: Scene) -> None:
 
 
 def reconnected(at: Scene) -> None:
-    """MySQL's connection is reset."""
+    """MySQL's connection is reset, twice."""
     at.begin()
-    at.pause(1, 2)
-    at.mysql.reset()
-    at.pause(4, 5)
+    for _ in range(2):
+        at.pause(1, 2)
+        at.mysql.reset()
+        at.wait_going_on()
 
 
 def two(at: Scene) -> None:

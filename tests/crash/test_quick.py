@@ -10,7 +10,7 @@ import pytest
 
 import tests.crash.faults  # noqa: F401 - it names the scenarios
 from tests.crash.mutants import MUTANTS, caught
-from tests.crash.scenario import SCENARIOS, run
+from tests.crash.scenario import SCENARIOS, run, run_together
 from tests.crash.servers import Servers, servers
 
 pytestmark = pytest.mark.stack
@@ -20,7 +20,6 @@ FAULTS = (
     "kill.commit.after",
     "mysql.cut.down",
     "kafka.lost.end-transaction.answer",
-    "journal.seq-ahead",
 )
 
 
@@ -30,13 +29,22 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         yield found
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_loses_and_repeats_nothing(
-    running: Servers, tmp_path_factory: pytest.TempPathFactory, name: str
+def test_faults_one_after_the_other_lose_and_repeat_nothing(
+    running: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    outcome = run(SCENARIOS[name], running, tmp_path_factory.mktemp("fault"), seed=SEED)
+    several = [SCENARIOS[name] for name in FAULTS]
+    outcomes = run_together(several, running, tmp_path_factory.mktemp("faults"), seed=SEED)
+    assert [one.line() for one in outcomes if not one.survived] == []
+    assert [one.name for one in outcomes] == list(FAULTS)
+    assert outcomes[-1].changes > 100
+
+
+def test_a_cursor_written_by_hand_is_refused(
+    running: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    forged = SCENARIOS["journal.seq-ahead"]
+    outcome = run(forged, running, tmp_path_factory.mktemp("forged"), seed=SEED)
     assert outcome.survived, outcome.line()
-    assert outcome.changes > 0
 
 
 @pytest.mark.parametrize("name", ["read-uncommitted", "row-skipped"])
