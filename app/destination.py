@@ -1,16 +1,22 @@
-"""One destination on this worker: run after run, until it is told to stop or only a person can help.
+"""One destination on this worker: run after run while it leads, until it is told otherwise.
 
-The law: one function decides what follows an error; a table that cannot be read does not stop the others.
+The law: one function decides what follows an error; a table that cannot be read does not stop the others. A run
+that is told to end finishes the transaction that is open; one that has lost the lead ends at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 from app import metrics
 from app.central_store import Mirror
+from app.lease import Lease
+from app.mandate import Leaving
 from app.plan import Plan, Signals
 from app.policy import ErrorPolicy
 from app.purge_watch import PurgeWatch
@@ -21,10 +27,12 @@ from connectors.errors import (
     AqueductError,
     BeginsAnew,
     Fenced,
+    LeadershipLost,
     ServerIdConflict,
     WitnessesDiffer,
 )
 from tables.checkpoint import Checkpoint
+from tables.control import Control, Wish
 from tables.cursor import Cursor
 from tables.quarantine import Resolution
 from tables.source_choice import Asked
@@ -33,6 +41,8 @@ log = logging.getLogger(__name__)
 
 _JOURNAL_SECONDS = 15.0
 """Within which another leader's claim reaches us through the journal, on a busy machine too."""
+_SHARED_SECONDS = 3.0
+"""The same where another may lead meanwhile, and this worker again once it has asked."""
 _GLANCE_SECONDS = 0.2
 
 
@@ -40,56 +50,122 @@ class Destination:
     """A destination on this worker, over all its runs."""
 
     def __init__(self, plan: Plan, checkpoint: Checkpoint, mirror: Mirror | None = None) -> None:
-        self.plan = plan
         self.status = DestinationStatus(plan.name, schema_store=mirror.status if mirror else None)
+        self._checkpoint, self._mirror = checkpoint, mirror
         self._signals = Signals()
+        self._told = asyncio.Event()
+        """Something was said that ends the present run, or what it waits for."""
+        self._called = asyncio.Event()
+        """A person's command has set the cursor, which ends what is waited for."""
+        self._plan(plan)
+        self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
+
+    def _plan(self, plan: Plan) -> None:
+        self.plan = plan
         self._run = Run(
             plan=plan,
             status=self.status,
-            checkpoint=checkpoint,
+            checkpoint=self._checkpoint,
             policy=ErrorPolicy(),
             signals=self._signals,
-            mirror=mirror,
+            mirror=self._mirror,
             sources=Sources(plan),
         )
-        self._called = asyncio.Event()
-        """Set when a person's command has set the cursor."""
-        self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
 
-    async def run(self) -> None:
-        """Run until cancelled; after an error that only a person can mend, until the person has."""
+    @property
+    def has_leader(self) -> bool:
+        """Whether a worker is to lead it, as far as this one was told."""
+        said = self._signals.control
+        return said is None or said.has_leader
+
+    @property
+    def wish(self) -> Wish:
+        """What a person wants of it."""
+        said = self._signals.control
+        return Wish.RUN if said is None else said.wish
+
+    async def lead(self, lease: Lease) -> None:
+        """Lead it until nobody is to lead it any more; raises what ended the lead. To cancel this is to ask for
+        an end in order."""
+        self._signals.mandate.lease = lease
         watch = asyncio.create_task(self._purge_watch.run())
         try:
-            await self._run_again_and_again()
-        except asyncio.CancelledError:
-            self.status.show(State.STOPPED, None)
-            raise
+            while self.has_leader:
+                await self._lead(lease)
         finally:
             watch.cancel()
+            self._signals.epoch = 0
+            metrics.EPOCH.labels(self.plan.name).set(0)
+            self.rest()
 
-    async def _run_again_and_again(self) -> None:
-        while True:
-            self._called.clear()
-            try:
-                self.status.show(State.STARTING, None)
-                await self._run.run()
-            except BeginsAnew as why:
-                log.info("%s: begins anew %s", self.plan.name, why.detail)
-            except WitnessesDiffer as error:
-                self._tell(error, State.RETRYING)
-                self._run.unreadable.append(error)
-            except AqueductError as raised:
-                error_ = await self._true_cause(raised)
-                if isinstance(error_, BeginsAnew):
-                    log.info("%s: begins anew %s", self.plan.name, error_.detail)
-                    continue
-                decision = self._run.policy.decide(error_)
-                self._tell(error_, decision.state)
-                if decision.pause is None:
-                    await self._called.wait()
-                    log.info("%s: begins anew, as its cursor was set", self.plan.name)
-                    continue
-                await asyncio.sleep(decision.pause)
+    def rest(self) -> None:
+        """Show that it is not led here."""
+        state = State.STANDBY if self.has_leader else State.STOPPED
+        said = self._signals.control
+        if self.status.state is not State.FENCED:
+            self.status.show(state, said.told() if said and not said.has_leader else None)
+
+    async def _lead(self, lease: Lease) -> None:
+        """One run, or what is waited for instead of one."""
+        self._told.clear()
+        self._called.clear()
+        said = self._signals.control
+        if said is not None and said.wish is Wish.PAUSE:
+            self.status.show(State.PAUSED, said.told())
+            await self._until_told(lease)
+            return
+        self.status.show(State.STARTING, None)
+        error = await self._outcome(lease)
+        if error is None:
+            return
+        if isinstance(error, LeadershipLost):
+            self._tell(error, State.STANDBY)
+            raise error
+        if isinstance(error, WitnessesDiffer):
+            self._tell(error, State.RETRYING)
+            self._run.unreadable.append(error)
+            return
+        error = await self._true_cause(error)
+        if isinstance(error, BeginsAnew):
+            log.info("%s: begins anew %s", self.plan.name, error.detail)
+            return
+        decision = self._run.policy.decide(error)
+        if isinstance(error, Fenced) and lease.shared:
+            # Never answered by taking the id again: who leads now is found out first.
+            self._tell(error, State.STANDBY)
+            raise error
+        self._tell(error, decision.state)
+        await self._until_told(lease, decision.pause)
+
+    async def _outcome(self, lease: Lease) -> AqueductError | None:
+        """Run; what ended it, or None where it was told to end or begins anew by itself."""
+        run = asyncio.create_task(self._run.run())
+        try:
+            await _first(_done(run), self._told.wait(), lease.ended.wait())
+        finally:
+            if lease.ended.is_set():
+                run.cancel()
+                await asyncio.wait([run])
+            elif not run.done():
+                await self._signals.mandate.end(run)
+        lease.check()
+        if run.cancelled():
+            return None
+        try:
+            run.result()
+        except Leaving:
+            return None
+        except BeginsAnew as why:
+            log.info("%s: begins anew %s", self.plan.name, why.detail)
+        except AqueductError as error:
+            return error
+        return None
+
+    async def _until_told(self, lease: Lease, seconds: float | None = None) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await _first(self._told.wait(), self._called.wait(), lease.ended.wait())
+        lease.check()
 
     def _tell(self, error: AqueductError, state: State) -> None:
         """Show why a run has ended."""
@@ -118,18 +194,54 @@ class Destination:
         """Take note of a wish for another source that was folded from the journal."""
         self._signals.wish = wish
 
+    def obey(self, control: Control) -> bool:
+        """Take note of a person's word that was folded from the journal; whether it is news."""
+        known = self._signals.control
+        if known is not None and control.offset <= known.offset:
+            return False
+        self._signals.control = control
+        if known is None:
+            is_other = control.wish is not Wish.RUN or control.restart != ""
+        else:
+            is_other = (control.wish, control.restart) != (known.wish, known.restart)
+        if is_other:
+            log.info("%s: %s", self.plan.name, control.told())
+            self._told.set()
+        return is_other
+
+    def replan(self, plan: Plan) -> None:
+        """Begin anew with other settings."""
+        self._plan(plan)
+        self._told.set()
+
     async def _true_cause(self, error: AqueductError) -> AqueductError:
         """MySQL drops the old connection of a destination when another worker takes it over; the journal
         tells that from a stranger with our server_id."""
         if isinstance(error, Fenced | ServerIdConflict):
-            deadline = time.monotonic() + _JOURNAL_SECONDS
+            signals = self._signals
+            limit = _SHARED_SECONDS if signals.mandate.lease.shared else _JOURNAL_SECONDS
+            deadline = time.monotonic() + limit
             while time.monotonic() < deadline:
-                signals = self._signals
                 if signals.superseded_by and signals.superseded_by == signals.set_in:
                     return BeginsAnew("as a person has set its cursor")
                 try:
                     signals.check()
-                except Fenced as fenced:
-                    return fenced
+                except (Fenced, LeadershipLost) as known:
+                    return known
                 await asyncio.sleep(_GLANCE_SECONDS)
         return error
+
+
+async def _done(task: asyncio.Task[Any]) -> None:
+    await asyncio.wait([task])
+
+
+async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Until one of them is through; the others are given up."""
+    tasks = [asyncio.create_task(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

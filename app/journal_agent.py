@@ -17,6 +17,7 @@ from app import metrics
 from app.faults import point
 from connectors.kafka.reading import StoredRecord
 from tables import journal
+from tables.control import Control, control_in
 from tables.cursor import Cursor
 from tables.faust_tables import FaustCheckpoint
 from tables.quarantine import Resolution, resolution_in
@@ -35,6 +36,7 @@ def install(
     on_cursor: Callable[[Cursor], None],
     on_resolution: Callable[[Resolution], None],
     on_wish: Callable[[Asked], None],
+    on_control: Callable[[Control], None],
 ) -> None:
     """Add the agent; who gives the functions is told of each cursor and resolution that is folded."""
 
@@ -53,6 +55,8 @@ def install(
                     on_resolution(resolution_in(record))
                 elif is_asked(record.key):
                     on_wish(asked_in(record))
+                elif record.key.startswith(b"control/"):
+                    on_control(control_in(record))
                 metrics.JOURNAL_FOLDED.inc()
             except Exception as error:
                 log.critical("the journal cannot be folded: %s", error)

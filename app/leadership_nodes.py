@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import orjson
 
-from connectors.zookeeper.tree import Node
-
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
@@ -52,15 +50,7 @@ class Identity:
     worker: str
     address: str
 
-    def data(self) -> bytes:
-        """The content of its nodes."""
-        return orjson.dumps({"worker": self.worker, "address": self.address})
-
-
-def leader_in(node: Node) -> str | None:
-    """Whose id a ``running`` node has; None where it has none that can be read."""
-    try:
-        value = orjson.loads(node.data)["worker"]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return None
-    return value if isinstance(value, str) else None
+    def data(self, epoch: int | None = None) -> bytes:
+        """The content of its nodes; the epoch is that in which it leads."""
+        value = {"worker": self.worker, "address": self.address}
+        return orjson.dumps(value if epoch is None else {**value, "epoch": epoch})

@@ -93,6 +93,7 @@ class Leading:
             notes = [*led.opened.notes, *self._set_aside(unreadable, led)]
             await led.publisher.claim(notes)
             self._leads(led.opened.cursor)
+            await lease.announce(led.opened.cursor.epoch)
             yield led
         finally:
             await producer.discard()

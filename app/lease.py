@@ -8,10 +8,12 @@ older one out for certain is Kafka, which fences its producer.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from connectors.errors import CoordinationLost, LeadershipLost
+from app.leadership_nodes import Identity
+from connectors.errors import CoordinationLost, CoordinationRefused, LeadershipLost
 from connectors.zookeeper.tree import Node, Session, SessionState, now
 
 GIVEN_UP_AFTER = 2 / 3
@@ -41,6 +43,10 @@ class Lease(Protocol):
         """Ask the servers whether it is still ours; raise LeadershipLost where it is not."""
         ...
 
+    async def announce(self, epoch: int) -> None:
+        """Let people see which epoch was claimed with it."""
+        ...
+
 
 @dataclass(slots=True)
 class Unshared:
@@ -59,17 +65,20 @@ class Unshared:
     async def confirm(self) -> None:
         """See Lease."""
 
+    async def announce(self, epoch: int) -> None:
+        """See Lease."""
+
 
 class NodeLease:
     """As long as a node of ours, ``running``, is there."""
 
     shared = True
 
-    def __init__(self, session: Session, path: str, node: Node) -> None:
+    def __init__(self, session: Session, path: str, node: Node, who: Identity) -> None:
         self.term = node.czxid
         self.ended = asyncio.Event()
         self.why = ""
-        self._session, self._path = session, path
+        self._session, self._path, self._who = session, path, who
 
     @property
     def time_left(self) -> float:
@@ -110,6 +119,11 @@ class NodeLease:
                 await asyncio.sleep(_GLANCE_SECONDS)
         self.believe(node)
         self.check()
+
+    async def announce(self, epoch: int) -> None:
+        """See Lease."""
+        with contextlib.suppress(CoordinationLost, CoordinationRefused):
+            await self._session.write(self._path, self._who.data(epoch))
 
     def believe(self, node: Node | None) -> None:
         """Take note of the node as it was read."""

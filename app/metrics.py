@@ -91,6 +91,29 @@ EPOCH = Gauge(
     ["destination"],
     registry=REGISTRY,
 )
+LEADER = Gauge(
+    "aqueduct_leader",
+    "1 while this worker leads a destination, by ZooKeeper; 0 once it does no more.",
+    ["destination"],
+    registry=REGISTRY,
+)
+TAKEOVERS = Counter(
+    "aqueduct_takeovers_total",
+    "Times this worker came to lead a destination, by ZooKeeper.",
+    ["destination"],
+    registry=REGISTRY,
+)
+LEADERSHIP_LOST = Counter(
+    "aqueduct_leadership_lost_total",
+    "Times this worker lost the lead of a destination without having been asked to hand it over.",
+    ["destination"],
+    registry=REGISTRY,
+)
+COORDINATION = Gauge(
+    "aqueduct_coordination_up",
+    "1 while this worker has a session with ZooKeeper and its part among the others.",
+    registry=REGISTRY,
+)
 ERRORS = Counter(
     "aqueduct_errors_total",
     "Times a destination's run ended, by the error's class.",

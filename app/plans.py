@@ -19,6 +19,7 @@ from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient
 from connectors.mysql.meta_store import MetaStore
 from connectors.mysql.server import SourceAddress, Tls
+from connectors.zookeeper.session import ZooKeeperClient
 from tables.schema_checkpoint import HOUR_MS, CheckpointPolicy
 
 _STORE_ANSWERS = 60.0
@@ -131,6 +132,20 @@ def central_store(settings: Settings) -> MetaStore | None:
         tls_ca=str(mysql.tls_ca) if mysql.tls_ca else None,
     )
     return MetaStore(address, mysql.database)
+
+
+def coordination_plan(settings: Settings) -> tuple[ZooKeeperClient, str, float] | None:
+    """How to reach ZooKeeper, the root there, and how long a better spread waits; None without it."""
+    zookeeper = settings.zookeeper
+    if not zookeeper.hosts:
+        return None
+    client = ZooKeeperClient(
+        hosts=zookeeper.hosts,
+        timeout=zookeeper.session_timeout_seconds,
+        username=zookeeper.username or None,
+        password=zookeeper.secret(),
+    )
+    return client, zookeeper.root, zookeeper.balance_delay_seconds
 
 
 def source_address(settings: Settings, name: str) -> SourceAddress:

@@ -32,6 +32,7 @@ from app.pipeline.filter import TableFilter
 from app.settings_records import RecordSettings
 from app.settings_source import FailoverSettings, SourceSettings
 from app.settings_start import Start
+from app.settings_zookeeper import ZooKeeperSettings
 from connectors.errors import SettingsError
 from connectors.mysql.server import is_connection_charset
 
@@ -221,6 +222,7 @@ class Settings(BaseSettings):
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     http: HttpSettings = HttpSettings()
     kafka: KafkaSettings
+    zookeeper: ZooKeeperSettings = ZooKeeperSettings()
     topics: TopicSettings = TopicSettings()
     publish: PublishSettings = PublishSettings()
     data_dir: Path = Path(".aqueduct")

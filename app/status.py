@@ -21,8 +21,10 @@ from tables.quarantine import Entry
 class State(Enum):
     """The states of a destination."""
 
+    STANDBY = "STANDBY"
     STARTING = "STARTING"
     RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
     RETRYING = "RETRYING"
     FAILED = "FAILED"
     FENCED = "FENCED"
@@ -66,7 +68,7 @@ class DestinationStatus:
     """One destination, as of now."""
 
     name: str
-    state: State = State.STARTING
+    state: State = State.STANDBY
     error: str | None = None
     cursor: Cursor | None = None
     rows: int = 0

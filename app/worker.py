@@ -7,87 +7,30 @@ tables with changelogs.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 import faust
-from mode import Service
 
 from app import journal_agent, metrics
 from app.about import __version__
 from app.central_store import CentralStore
 from app.destination import Destination
-from app.faults import point
+from app.destinations import Destinations
 from app.faust_app import AqueductApp, give_up
 from app.http import HttpServer
-from app.plans import central_store, destination_plan, kafka_client, topic_plans
+from app.leadership import Alone, Leadership
+from app.leadership_nodes import Identity, Nodes
+from app.leadership_shared import Shared
+from app.plan import Plan
+from app.plans import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
 from app.settings import Settings, load
 from app.whole_history import whole_history
 from connectors.errors import SettingsError
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.topics import TopicPlan
-from tables.cursor import Cursor
+from connectors.zookeeper.session import opens
 from tables.faust_tables import FaustCheckpoint
 from tables.history import SchemaHistory
-from tables.quarantine import Resolution
-from tables.source_choice import Asked
-
-log = logging.getLogger(__name__)
-
-STATUS_LINE_SECONDS = 10.0
-
-
-class Destinations(Service):  # type: ignore[misc]
-    """Runs all destinations of this worker, and says each ten seconds how they are."""
-
-    def __init__(
-        self,
-        destinations: dict[str, Destination],
-        store: CentralStore | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self._destinations = destinations
-        self._store = store
-
-    async def on_start(self) -> None:
-        """Begin a run of each."""
-        if self._store is not None:
-            self._store.start()
-        for destination in self._destinations.values():
-            self.add_future(destination.run())
-
-    @Service.task  # type: ignore[untyped-decorator]
-    async def _tell(self) -> None:
-        while not self.should_stop:
-            await self.sleep(STATUS_LINE_SECONDS)
-            for destination in self._destinations.values():
-                log.info("status %s", destination.status.line())
-
-    async def on_stop(self) -> None:
-        """Let the central store have what was committed last, if it answers at once."""
-        point("stop.begun")
-        if self._store is not None:
-            await asyncio.to_thread(self._store.stop)
-
-    def observe(self, cursor: Cursor) -> None:
-        """Pass on a cursor that was folded from the journal."""
-        if cursor.destination in self._destinations:
-            self._destinations[cursor.destination].observe(cursor)
-
-    def resolve(self, resolution: Resolution) -> None:
-        """Pass on a resolution that was folded from the journal."""
-        if resolution.destination in self._destinations:
-            self._destinations[resolution.destination].resolve(resolution)
-
-    def ask(self, wish: Asked) -> None:
-        """Pass on a wish for another source that was folded from the journal."""
-        if wish.destination in self._destinations:
-            self._destinations[wish.destination].ask(wish)
-
-    def status(self) -> dict[str, Any]:
-        """For the status page."""
-        return {name: one.status.to_json() for name, one in self._destinations.items()}
 
 
 def app_from_environment() -> AqueductApp:
@@ -121,17 +64,15 @@ def build(settings: Settings) -> AqueductApp:
     app.plans, app.kafka_options = plans, options
     checkpoint = FaustCheckpoint(app, partitions=settings.topics.journal_partitions)
     store = _central_store(settings, plans.journal(), options)
-    destinations = Destinations(
-        {
-            name: Destination(
-                destination_plan(settings, name, options, plans),
-                checkpoint,
-                store.mirror(name) if store else None,
-            )
-            for name in settings.destinations
-        },
-        store,
-    )
+
+    def plan(of: Settings, name: str) -> Plan:
+        return destination_plan(of, name, options, plans)
+
+    def make(of: Settings, name: str) -> Destination:
+        return Destination(plan(of, name), checkpoint, store.mirror(name) if store else None)
+
+    destinations = Destinations(settings, make, load=load, plan=plan, store=store)
+    destinations.leadership = _leadership(settings, destinations)
     topic = app.topic(
         plans.journal().name,
         key_type=bytes,
@@ -147,6 +88,7 @@ def build(settings: Settings) -> AqueductApp:
         on_cursor=destinations.observe,
         on_resolution=destinations.resolve,
         on_wish=destinations.ask,
+        on_control=destinations.obey,
     )
 
     def status() -> dict[str, Any]:
@@ -155,12 +97,30 @@ def build(settings: Settings) -> AqueductApp:
             "worker": worker.id,
             "address": worker.advertised_address,
             "version": __version__,
+            "coordination": destinations.leadership.to_json(),
             "destinations": destinations.status(),
         }
 
     app.http = HttpServer(settings.http.bind, settings.http.port, status)
     app.services = (app.http, destinations)
+    app.before_stop = destinations.leave
     return app
+
+
+def _leadership(settings: Settings, destinations: Destinations) -> Leadership:
+    coordination = coordination_plan(settings)
+    if coordination is None:
+        return Alone(destinations)
+    client, root, delay = coordination
+    worker = settings.worker
+    return Shared(
+        destinations,
+        opens(client),
+        who=Identity(worker=worker.id, address=worker.advertised_address),
+        nodes=Nodes(root),
+        prefix=settings.prefix,
+        delay=delay,
+    )
 
 
 def _central_store(

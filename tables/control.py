@@ -41,6 +41,8 @@ class Control:
     """Another one than before: begin a new run."""
     by: str = ""
     ts_ms: int = 0
+    offset: int = field(default=-1, compare=False)
+    """In the journal; of two the later counts."""
 
     @property
     def has_leader(self) -> bool:
@@ -77,6 +79,7 @@ def control_in(record: StoredRecord) -> Control:
             restart=value["restart"],
             by=value["by"],
             ts_ms=value["ts_ms"],
+            offset=record.offset,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise JournalDamaged(f"a control record cannot be read: {error!r}") from error
@@ -87,9 +90,8 @@ class Controls:
     """What the journal says of one destination."""
 
     last: Control | None = None
-    _offset: int = field(default=-1, compare=False)
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal's record in; an older one changes nothing."""
-        if record.offset > self._offset:
-            self._offset, self.last = record.offset, control_in(record)
+        if self.last is None or record.offset > self.last.offset:
+            self.last = control_in(record)

@@ -33,6 +33,18 @@ class Group:
 
 
 GROUPS: Mapping[str, Group] = {
+    "destination": Group(
+        help="which destinations there are, who leads them, and what they are to do",
+        commands={
+            "list": "list all, with their leaders and what is wanted of them",
+            "pause": "keep the leader, and read nothing until it is resumed",
+            "resume": "go on after a pause or a stop",
+            "restart": "begin a new run, as after an error that waits for a person",
+            "stop": "let nobody lead it until it is resumed",
+            "add": "run one that is new in the settings, or was deleted",
+            "delete": "run it no more, and tell no more of it; its cursor stays",
+        },
+    ),
     "source": Group(
         help="the servers that a destination can be read from",
         commands={"switch": "read another of a destination's sources"},

@@ -74,6 +74,10 @@ class Journal:
         await Topics(self.options).ensure(self.plan.topics.journal())
         return (await self._state(whole_history=False)).cursor
 
+    def now(self) -> DestinationState:
+        """What it says now, if only little; without the history."""
+        return asyncio.run(self._state(whole_history=False))
+
     async def _state(self, *, whole_history: bool) -> DestinationState:
         async def read(state: DestinationState, start: int) -> None:
             await read_each(self.options, self.topic, self.partition, start=start, take=state.apply)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from connectors.errors import CoordinationLost
 from connectors.zookeeper.tree import Node, NodeTaken, Session, SessionState, now
@@ -25,6 +27,15 @@ class MemoryServer:
         session = MemorySession(self, self._count, changed, timeout)
         self._sessions[self._count] = session
         return session
+
+    @asynccontextmanager
+    async def opens(self, changed: Callable[[], None]) -> AsyncIterator[Session]:
+        """See Opens."""
+        session = self.session(changed)
+        try:
+            yield session
+        finally:
+            await session.close()
 
     def put(self, path: str, data: bytes, owner: int) -> Node:
         """Make a node, and what stands above it."""
@@ -99,8 +110,14 @@ class MemorySession:
         if path in self._server.nodes:
             self._server.remove(path)
 
-    async def close(self) -> None:
+    async def write(self, path: str, data: bytes) -> None:
         """See Session."""
+        await self._ask()
+        if path in self._server.nodes:
+            self._server.nodes[path] = replace(self._server.nodes[path], data=data)
+
+    async def close(self) -> None:
+        """End the session, and with it its nodes."""
         self.become(SessionState.OVER)
         self._server.expire(self)
 
@@ -118,7 +135,3 @@ class MemorySession:
         if self.state is not SessionState.CONNECTED:
             raise CoordinationLost(f"the session is {self.state.value}")
         self.answered = sent
-
-
-def _is_a_session(session: MemorySession) -> Session:
-    return session

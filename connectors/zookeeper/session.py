@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL
 
 from connectors.errors import CoordinationLost, CoordinationRefused
-from connectors.zookeeper.tree import Node, NodeTaken, SessionState, now
+from connectors.zookeeper.tree import Node, NodeTaken, Opens, Session, SessionState, now
 
 _LOST = (ConnectionLoss, ConnectionClosedError)
 _REFUSED = (NoAuthError, AuthFailedError, InvalidACLError)
@@ -148,8 +148,13 @@ class KazooSession:
         except NotEmptyError:
             raise CoordinationLost(f"{path} has nodes below it") from None
 
+    async def write(self, path: str, data: bytes) -> None:
+        """See Session."""
+        with contextlib.suppress(NoNodeError):
+            await self._ask(partial(self._client.set_async, path, data))
+
     async def close(self) -> None:
-        """See Session; it waits for no server that does not answer."""
+        """End the session, and with it its nodes."""
         self.state = SessionState.OVER
         self._client.remove_listener(self._heard)
         await asyncio.to_thread(self._stop)
@@ -235,6 +240,20 @@ class KazooSession:
             return result
 
         connection._invoke = noted
+
+
+def opens(address: ZooKeeperClient) -> Opens:
+    """How a worker opens its sessions."""
+
+    @contextlib.asynccontextmanager
+    async def open_one(changed: Callable[[], None]) -> AsyncIterator[Session]:
+        session = await KazooSession.opened(address, changed, within=address.timeout)
+        try:
+            yield session
+        finally:
+            await session.close()
+
+    return open_one
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types

@@ -8,6 +8,8 @@ session's time after that gives up before the servers do.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -73,6 +75,10 @@ class Session(Protocol):
         """Remove a node, if it is there."""
         ...
 
-    async def close(self) -> None:
-        """End the session, and with it its nodes."""
+    async def write(self, path: str, data: bytes) -> None:
+        """Change what is in a node, if it is there; it stays the node it was."""
         ...
+
+
+Opens = Callable[[Callable[[], None]], AbstractAsyncContextManager[Session]]
+"""Opens a session for as long as a block; the function is called when it, or what it looked at, has changed."""

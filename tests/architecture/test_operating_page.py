@@ -1,4 +1,4 @@
-"""The operating page has every state and every metric, that of errors every error, and none that is not there."""
+"""The operating page has every state and metric, that of errors every error, and none that is not there."""
 
 import re
 from types import ModuleType

@@ -116,7 +116,13 @@ async def faust_worker(
         partitions=1,
     )
     journal_agent.install(
-        app, topic, checkpoint, on_cursor=lambda _: None, on_resolution=lambda _: None
+        app,
+        topic,
+        checkpoint,
+        on_cursor=lambda _: None,
+        on_resolution=lambda _: None,
+        on_wish=lambda _: None,
+        on_control=lambda _: None,
     )
     app.finalize()
     await app.start()

@@ -7,11 +7,13 @@ import asyncio
 import pytest
 
 from app import lease as leases
+from app.leadership_nodes import Identity
 from app.lease import NodeLease, Unshared
 from connectors.errors import LeadershipLost
 from connectors.zookeeper.memory import MemoryServer, MemorySession
 from connectors.zookeeper.tree import SessionState
 
+ME = Identity(worker="a", address="host:1")
 PATH = "/aqueduct/destinations/shop/running"
 
 
@@ -25,7 +27,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 async def held(server: MemoryServer) -> tuple[NodeLease, MemorySession]:
     session = server.session(lambda: None, timeout=6.0)
-    return NodeLease(session, PATH, await session.create(PATH, b"{}", ephemeral=True)), session
+    node = await session.create(PATH, ME.data(), ephemeral=True)
+    return NodeLease(session, PATH, node, ME), session
 
 
 async def test_its_term_is_greater_than_that_of_all_who_led_before(clock: list[float]) -> None:
@@ -91,6 +94,14 @@ async def test_a_session_that_is_over_ends_it(clock: list[float]) -> None:
 
 async def test_it_confirms_that_the_node_is_its_own() -> None:
     lease, _ = await held(MemoryServer())
+    await lease.confirm()
+
+
+async def test_the_epoch_is_shown_and_the_node_stays_its_own() -> None:
+    server = MemoryServer()
+    lease, _ = await held(server)
+    await lease.announce(7)
+    assert b'"epoch":7' in server.nodes[PATH].data
     await lease.confirm()
 
 

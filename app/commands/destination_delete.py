@@ -1,0 +1,21 @@
+"""`python -m app destination delete`: it is run no more, and its cursor stays.
+
+The law: see ``destination_wish``.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.destination_wish import configure as configure
+from app.commands.destination_wish import say
+from tables.control import Wish
+
+
+def run(options: argparse.Namespace) -> int:
+    """Say it; 0 once it stands in the journal."""
+    return say(
+        options,
+        Wish.DELETE,
+        "is deleted; its cursor stays in the journal, and add brings it back from there",
+    )

@@ -1,0 +1,17 @@
+"""`python -m app destination stop`: nobody leads it until it is resumed.
+
+The law: see ``destination_wish``.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.destination_wish import configure as configure
+from app.commands.destination_wish import say
+from tables.control import Wish
+
+
+def run(options: argparse.Namespace) -> int:
+    """Say it; 0 once it stands in the journal."""
+    return say(options, Wish.STOP, "is to stop; nobody leads it until it is resumed")

@@ -1,0 +1,170 @@
+"""All destinations of a worker: which there are, what they are told, and how they are.
+
+The law: what happens to one does not touch the others; who leads which is not decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Collection
+from typing import Any
+
+from mode import Service
+
+from app.central_store import CentralStore
+from app.destination import Destination
+from app.faults import point
+from app.leadership import Leadership
+from app.lease import Lease
+from app.plan import Plan
+from app.settings import Settings
+from app.status import State
+from connectors.errors import AqueductError
+from tables.control import Control, Wish
+from tables.cursor import Cursor
+from tables.quarantine import Resolution
+from tables.source_choice import Asked
+
+log = logging.getLogger(__name__)
+
+STATUS_LINE_SECONDS = 10.0
+
+Make = Callable[[Settings, str], Destination]
+PlanOf = Callable[[Settings, str], Plan]
+
+
+class Destinations(Service):  # type: ignore[misc]  # mode has no types
+    """Runs those of this worker that it is to lead, and says each ten seconds how they are."""
+
+    leadership: Leadership
+
+    def __init__(
+        self,
+        settings: Settings,
+        make: Make,
+        *,
+        load: Callable[[], Settings],
+        plan: PlanOf,
+        store: CentralStore | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._settings, self._make = settings, make
+        self._load, self._plan = load, plan
+        self._store = store
+        self._all = {name: make(settings, name) for name in settings.destinations}
+        self._heard: dict[str, Control] = {}
+        """The last word on each destination, of those too that are not in the settings."""
+        self._is_gone = False
+
+    async def on_start(self) -> None:
+        """Begin to lead."""
+        if self._store is not None:
+            self._store.start()
+        self.add_future(self.leadership.run())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.reload)
+
+    @Service.task  # type: ignore[untyped-decorator]
+    async def _tell(self) -> None:
+        while not self.should_stop:
+            await self.sleep(STATUS_LINE_SECONDS)
+            for destination in self._all.values():
+                log.info("status %s", destination.status.line())
+
+    async def leave(self) -> None:
+        """Lead nothing any more: the first that a worker does at its end, so that others need not wait."""
+        if not self._is_gone:
+            self._is_gone = True
+            point("stop.begun")
+            await self.leadership.leave()
+            for destination in self._all.values():
+                destination.status.show(State.STOPPED, None)
+
+    async def on_stop(self) -> None:
+        """Let the central store have what was committed last, if it answers at once."""
+        await self.leave()
+        if self._store is not None:
+            await asyncio.to_thread(self._store.stop)
+
+    def wanted(self) -> Collection[str]:
+        """See Troupe."""
+        return [name for name, one in self._all.items() if one.has_leader]
+
+    async def lead(self, name: str, lease: Lease) -> None:
+        """See Troupe."""
+        await self._all[name].lead(lease)
+
+    def observe(self, cursor: Cursor) -> None:
+        """Pass on a cursor that was folded from the journal."""
+        if cursor.destination in self._all:
+            self._all[cursor.destination].observe(cursor)
+
+    def resolve(self, resolution: Resolution) -> None:
+        """Pass on a resolution that was folded from the journal."""
+        if resolution.destination in self._all:
+            self._all[resolution.destination].resolve(resolution)
+
+    def ask(self, wish: Asked) -> None:
+        """Pass on a wish for another source that was folded from the journal."""
+        if wish.destination in self._all:
+            self._all[wish.destination].ask(wish)
+
+    def obey(self, control: Control) -> None:
+        """Pass on a person's word that was folded from the journal."""
+        name = control.destination
+        known = self._heard.get(name)
+        if known is not None and control.offset <= known.offset:
+            return
+        self._heard[name] = control
+        if name not in self._all and control.wish is Wish.RUN:
+            self.reload()
+        if name in self._all and self._all[name].obey(control):
+            if not control.has_leader:
+                self._all[name].rest()
+            self.leadership.wake()
+
+    def reload(self) -> None:
+        """Read the settings again: destinations that are new, gone or other than before."""
+        try:
+            settings = self._load()
+        except AqueductError as error:
+            log.error("the settings are not read again: %s: %s", error.name, error)
+            return
+        before, after = self._settings.destinations, settings.destinations
+        others = _others(self._settings, settings)
+        if others:
+            log.warning("these settings need a restart: %s", ", ".join(others))
+        self._settings = self._settings.model_copy(update={"destinations": after})
+        for name in before.keys() - after.keys():
+            log.info("%s: is in the settings no more", name)
+            del self._all[name]
+        for name in after.keys() - before.keys():
+            log.info("%s: is new in the settings", name)
+            self._all[name] = self._make(self._settings, name)
+            if name in self._heard:
+                self._all[name].obey(self._heard[name])
+        for name in before.keys() & after.keys():
+            if before[name] != after[name]:
+                log.info("%s: has other settings", name)
+                self._all[name].replan(self._plan(self._settings, name))
+        self.leadership.wake()
+
+    def status(self) -> dict[str, Any]:
+        """For the status page."""
+        return {
+            name: {
+                **one.status.to_json(),
+                "wish": one.wish.value,
+                "leader": self.leadership.why(name),
+            }
+            for name, one in self._all.items()
+            if one.wish is not Wish.DELETE
+        }
+
+
+def _others(before: Settings, after: Settings) -> list[str]:
+    """Settings beside destinations that are not as they were."""
+    names = [name for name in type(before).model_fields if name != "destinations"]
+    return [name for name in names if getattr(before, name) != getattr(after, name)]

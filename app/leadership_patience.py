@@ -1,0 +1,77 @@
+"""How long a worker waits before it takes a destination, wants one again, or gives one away.
+
+The law: the time is told, never asked for; what was waited for counts only while it stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+OTHERS_TURN_SECONDS = 1.5
+"""For the worker whose turn it is; then any takes what nobody leads."""
+FIRST_REST, LONGEST_REST = 1.0, 30.0
+"""After a destination was lost in a way that may happen again."""
+
+
+@dataclass(slots=True)
+class Rests:
+    """Destinations that were lost, and are not wanted for a while; longer each time."""
+
+    _until: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def begin(self, name: str, now: float) -> None:
+        """It was lost."""
+        until, before = self._until.get(name, (0.0, 0.0))
+        is_again = before and now - until < 2 * LONGEST_REST
+        pause = min(2 * before, LONGEST_REST) if is_again else FIRST_REST
+        self._until[name] = (now + pause, pause)
+
+    def has(self, name: str, now: float) -> bool:
+        """Whether it is to be left alone."""
+        return name in self._until and self._until[name][0] > now
+
+    def ends(self, now: float) -> list[float]:
+        """When those that rest may be wanted again."""
+        return [until for until, _ in self._until.values() if until > now]
+
+
+@dataclass(slots=True)
+class Vacancies:
+    """Destinations that nobody leads, and since when."""
+
+    _since: dict[str, float] = field(default_factory=dict)
+
+    def seen(self, name: str, now: float) -> None:
+        """Nobody leads it."""
+        self._since.setdefault(name, now)
+
+    def filled(self, name: str) -> None:
+        """Somebody does."""
+        self._since.pop(name, None)
+
+    def is_anybodys(self, name: str, now: float) -> bool:
+        """Whether the one whose turn it was has had it."""
+        return now - self._since.get(name, now) > OTHERS_TURN_SECONDS
+
+    def ends(self) -> list[float]:
+        """When each becomes anybody's."""
+        return [since + OTHERS_TURN_SECONDS for since in self._since.values()]
+
+
+@dataclass(slots=True)
+class Moves:
+    """Destinations that are led here and were better led elsewhere, and since when."""
+
+    delay: float
+    _since: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def due(self, led: Iterable[str], plan: Mapping[str, str], me: str, now: float) -> list[str]:
+        """Those that have been better off with one other worker for long enough, in order."""
+        before, self._since = self._since, {}
+        for name in led:
+            better = plan.get(name, me)
+            if better != me:
+                known, since = before.get(name, ("", now))
+                self._since[name] = (better, since if known == better else now)
+        return sorted(name for name, (_, since) in self._since.items() if now - since >= self.delay)

@@ -1,0 +1,73 @@
+"""What the nodes of a destination say, as they were read at one look.
+
+The law: to look is to be told of the next change; a change between two reads of one look makes another look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import orjson
+
+from app.leadership_balance import Seen
+from app.leadership_nodes import Nodes
+from connectors.zookeeper.tree import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A destination."""
+
+    candidates: frozenset[str]
+    exists: bool = False
+    """Whether there is a node that says who leads."""
+    owner: int = 0
+    """The session that node ends with; 0: somebody made it by hand."""
+    leader: str | None = None
+    address: str | None = None
+
+    def seen(self) -> Seen:
+        """As the balance looks at it."""
+        return Seen(candidates=self.candidates, leader=self.leader)
+
+    def with_candidate(self, worker: str) -> View:
+        """The same with one more who could lead."""
+        return replace(self, candidates=self.candidates | {worker})
+
+    def without_candidate(self, worker: str) -> View:
+        """The same with one less who could lead."""
+        return replace(self, candidates=self.candidates - {worker})
+
+
+async def looked(session: Session, nodes: Nodes, names: Iterable[str]) -> dict[str, View]:
+    """All these destinations, in their order."""
+    wanted = sorted(names)
+    views = await asyncio.gather(*(_look(session, nodes, name) for name in wanted))
+    return dict(zip(wanted, views, strict=True))
+
+
+async def _look(session: Session, nodes: Nodes, name: str) -> View:
+    below, candidates = await asyncio.gather(
+        session.children(nodes.destination(name)), session.children(nodes.candidates(name))
+    )
+    seen = View(candidates=frozenset(candidates))
+    node = await session.read(nodes.running(name)) if "running" in below else None
+    if node is None:
+        return seen
+    worker, address = _who(node.data)
+    return replace(seen, exists=True, owner=node.owner, leader=worker, address=address)
+
+
+def _who(data: bytes) -> tuple[str | None, str | None]:
+    """Id and address in a node; people may have written anything there."""
+    try:
+        value = orjson.loads(data)
+        worker, address = value["worker"], value["address"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None, None
+    return (
+        worker if isinstance(worker, str) else None,
+        address if isinstance(address, str) else None,
+    )
