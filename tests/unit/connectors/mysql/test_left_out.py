@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -132,8 +133,8 @@ XA_NAME = "X'61',X'',1"
 PREPARED = struct.pack("<BIII", 0, 1, 1, 0) + b"a"
 MADE = (
     *(gtid(5), BEGIN, MAP, int_rows(T, *range(60)), MAP, int_rows(T, *range(60)), MAP, ROWS, XID),
-    *(gtid(6), query("ALTER TABLE t ADD d INT")),
     *(gtid(7), BEGIN, MAP, ROWS, XID),
+    *(gtid(6), query("ALTER TABLE t ADD d INT")),
     *(gtid(8), query(f"XA START {XA_NAME}"), MAP, ROWS, query(f"XA END {XA_NAME}")),
     *(event(EventType.XA_PREPARE, PREPARED), gtid(9), query(f"XA COMMIT {XA_NAME}")),
     *(
@@ -167,6 +168,8 @@ def test_one_is_left_out_wherever_it_is_cut(number: int, checksum: bool) -> None
         chunks = fed(
             Cutter(START, checksum=checksum, target=target, again=lambda *_: iter([MAP + ROWS])),
             data,
+            Random(target),
+            50,
         )
         every = list(steps_of(chunks, reader()))
         assert len(ids_of(every)) == 7
