@@ -116,13 +116,14 @@ class Historian:
             type=record.type,
             meaning=meaning,
             renames=renamed_columns(query.sql, self._server, session),
-            is_noise=bool(meaning or record.unresolved)
+            emptied=record.unchanged,
+            is_noise=bool(meaning or record.unresolved or record.unchanged)
             and all(isinstance(one, Noise) for one in meaning)
-            and all(map(self._is_shadow, record.unresolved)),
+            and all(map(self._is_shadow, (*record.unresolved, *record.unchanged))),
         )
 
     def _without_change(self, sql: str, session: Session) -> Applied | None:
-        """A statement that defines no table anew: it empties one, or drops one that was not there."""
+        """A statement that its history has nothing of, or has already."""
         told = summary(sql, self._server, session)
         is_noise = bool(told.tables) and all(map(self._is_shadow, told.tables))
         if told.type == "TRUNCATE TABLE":

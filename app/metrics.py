@@ -46,7 +46,8 @@ RECORDS = Counter(
 EVENTS = Counter(
     "aqueduct_binlog_events_total",
     "Binlog events by type, and what was done with them: decoded, filtered (a table that is not captured), "
-    "passed (they carry no change), refused (damaged or unsupported, which stops the destination), "
+    "given up (a table that a person gave up), passed (they carry no change), "
+    "refused (damaged or unsupported, which stops the destination), "
     "skipped (of a transaction that a person has said to leave out).",
     ["destination", "type", "handling"],
     registry=REGISTRY,
@@ -130,6 +131,12 @@ SCHEMA_CHANGES = Counter(
 SET_ASIDE = Gauge(
     "aqueduct_tables_set_aside",
     "Captured tables that wait in quarantine for a person.",
+    ["destination"],
+    registry=REGISTRY,
+)
+GIVEN_UP = Gauge(
+    "aqueduct_tables_given_up",
+    "Captured tables that a person gave up: what comes of them is dropped.",
     ["destination"],
     registry=REGISTRY,
 )

@@ -88,6 +88,8 @@ class Release:
             outcome=outcome,
             reason=reason,
             table=self.table if outcome is Outcome.RELEASING else None,
+            given=None,
+            lost=0,
         )
 
     def _gather(self, event: Parked, gathering: Gathering) -> None:

@@ -54,10 +54,16 @@ class Releasing:
     async def release(self, quarantine: Quarantine) -> None:
         """Try each resolution that was not tried yet."""
         for resolution in quarantine.pending():
-            entry = await self._one(resolution, quarantine.entries[resolution.name])
-            quarantine.entries[resolution.name] = entry
+            entry = quarantine.entries[resolution.name]
+            take = self._give_up if resolution.gives_up else self._one
+            entry = quarantine.entries[resolution.name] = await take(resolution, entry)
             who, table = resolution.destination, ".".join(resolution.name)
-            if entry.is_set_aside:
+            if entry.is_given_up:
+                log.warning(
+                    "%s: table %s is given up by %s: %s event(s) that waited, and what comes of it, are lost",
+                    who, table, resolution.by, entry.lost,
+                )  # fmt: skip
+            elif entry.is_set_aside:
                 log.error("%s: table %s stays set aside: %s", who, table, entry.reason)
             else:
                 log.info("%s: table %s is back", who, table)
@@ -72,8 +78,33 @@ class Releasing:
             if entry.outcome is Outcome.REFUSED:
                 return entry
         piece = self._nothing()
-        piece.history += self._resolved(resolution, release, entry.since)
+        piece.history += self._resolved(resolution, release, entry)
         return await self._publish(piece, release.entry(Outcome.RELEASED))
+
+    async def _give_up(self, resolution: Resolution, entry: Entry) -> Entry:
+        """Pass by what waits; it stays in the quarantine topic."""
+        offset, lost = entry.offset, 0
+        async for events in self._waiting(resolution, offset):
+            offset, lost = events[-1].offset + 1, lost + len(events)
+        given_up = replace(
+            entry,
+            outcome=Outcome.GIVEN_UP,
+            offset=offset,
+            resolution=resolution.id,
+            reason="",
+            table=None,
+            given=resolution.given,
+            lost=lost,
+        )
+        piece = self._nothing()
+        piece.history += self._history.resolve(
+            resolution.name, None, self._now(entry.since), resolution.given
+        )
+        return await self._publish(piece, given_up)
+
+    def _now(self, since: HistoryPlace) -> HistoryPlace:
+        """The place where the run begins."""
+        return HistoryPlace.between(self._publisher.cursor.offset, ts_ms=since.ts_ms)
 
     async def _waiting(self, resolution: Resolution, start: int) -> AsyncIterator[list[Parked]]:
         """The events that wait for a table, in their order."""
@@ -89,19 +120,20 @@ class Releasing:
                 yield events
 
     def _resolved(
-        self, resolution: Resolution, release: Release, since: HistoryPlace
+        self, resolution: Resolution, release: Release, entry: Entry
     ) -> list[SchemaRecord]:
-        """The history's records: what was given holds from where the table was set aside, and what came of it
-        holds now."""
-        history, name = self._history, resolution.name
+        """The history's records: what was given holds from where the table was set aside, or from now on where
+        it was given up, and what came of it holds now."""
+        history, name, given = self._history, resolution.name, resolution.given
+        now = self._now(entry.since)
         records: list[SchemaRecord] = []
         if resolution.table is not None:
-            records += history.resolve(name, resolution.table, since)
+            since = now if entry.is_given_up else entry.since
+            records += history.resolve(name, resolution.table, since, given)
         final = release.definition(history.now().database(name[0]) or _DEFAULTS)
         if final is not None and history.find(*name) != final:
-            now = HistoryPlace.between(self._publisher.cursor.offset, ts_ms=since.ts_ms)
-            records += history.resolve(name, final, now)
-        return records
+            records += history.resolve(name, final, now, given)
+        return records or list(history.resolve(name, None, now, given))
 
     def _nothing(self) -> Piece:
         cursor = self._publisher.cursor

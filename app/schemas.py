@@ -11,7 +11,7 @@ import time
 from app import metrics
 from app.central_store import Mirror
 from app.expiry import Expiry
-from app.pipeline.captured import Schema, SetAside
+from app.pipeline.captured import GivenUp, Schema, SetAside
 from app.pipeline.filter import TableFilter
 from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
@@ -54,11 +54,14 @@ class Schemas:
             name: table for name, table in tables.items() if filter_.captures(*name)
         }
         known.update(dict.fromkeys(self._quarantine.set_aside, SetAside()))
+        known.update(dict.fromkeys(self._quarantine.given_up, GivenUp()))
         self._show()
         return known
 
     def complete(self, piece: Piece, cursor: Cursor) -> None:
         """Add to a piece what goes into the journal with it; ``cursor`` is the one before it."""
+        for record in piece.history:
+            piece.notes += map(note_of, self._quarantine.made_anew(record))
         for aside in piece.set_aside:
             entry = self._quarantine.add(aside.name, aside.why, aside.since)
             piece.notes.append(note_of(entry))
@@ -77,10 +80,11 @@ class Schemas:
                 history.forget_before(expired.checkpoint)
 
     def waits_for(self, resolution: Resolution | None) -> bool:
-        """Whether a table is set aside of which this says something new."""
+        """Whether a table is set aside, or given up, of which this says something new."""
         if resolution is None:
             return False
-        entry = self._quarantine.set_aside.get(resolution.name)
+        held = self._quarantine.set_aside | self._quarantine.given_up
+        entry = held.get(resolution.name)
         return entry is not None and entry.resolution != resolution.id
 
     def begun(self, cursor: Cursor) -> None:
@@ -94,11 +98,12 @@ class Schemas:
         if self._mirror is not None and cursor.history is not None:
             self._mirror.committed(cursor.history)
         for record in piece.history:
-            metrics.SCHEMA_CHANGES.labels(name, self._outcome(record)).inc()
+            if record.changes or record.reason is not None:
+                metrics.SCHEMA_CHANGES.labels(name, self._outcome(record)).inc()
         if piece.parked:
             self._status.parked.update(piece.parked)
             metrics.PARKED.labels(name).inc(piece.parked.total())
-        if piece.set_aside:
+        if piece.set_aside or piece.history:
             self._show()
         if self._is_new and self._history is not None:
             self._is_new = False
@@ -110,6 +115,7 @@ class Schemas:
         return "unknown" if record.outcome == "unresolved" and is_harmless else record.outcome
 
     def _show(self) -> None:
-        entries = self._quarantine.set_aside
-        self._status.set_aside = dict(entries)
-        metrics.SET_ASIDE.labels(self._rules.destination).set(len(entries))
+        waiting, given_up = self._quarantine.set_aside, self._quarantine.given_up
+        self._status.set_aside, self._status.given_up = waiting, given_up
+        metrics.SET_ASIDE.labels(self._rules.destination).set(len(waiting))
+        metrics.GIVEN_UP.labels(self._rules.destination).set(len(given_up))

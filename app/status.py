@@ -79,6 +79,8 @@ class DestinationStatus:
     """None while it is not known."""
     set_aside: dict[tuple[str, str], Entry] = field(default_factory=dict)
     """Tables whose events wait for a person."""
+    given_up: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    """Tables whose events are dropped, because a person said so."""
     parked: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Events that this worker has put there, by table."""
     sources: list[dict[str, object]] = field(default_factory=list)
@@ -124,6 +126,16 @@ class DestinationStatus:
                     "parked_here": self.parked[name],
                 }
                 for name, entry in sorted(self.set_aside.items())
+            ],
+            "given_up": [
+                {
+                    "table": ".".join(name),
+                    "why": entry.why,
+                    "since": str(entry.since),
+                    "by": entry.given and entry.given.by,
+                    "lost": entry.lost,
+                }
+                for name, entry in sorted(self.given_up.items())
             ],
             "sources": self.sources,
             "dead_letters": {

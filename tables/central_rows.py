@@ -63,7 +63,7 @@ def record_rows(record: SchemaRecord) -> list[HistoryRow]:
     value["outcome"] = record.outcome
     tables = _names(record)
     if len(tables) > LIST_CHARACTERS:
-        value["tables"] = [".".join(name) for name in record.tables]
+        value["tables"] = [".".join(name) for name in record.concerned]
     extra, parts = _extra(value)
     key, ts_ms = key_of(record), record.place.ts_ms
     rows = [
@@ -96,9 +96,10 @@ def record_rows(record: SchemaRecord) -> list[HistoryRow]:
 
 
 def _names(record: SchemaRecord) -> str:
-    """The tables that it touched, with their databases where these are several."""
-    is_one = len({database for database, _ in record.tables}) < 2
-    return ",".join(table if is_one else f"{database}.{table}" for database, table in record.tables)
+    """The tables that it concerns, with their databases where these are several."""
+    names = record.concerned
+    is_one = len({database for database, _ in names}) < 2
+    return ",".join(table if is_one else f"{database}.{table}" for database, table in names)
 
 
 def _extra(value: dict[str, Any]) -> tuple[str, list[str]]:

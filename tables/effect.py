@@ -38,9 +38,11 @@ class Effect:
     changes: tuple[Change, ...] = ()
     reason: str | None = None
     unresolved: tuple[TableName, ...] = ()
+    unchanged: tuple[TableName, ...] = ()
+    """Tables that it empties."""
 
     def __bool__(self) -> bool:
-        return bool(self.changes) or self.reason is not None
+        return bool(self.changes or self.unchanged) or self.reason is not None
 
 
 def fill(catalog: Catalog, view: SchemaView) -> None:
@@ -56,7 +58,8 @@ def fill(catalog: Catalog, view: SchemaView) -> None:
 def effect_of(sql: str, session: Session, catalog: Catalog) -> Effect:
     """What a statement does to a catalog, which it changes."""
     try:
-        effect = _trusted(catalog.apply(sql, session))
+        changes = catalog.apply(sql, session)
+        effect = _trusted(changes) if changes else Effect(unchanged=_emptied(sql, session, catalog))
     except DdlUnresolved as error:
         effect = Effect(reason=error.detail or str(error), unresolved=error.tables)
     except Exception as error:
@@ -67,6 +70,16 @@ def effect_of(sql: str, session: Session, catalog: Catalog) -> Effect:
     for name in effect.unresolved:
         catalog.put(name, UNKNOWN)
     return effect
+
+
+def _emptied(sql: str, session: Session, catalog: Catalog) -> tuple[TableName, ...]:
+    """The tables that a statement empties; of temporary ones nobody needs to know."""
+    if "truncate" not in sql.lower():
+        return ()
+    told = summary(sql, catalog.server, session)
+    if told.type != "TRUNCATE TABLE":
+        return ()
+    return tuple(sorted(name for name in told.tables if not catalog.hides(name, session.thread)))
 
 
 def _trusted(changes: tuple[Change, ...]) -> Effect:

@@ -30,7 +30,7 @@ from tables.effect import UNKNOWN, Effect, effect_of, fill
 from tables.place import Asked, HistoryPlace
 from tables.resolution import Corrections, resolutions
 from tables.schema_checkpoint import CheckpointHead, CheckpointPolicy, SchemaCheckpoint
-from tables.schema_record import Known, SchemaRecord, TableState, Unresolved
+from tables.schema_record import Given, Known, SchemaRecord, TableState, Unresolved
 from tables.schema_view import SchemaView
 from tables.steps import Rewound, Steps
 
@@ -222,22 +222,21 @@ class SchemaHistory:
                     changes=effect.changes,
                     reason=effect.reason,
                     unresolved=effect.unresolved,
+                    unchanged=effect.unchanged,
                 ),
                 follows=bool(given),
             )
 
     def resolve(
-        self, name: TableName, table: Table, place: HistoryPlace
+        self, name: TableName, table: Table | None, place: HistoryPlace, given: Given | None = None
     ) -> tuple[SchemaRecord, ...]:
         """Give a table's definition from a place on: of an unresolved one that place is its ``since``.
 
         Statements behind it that could not be resolved for want of it are tried again; each is a record too.
+        Without a definition it is only noted who said something of it.
         """
         with self._lock:
-            made = resolutions(self._begun(), name, table, place)
-            for record in made:
-                self._take(record)
-            return tuple(made)
+            return tuple(map(self._take, resolutions(self._begun(), name, table, place, given)))
 
     def rollback(self, position: Asked) -> Rewound:
         """Be as at a place; raise HistoryTooShort or PlaceUnknown, and then nothing has changed."""

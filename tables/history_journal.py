@@ -24,13 +24,17 @@ HEAD = "head"
 
 
 def record_key(record: SchemaRecord) -> bytes:
-    """``history/<destination>/<server>/<file>/<offset>``; others go on with a number or a table."""
+    """``history/<destination>/<server>/<file>/<offset>``; others go on with a number or a table,
+    and with a time."""
     server, file, offset = record.place.identity
     parts = [record.destination, server, file, str(offset)]
     if record.kind == "baseline":
         parts.append(str(record.number))
     elif record.kind == "resolution":
-        parts += [name for table in record.tables for name in table]
+        parts += [name for table in record.concerned for name in table]
+        if record.unchanged and record.given is not None:
+            # It gives no definition, so it takes the place of none that was given there.
+            parts.append(str(record.given.ts_ms))
     return "/".join([_KINDS[record.kind], *map(quoted, parts)]).encode()
 
 

@@ -2,12 +2,12 @@
 
 The law: once aside, all that comes of a table waits in order, whatever later statements make of it, until
 what waited before is published. A resolution has an id, so that each is tried once; how far a release is
-stands in the Kafka transaction of the rows that it counts.
+stands in the Kafka transaction of the rows that it counts. Only a person gives rows up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -18,7 +18,8 @@ from tables.definition_json import table_json
 from tables.journal_format import Entry as Note
 from tables.journal_format import decoded, encoded, quoted
 from tables.place import HistoryPlace
-from tables.record_json import Reading, place_json
+from tables.record_json import Reading, given_from, given_json, place_json
+from tables.schema_record import Given, SchemaRecord, remakes
 
 
 class Outcome(Enum):
@@ -32,6 +33,12 @@ class Outcome(Enum):
     """What waits does not fit what was said; the table stays set aside."""
     RELEASED = "released"
     """Nothing waits any more."""
+    GIVEN_UP = "given up"
+    """A person gave it up: nothing waits any more, and what comes of it is dropped."""
+
+
+GIVE_UP = "give-up"
+"""As a resolution's source: the table is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +52,18 @@ class Resolution:
     """Its definition where the first of what waits was written; None: as the binlog itself describes it."""
     by: str
     ts_ms: int
+    source: str = ""
+    """Where it comes from: ``server``, ``binlog``, ``definition``, ``statement``; or ``GIVE_UP``."""
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether what waits, and what comes of it later, is to be lost."""
+        return self.source == GIVE_UP
+
+    @property
+    def given(self) -> Given:
+        """Who said it, for the history."""
+        return Given(by=self.by, ts_ms=self.ts_ms, source=self.source)
 
     def to_json(self) -> dict[str, Any]:
         """As the journal keeps it."""
@@ -56,6 +75,7 @@ class Resolution:
             "definition": None if self.table is None else table_json(self.table),
             "by": self.by,
             "ts_ms": self.ts_ms,
+            "source": self.source,
         }
 
     @classmethod
@@ -70,6 +90,7 @@ class Resolution:
                 table=None if definition is None else reading.definitions.table(definition),
                 by=value["by"],
                 ts_ms=value["ts_ms"],
+                source=value.get("source", ""),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise JournalDamaged(f"a resolution cannot be read: {error!r}") from error
@@ -92,11 +113,20 @@ class Entry:
     """Why that one was refused."""
     table: Table | None = None
     """The definition at ``offset``, where a release was cut off."""
+    given: Given | None = None
+    """Who gave it up, if somebody did."""
+    lost: int = 0
+    """Events that waited when it was given up."""
 
     @property
     def is_set_aside(self) -> bool:
         """Whether its events wait."""
-        return self.outcome is not Outcome.RELEASED
+        return self.outcome not in (Outcome.RELEASED, Outcome.GIVEN_UP)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether its events are dropped."""
+        return self.outcome is Outcome.GIVEN_UP
 
     def to_json(self) -> dict[str, Any]:
         """As the journal keeps it."""
@@ -111,6 +141,8 @@ class Entry:
             "resolution": self.resolution,
             "reason": self.reason,
             "definition": None if self.table is None else table_json(self.table),
+            "given": given_json(self.given),
+            "lost": self.lost,
         }
 
     @classmethod
@@ -128,6 +160,8 @@ class Entry:
                 resolution=value["resolution"],
                 reason=value["reason"],
                 table=None if definition is None else reading.definitions.table(definition),
+                given=given_from(value.get("given")),
+                lost=value.get("lost", 0),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise JournalDamaged(f"a table set aside cannot be read: {error!r}") from error
@@ -175,6 +209,11 @@ class Quarantine:
         """Tables whose events wait."""
         return {name: entry for name, entry in self.entries.items() if entry.is_set_aside}
 
+    @property
+    def given_up(self) -> dict[TableName, Entry]:
+        """Tables whose events are dropped."""
+        return {name: entry for name, entry in self.entries.items() if entry.is_given_up}
+
     def add(self, name: TableName, why: str, since: HistoryPlace) -> Entry:
         """Set a table aside; one that is already stays as it is."""
         before = self.entries.get(name)
@@ -186,8 +225,20 @@ class Quarantine:
             since=since,
             why=why,
             offset=before.offset if before is not None else 0,
+            # What was said before was said of other events, and is not tried on these.
+            resolution=before.resolution if before is not None else "",
         )
         return entry
+
+    def made_anew(self, record: SchemaRecord) -> list[Entry]:
+        """The tables that were given up and that a statement makes anew or removes: they are so no more."""
+        found = []
+        for name in dict.fromkeys(change.name for change in record.changes if remakes(change)):
+            entry = self.entries.get(name)  # type: ignore[arg-type]
+            if entry is not None and entry.is_given_up:
+                entry = self.entries[entry.name] = replace(entry, outcome=Outcome.RELEASED)
+                found.append(entry)
+        return found
 
     def pending(self) -> list[Resolution]:
         """Resolutions that were not tried to their end, the oldest first."""
@@ -198,6 +249,6 @@ class Quarantine:
 
     def _is_pending(self, resolution: Resolution) -> bool:
         entry = self.entries.get(resolution.name)
-        if entry is None or not entry.is_set_aside:
+        if entry is None or entry.outcome is Outcome.RELEASED:
             return False
         return entry.resolution != resolution.id or entry.outcome is Outcome.RELEASING

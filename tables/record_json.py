@@ -23,7 +23,7 @@ from tables.definition_json import (
 )
 from tables.place import HistoryPlace
 from tables.schema_checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.schema_record import SchemaRecord, Unresolved
+from tables.schema_record import Given, SchemaRecord, Unresolved
 
 
 def place_json(place: HistoryPlace) -> dict[str, Any]:
@@ -66,7 +66,25 @@ def record_json(record: SchemaRecord) -> dict[str, Any]:
     if record.amends is not None:
         found["amends"] = record.amends
         found["current"] = record.current
+    if record.given is not None:
+        found["given"] = given_json(record.given)
+    if record.unchanged:
+        found["unchanged"] = record.unchanged
     return found
+
+
+def given_json(given: Given | None) -> dict[str, Any] | None:
+    """Who said something of a table."""
+    if given is None:
+        return None
+    return {"by": given.by, "ts_ms": given.ts_ms, "source": given.source}
+
+
+def given_from(value: dict[str, Any] | None) -> Given | None:
+    """What ``given_json`` made."""
+    if value is None:
+        return None
+    return Given(by=value["by"], ts_ms=value["ts_ms"], source=value["source"])
 
 
 def head_json(head: CheckpointHead) -> dict[str, Any]:
@@ -143,6 +161,8 @@ class Reading:
             unresolved=tuple([definitions.name(name) for name in value.get("unresolved", ())]),
             amends=value.get("amends"),
             current=value.get("current", True),
+            given=given_from(value.get("given")),
+            unchanged=tuple([definitions.name(name) for name in value.get("unchanged", ())]),
         )
 
     def head(self, value: dict[str, Any]) -> CheckpointHead:

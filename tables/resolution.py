@@ -14,7 +14,7 @@ from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableChange, TableName
 from tables.place import HistoryPlace, reached
-from tables.schema_record import SchemaRecord, Unresolved
+from tables.schema_record import Given, SchemaRecord, Unresolved
 from tables.schema_view import SchemaView
 from tables.steps import Steps
 
@@ -70,18 +70,37 @@ def given_by(record: SchemaRecord) -> Table | None:
 def resolutions(
     steps: Steps,
     name: TableName,
-    table: Table,
+    table: Table | None,
     place: HistoryPlace,
+    given: Given | None = None,
 ) -> list[SchemaRecord]:
-    """The records that a given definition makes: its own, and one for each later statement that it resolves."""
+    """The records that a given definition makes: its own, and one for each later statement that it resolves.
+
+    Without a definition there is one, which notes that something was said of the table.
+    """
+    if table is None:
+        return [_noted(steps, name, place, given)]
     amends = _step_at(place, name, steps)
-    given = _Given(steps, amends)
-    given.take(name, table, place=place, amends=amends, session=Session(), statement="")
+    made = _Given(steps, amends, given)
+    made.take(name, table, place=place, amends=amends, session=Session(), statement="")
     for record in steps.records[amends - steps.base.count :]:
-        if not given.names:
+        if not made.names:
             break
-        given.meet(record)
-    return given.numbered(steps.count)
+        made.meet(record)
+    return made.numbered(steps.count)
+
+
+def _noted(steps: Steps, name: TableName, place: HistoryPlace, given: Given | None) -> SchemaRecord:
+    return SchemaRecord(
+        destination=steps.base.destination,
+        number=steps.count + 1,
+        kind="resolution",
+        place=place,
+        type="RESOLVE",
+        amends=steps.count,
+        given=given,
+        unchanged=(name,),
+    )
 
 
 def _step_at(place: HistoryPlace, name: TableName, steps: Steps) -> int:
@@ -98,8 +117,8 @@ def _step_at(place: HistoryPlace, name: TableName, steps: Steps) -> int:
 class _Given:
     """Tables of which a definition is in force, while the statements behind it are gone through."""
 
-    def __init__(self, steps: Steps, number: int) -> None:
-        self._steps = steps
+    def __init__(self, steps: Steps, number: int, given: Given | None) -> None:
+        self._steps, self._given = steps, given
         view = steps.view(number)
         self._catalog = Catalog(steps.base.server)
         for database, value in view.databases().items():
@@ -130,6 +149,7 @@ class _Given:
             session=session,
             changes=(TableChange(name=name, old=old, new=table),),
             amends=amends,
+            given=self._given,
         )
         self._made.append((name, record))
         if table is not None:

@@ -53,6 +53,22 @@ TableState = Known | Dropped | Unresolved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a person said of a table."""
+
+    by: str
+    ts_ms: int
+    """When, by the clock of whoever said it."""
+    source: str
+    """Where it comes from, such as ``server``; empty where an older version did not note that."""
+
+
+def remakes(change: Change) -> bool:
+    """Whether a name stands for another table from here on, or for none; an ALTER leaves it the same."""
+    return isinstance(change, TableChange) and (change.old is None or change.new is None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRecord:
     """One step of a destination's schema history."""
 
@@ -77,6 +93,10 @@ class SchemaRecord:
     """Of a resolution: the number of the last statement at or before its place, from where on it holds."""
     current: bool = True
     """Of a resolution: whether it was still so at the end of the history when it was made."""
+    given: Given | None = None
+    """Of a resolution: who gave it; None where an older version did not note that."""
+    unchanged: tuple[TableName, ...] = ()
+    """The tables that it concerns and whose definition stays: those that it empties, for example."""
 
     @property
     def outcome(self) -> Literal["resolved", "unresolved"]:
@@ -95,7 +115,12 @@ class SchemaRecord:
         return tuple(dict.fromkeys([*named, *self.unresolved]))
 
     @property
+    def concerned(self) -> tuple[TableName, ...]:
+        """Those, and the ones whose definition it leaves as it is."""
+        return tuple(dict.fromkeys([*self.tables, *self.unchanged]))
+
+    @property
     def schemas(self) -> tuple[str, ...]:
-        """The databases that it touched, each once."""
+        """The databases that it concerns, each once."""
         named = [change.name for change in self.changes if isinstance(change, DatabaseChange)]
-        return tuple(dict.fromkeys([*named, *(database for database, _ in self.tables)]))
+        return tuple(dict.fromkeys([*named, *(database for database, _ in self.concerned)]))

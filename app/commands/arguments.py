@@ -99,6 +99,15 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Where the history is read."""
+    parser.add_argument(
+        "--from-store",
+        action="store_true",
+        help="read the central store that schema_history.mysql names, instead of the journal",
+    )
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Text or JSON."""
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of the answer")

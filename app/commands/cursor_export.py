@@ -19,7 +19,9 @@ WHAT = "aqueduct cursor"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a destination."""
-    parser.epilog = "Stop the destination first: what it publishes later comes again where this is taken."
+    parser.epilog = (
+        "Stop the destination first: what it publishes later comes again where this is taken."
+    )
     add_destination(parser)
 
 

@@ -15,7 +15,8 @@ import orjson
 from connectors.mysql.ddl.definition import Column, Index, Table
 from tables.difference import Difference, key_text
 from tables.place import HistoryPlace
-from tables.schema_record import SchemaRecord
+from tables.quarantine import Entry
+from tables.schema_record import Given, SchemaRecord
 
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
@@ -76,13 +77,57 @@ def record_value(record: SchemaRecord) -> dict[str, Any]:
         "type": record.type,
         "outcome": record.outcome,
         "reason": record.reason,
-        "tables": [".".join(name) for name in record.tables],
+        "tables": [".".join(name) for name in record.concerned],
+        "unchanged": [".".join(name) for name in record.unchanged],
         "databases": list(record.schemas),
         "default_database": record.use_schema,
         "sql_mode": sorted(record.session.sql_mode),
         "statement": record.statement,
+        "given": given_value(record.given),
         **place_value(record.place),
     }
+
+
+def record_kind(record: SchemaRecord) -> str:
+    """What a step is, in a few words: a statement's type, or where a definition comes from."""
+    if record.kind == "statement":
+        return record.type
+    source = record.given.source if record.given is not None else ""
+    return f"{record.kind} ({source})" if source else record.kind
+
+
+def given_value(given: Given | None) -> dict[str, Any] | None:
+    """Who said something of a table, for programs."""
+    if given is None:
+        return None
+    return {"by": given.by, "time": when(given.ts_ms), "source": given.source or None}
+
+
+def quarantine_value(entry: Entry | None) -> dict[str, Any] | None:
+    """That a table is set aside or given up, for programs."""
+    if entry is None:
+        return None
+    return {
+        "state": "given up" if entry.is_given_up else "set aside",
+        "since": place_value(entry.since),
+        "why": entry.why,
+        "refused": entry.reason or None,
+        "given_up": given_value(entry.given),
+    }
+
+
+def quarantine_lines(entry: Entry | None) -> list[str]:
+    """That a table is set aside or given up, for people; nothing of another."""
+    if entry is None:
+        return []
+    since = f"{when(entry.since.ts_ms)}  {place_text(entry.since)}"
+    fate = "set aside: its rows wait" if entry.is_set_aside else "given up: its rows are dropped"
+    lines = [f"{fate}; it was read up to {since}", f"because {entry.why}"]
+    if entry.given is not None:
+        lines.append(f"given up by {entry.given.by}, {when(entry.given.ts_ms)}")
+    if entry.reason:
+        lines.append(f"the last resolution was refused: {entry.reason}")
+    return lines
 
 
 def difference_value(difference: Difference) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""`python -m app schema audit`: every statement that changed tables, with who ran it, when and where.
+"""`python -m app schema audit`: who changed or emptied tables, by which statement, when and where.
 
-The law: nothing is left out but what the filters leave out; definitions that a person gave are listed too.
+The law: nothing is left out but what the filters leave out; what a person said of a table is listed too, with
+who said it and when.
 """
 
 from __future__ import annotations
@@ -10,8 +11,16 @@ from collections.abc import Iterator
 
 from app.commands import arguments
 from app.commands.arguments import GivenPlace
-from app.commands.report import aligned, answer, one_line, place_text, record_value, when
-from app.commands.told_history import Tell, ToldHistory, told
+from app.commands.report import (
+    aligned,
+    answer,
+    one_line,
+    place_text,
+    record_kind,
+    record_value,
+    when,
+)
+from app.commands.told_history import Tell, ToldHistory, source_of, told
 from tables.place import AtTime
 from tables.schema_record import SchemaRecord
 
@@ -32,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_place(parser, "--since", "only what came behind this place")
     arguments.add_place(parser, "--until", "only what came up to this place")
     arguments.add_server(parser)
+    arguments.add_store(parser)
     parser.add_argument(
         "--unresolved", action="store_true", help="only statements whose effect is not known"
     )
@@ -40,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the list; the exit code."""
-    found = list(_found(tell(options.destination), options))
+    found = list(_found(source_of(options, tell)(options.destination), options))
     value = {
         "destination": options.destination,
         "statements": [record_value(record) for record in found],
@@ -61,8 +71,8 @@ def _found(told_history: ToldHistory, options: argparse.Namespace) -> Iterator[S
             record.kind != "baseline"
             and (first is None or not _is_up_to(record, first))
             and (last is None or _is_up_to(record, last))
-            and (not types or _type(record).startswith(types))
-            and (table is None or table in map(told_history.key, record.tables))
+            and (not types or record_kind(record).upper().startswith(types))
+            and (table is None or table in map(told_history.key, record.concerned))
             and (not options.unresolved or record.reason is not None)
         ):
             yield record
@@ -84,20 +94,16 @@ def _is_up_to(record: SchemaRecord, mark: AtTime | int) -> bool:
     return record.number <= mark
 
 
-def _type(record: SchemaRecord) -> str:
-    return record.type.upper() if record.kind == "statement" else record.kind.upper()
-
-
 def _row(record: SchemaRecord) -> list[str]:
-    place = record.place
+    place, given = record.place, record.given
     return [
-        when(place.ts_ms),
+        when(given.ts_ms if given else place.ts_ms),
         place_text(place),
         str(place.server_id),
         str(place.thread),
-        place.user or "-",
+        (given.by if given else place.user) or "-",
         record.outcome,
-        _type(record),
-        " ".join(".".join(name) for name in record.tables) or "-",
+        record_kind(record).upper(),
+        " ".join(".".join(name) for name in record.concerned) or "-",
         one_line(record.statement),
     ]

@@ -9,7 +9,7 @@ import argparse
 
 from app.commands import arguments
 from app.commands.report import answer, difference_value
-from app.commands.told_history import Tell, told
+from app.commands.told_history import Tell, source_of, told
 from tables.difference import differences
 from tables.schema_record import Known, TableState, Unresolved
 
@@ -21,12 +21,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_place(parser, "--from", "the first definition, as it was there", required=True)
     arguments.add_place(parser, "--to", "the second; without it, as the history ends")
     arguments.add_server(parser)
+    arguments.add_store(parser)
     arguments.add_format(parser)
 
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the differences; the exit code."""
-    history = tell(options.destination)
+    history = source_of(options, tell)(options.destination)
     views = [history.at(place, options.server) for place in (vars(options)["from"], options.to)]
     old, new = (view.state(*options.table) for view in views)
     found = differences(*(one.table if isinstance(one, Known) else None for one in (old, new)))

@@ -16,10 +16,13 @@ from app.commands.report import (
     answer,
     difference_value,
     place_text,
+    quarantine_lines,
+    quarantine_value,
+    record_kind,
     record_value,
     when,
 )
-from app.commands.told_history import Tell, ToldHistory, told
+from app.commands.told_history import Tell, ToldHistory, source_of, told
 from connectors.mysql.ddl.definition import TableChange, TableName
 from tables.difference import Difference, differences
 from tables.history import SchemaHistory
@@ -30,21 +33,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Take a destination, and perhaps a table."""
     arguments.add_destination(parser)
     arguments.add_table(parser, optional=True)
+    arguments.add_store(parser)
     arguments.add_format(parser)
 
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the versions, or all tables; the exit code."""
-    found = tell(options.destination)
+    found = source_of(options, tell)(options.destination)
     if options.table is None:
         rows = list(_tables(found))
-        head = ["table", "state", "steps", "since"]
-        lines = aligned(head, [[str(row[key]) for key in head] for row in rows])
+        head = ["table", "state", "steps", "since", "quarantine"]
+        lines = aligned(
+            head, [["" if row[key] is None else str(row[key]) for key in head] for row in rows]
+        )
         answer(options.format, {"destination": options.destination, "tables": rows}, lines)
         return 0
-    steps = list(steps_of(found, options.table))
-    value = {"table": ".".join(options.table), "steps": [_value(*step) for step in steps]}
-    answer(options.format, value, _lines(found.history, options.table, steps))
+    steps, aside = list(steps_of(found, options.table)), found.quarantined(options.table)
+    value = {
+        "table": ".".join(options.table),
+        "quarantine": quarantine_value(aside),
+        "steps": [_value(*step) for step in steps],
+    }
+    lines = list(_lines(found.history, options.table, steps))
+    lines += ["", *quarantine_lines(aside)] if aside is not None else []
+    answer(options.format, value, lines)
     return 0 if found.history.state(*options.table) is not None else 1
 
 
@@ -52,10 +64,10 @@ Step = tuple[SchemaRecord, list[Difference]]
 
 
 def steps_of(found: ToldHistory, name: TableName) -> Iterator[Step]:
-    """The steps that touched a table, each with what it changed."""
+    """The steps that concern a table, each with what it changed."""
     key = found.key(name)
     for record in found.history.records:
-        if not any(found.key(touched) == key for touched in record.tables):
+        if not any(found.key(one) == key for one in record.concerned):
             continue
         changed: list[Difference] = []
         for change in record.changes:
@@ -85,8 +97,10 @@ def _lines(history: SchemaHistory, name: TableName, steps: list[Step]) -> Iterat
     yield f"{title}  {what} where the history begins: {when(begin.ts_ms)}  {place_text(begin)}"
     for record, found in steps:
         yield ""
-        what = record.type if record.kind == "statement" else record.kind
+        what = record_kind(record)
         yield f"{record.number}  {when(record.place.ts_ms)}  {place_text(record.place)}  {what}"
+        if record.given is not None:
+            yield f"    said by {record.given.by}, {when(record.given.ts_ms)}"
         if record.reason is not None:
             yield f"    not resolved: {record.reason}"
         yield from (f"    {one}" for one in found)
@@ -94,13 +108,17 @@ def _lines(history: SchemaHistory, name: TableName, steps: list[Step]) -> Iterat
 
 def _tables(found: ToldHistory) -> Iterator[dict[str, Any]]:
     view = found.history.now()
-    steps = Counter(found.key(name) for record in found.history.records for name in record.tables)
+    steps = Counter(
+        found.key(name) for record in found.history.records for name in record.concerned
+    )
     for name, _ in sorted(view.versions(), key=lambda pair: pair[0]):
         state = view.state(*name)
         assert state is not None
+        aside = found.quarantined(name)
         yield {
             "table": ".".join(name),
             "state": type(state).__name__.lower(),
             "steps": steps[found.key(name)],
             "since": when(state.since.ts_ms),
+            "quarantine": aside and ("given up" if aside.is_given_up else "set aside"),
         }

@@ -1,4 +1,4 @@
-"""`python -m app schema quarantine`: which tables are set aside, since when, and why."""
+"""`python -m app schema quarantine`: tables that are set aside, since when and why, and those given up."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from app.commands.journal import Journal
+from app.commands.report import given_value, when
 from app.pipeline.parked import key_of
 from connectors.kafka.reading import read_each
 from connectors.wire import quarantine_topic
@@ -27,16 +28,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Tell; 1 where a table waits, so that a script sees it."""
     asked = Journal.of(options.destination)
-    entries = asked.state(whole_history=False).quarantine.set_aside
+    quarantine = asked.state(whole_history=False).quarantine
+    entries, given_up = quarantine.set_aside, sorted(quarantine.given_up.items())
     waiting = asyncio.run(_waiting(asked, entries)) if entries else {}
     if options.format == "json":
         told = [_json(entry, waiting[name]) for name, entry in sorted(entries.items())]
+        told += [_json(entry, 0) for _, entry in given_up]
         sys.stdout.write(json.dumps(told) + "\n")
     else:
         for name, entry in sorted(entries.items()):
             sys.stdout.write(_text(entry, waiting[name]))
         if not entries:
             sys.stdout.write(f"no table of {options.destination} is set aside\n")
+        for _, entry in given_up:
+            sys.stdout.write(f"{'.'.join(entry.name)}: {given_up_text(entry)}\n")
     return 1 if entries else 0
 
 
@@ -67,6 +72,12 @@ def _text(entry: Entry, waiting: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def given_up_text(entry: Entry) -> str:
+    """Of a table that was given up, who did that and what it came to."""
+    who = f" by {entry.given.by}, {when(entry.given.ts_ms)}" if entry.given else ""
+    return f"given up{who}; {entry.lost} event(s) are lost, and what comes of it is dropped"
+
+
 def _json(entry: Entry, waiting: int) -> dict[str, object]:
     return {
         "database": entry.name[0],
@@ -76,4 +87,6 @@ def _json(entry: Entry, waiting: int) -> dict[str, object]:
         "state": entry.outcome.value,
         "refused": entry.reason or None,
         "waiting": waiting,
+        "given_up": given_value(entry.given),
+        "lost": entry.lost,
     }

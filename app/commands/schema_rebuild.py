@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from app.commands import arguments
 from app.commands.report import answer
-from app.commands.told_history import Tell, told
+from app.commands.told_history import Tell, source_of, told
 from connectors.mysql.ddl.rebuild import create_table
 
 
@@ -19,13 +19,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_destination(parser)
     arguments.add_place(parser, "--at", "as they were there; without it, as the history ends")
     arguments.add_server(parser)
+    arguments.add_store(parser)
     parser.add_argument("--database", metavar="DB", help="only this one")
     arguments.add_format(parser)
 
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the statements; the exit code."""
-    view = tell(options.destination).at(options.at, options.server)
+    view = source_of(options, tell)(options.destination).at(options.at, options.server)
     texts = _chosen(view.snapshot(create_table), options.database)
     lines = [line for text in texts.values() for line in (*text.splitlines(), "")]
     answer(options.format, {"databases": texts}, lines)

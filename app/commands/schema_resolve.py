@@ -1,7 +1,8 @@
 """`python -m app schema resolve`: how a table that is set aside is to be read, so that it comes back.
 
 The law: nothing is changed here but the journal; the worker tries what was said on everything that waits, and
-says whether it fits. What does not fit is published no further, and can be said again.
+says whether it fits. What does not fit is published no further, and can be said again. Rows are given up only
+by whoever says so twice.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table
 from connectors.mysql.server import read_facts
 from tables.journal import DestinationState
-from tables.quarantine import Entry, Outcome, Resolution, note_of
+from tables.quarantine import GIVE_UP, Entry, Outcome, Resolution, note_of
 
 Name = tuple[str, str]
 
@@ -46,16 +47,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--statement", metavar="SQL",
         help="an ALTER TABLE, for the definition that its history had before it was set aside",
     )  # fmt: skip
+    source.add_argument(
+        "--give-up", action="store_true",
+        help="lose what waits, and what comes of the table until it is made anew or resolved",
+    )  # fmt: skip
+    parser.add_argument(
+        "--yes-lose-rows", action="store_true", help="with --give-up: that is what is wanted"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--wait", type=float, default=60, metavar="SECONDS", help="for the outcome")
 
 
+def _source(options: argparse.Namespace) -> str:
+    """Where the definition comes from, as the journal has it."""
+    if options.give_up:
+        return GIVE_UP
+    if options.server:
+        return "server"
+    if options.binlog:
+        return "binlog"
+    return "statement" if options.statement else "definition"
+
+
 def run(options: argparse.Namespace) -> int:
-    """Say it; 0 once the table is back, 1 where it was refused or nothing has come of it in time."""
+    """Say it; 0 once that is done, 1 where it was refused or nothing has come of it in
+    time, 2 where rows would be lost and nobody said so."""
+    if options.give_up and not options.yes_lose_rows:
+        sys.stderr.write(
+            f"What waits of {options.table} and what comes of it later would be lost to subscribers. "
+            "If that is wanted, say --yes-lose-rows too.\n"
+        )
+        return 2
     asked, name = Journal.of(options.destination), table_name(options.table)
     state = asked.state()
-    entry = state.quarantine.set_aside.get(name)
-    if entry is None:
+    entry = state.quarantine.entries.get(name)
+    if entry is None or not (entry.is_set_aside or (entry.is_given_up and not options.give_up)):
         raise NotSetAside(table=options.table, destination=options.destination)
     resolution = Resolution(
         destination=options.destination,
@@ -64,6 +90,7 @@ def run(options: argparse.Namespace) -> int:
         table=_definition(options, asked, state, entry),
         by=operator(),
         ts_ms=time.time_ns() // 1_000_000,
+        source=_source(options),
     )
     asked.write(note_of(resolution))
     code, told = _outcome(asked, resolution, options.wait)
@@ -79,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
 def _definition(
     options: argparse.Namespace, asked: Journal, state: DestinationState, entry: Entry
 ) -> Table | None:
-    if options.binlog:
+    if options.binlog or options.give_up:
         return None
     if options.server:
         return _as_on_the_server(asked, entry.name)
@@ -139,6 +166,11 @@ def _outcome(asked: Journal, resolution: Resolution, seconds: float) -> tuple[in
         told = f"said; no worker has tried it within {seconds:.0f} s, it does when it leads the destination"
         return 1, told
     entry = state.quarantine.entries[resolution.name]
+    if entry.is_given_up:
+        return 0, (
+            f"is given up; {entry.lost} event(s) that waited are lost, and so is what comes of it until a "
+            "statement makes it anew or somebody resolves it"
+        )
     if entry.is_set_aside:
         return 1, f"refused, it stays set aside: {entry.reason}"
     return 0, "is back; all that waited is published"

@@ -1,6 +1,7 @@
 """`python -m app schema show`: what a table was at a place of the binlog.
 
-The law: exit 1 where the history has no definition for it there, and then it says why.
+The law: exit 1 where the history has no definition for it there, and then it says why. A table that is set
+aside is told so beside its definition, which its rows may deny.
 """
 
 from __future__ import annotations
@@ -10,8 +11,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.commands import arguments
-from app.commands.report import answer, place_text, place_value, table_lines, table_value, when
-from app.commands.told_history import Tell, told
+from app.commands.report import (
+    answer,
+    place_text,
+    place_value,
+    quarantine_lines,
+    quarantine_value,
+    table_lines,
+    table_value,
+    when,
+)
+from app.commands.told_history import Tell, source_of, told
 from connectors.mysql.ddl.definition import TableName
 from tables.schema_record import Dropped, Known, TableState, Unresolved
 
@@ -22,14 +32,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_table(parser)
     arguments.add_place(parser, "--at", "as it was there; without it, as the history ends")
     arguments.add_server(parser)
+    arguments.add_store(parser)
     arguments.add_format(parser)
 
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the definition; the exit code."""
-    view = tell(options.destination).at(options.at, options.server)
-    state = view.state(*options.table)
-    answer(options.format, _value(options.table, state), _lines(options.table, state))
+    found = source_of(options, tell)(options.destination)
+    state = found.at(options.at, options.server).state(*options.table)
+    aside = found.quarantined(options.table, options.at)
+    value = {**_value(options.table, state), "quarantine": quarantine_value(aside)}
+    answer(options.format, value, [*_lines(options.table, state), *quarantine_lines(aside)])
     return 0 if isinstance(state, Known) else 1
 
 

@@ -1,24 +1,28 @@
-"""A destination's schema history as the journal has it now, for commands that only read.
+"""A destination's schema history as the journal has it now, or the central store, for commands that only read.
 
 The law: it is read from the journal itself, committed records only, and nothing is written; a worker that runs
-meanwhile does not notice.
+meanwhile does not notice. The store is a copy, and read only where somebody asks for it.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from app.commands.arguments import GivenPlace
 from app.settings import Settings, load
 from connectors.errors import HistoryTooShort, SettingsError
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.position import SourceOffset
+from tables.central_rows import history_of
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
 from tables.journal import DestinationState
-from tables.place import Asked
+from tables.place import Asked, reached
+from tables.quarantine import Entry, Outcome
 from tables.schema_view import SchemaView
 
 
@@ -28,6 +32,8 @@ class ToldHistory:
 
     history: SchemaHistory
     cursor: Cursor
+    quarantine: Mapping[TableName, Entry] = field(default_factory=dict)
+    """Tables that are or were set aside; the central store knows of none."""
 
     def key(self, name: TableName) -> TableName:
         """A table's name as the server compares it."""
@@ -45,11 +51,55 @@ class ToldHistory:
             return self.history.now()
         return self.history.at(self.asked(place, server))
 
+    def quarantined(self, name: TableName, place: GivenPlace | None = None) -> Entry | None:
+        """What is to be known of a table that was set aside before a place and is not back."""
+        for other, entry in self.quarantine.items():
+            if self.key(other) == self.key(name) and entry.outcome is not Outcome.RELEASED:
+                is_before = place is None or reached(entry.since, self.asked(place)) is not False
+                return entry if is_before else None
+        return None
+
 
 _BEGIN = "Run a worker with this destination; its first run begins the history."
 
 Tell = Callable[[str], ToldHistory]
 """From a destination's name to its history."""
+
+
+def source_of(options: argparse.Namespace, tell: Tell) -> Tell:
+    """Where a command reads: from ``tell``, or from the central store where its options say so."""
+    return stored if options.from_store else tell
+
+
+def stored(destination: str) -> ToldHistory:
+    """Read the settings, then the central store."""
+    from app.plans import central_store
+
+    settings = load()
+    store = central_store(settings)
+    if store is None:
+        raise SettingsError(
+            "--from-store needs schema_history.store: mysql, and mysql.host and mysql.user"
+        )
+    history = history_of(store.read(destination))
+    if history is None:
+        remedy = (
+            "The store gets it once a worker has led the destination; check the destination's name."
+        )
+        raise HistoryTooShort("the central store has none", destination=destination, remedy=remedy)
+    newest = history.checkpoints[-1]
+    last = history.records[-1].place if history.count > newest.count else newest.place
+    offset = SourceOffset(server_uuid=last.server_uuid, coordinates=last.end)
+    cursor = Cursor(
+        destination=destination,
+        installation="",
+        epoch=0,
+        seq=0,
+        versions=0,
+        offset=offset,
+        history=history.count,
+    )
+    return ToldHistory(history=history, cursor=cursor)
 
 
 def told(destination: str) -> ToldHistory:
@@ -68,7 +118,7 @@ def of_state(state: DestinationState) -> ToldHistory:
             destination=state.destination,
             remedy=_BEGIN,
         )
-    return ToldHistory(history=history, cursor=state.cursor)
+    return ToldHistory(history=history, cursor=state.cursor, quarantine=state.quarantine.entries)
 
 
 def check_destination(settings: Settings, destination: str) -> None:

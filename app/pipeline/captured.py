@@ -20,7 +20,7 @@ from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.described import tells_all
 from connectors.mysql.table_map import MappedColumn, TableMap
 from connectors.mysql.witness import completed_map, differences
-from tables.schema_record import SchemaRecord
+from tables.schema_record import SchemaRecord, remakes
 from tables.version import Column, Definition
 
 Name = tuple[str, str]
@@ -45,7 +45,12 @@ class SetAside:
     """Stands for the definition of a table that waits for a person."""
 
 
-Schema = Table | SetAside
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Stands for the definition of a table that a person gave up: what comes of it is dropped."""
+
+
+Schema = Table | SetAside | GivenUp
 """A table as its history has it; of one that it never met, it has nothing."""
 
 
@@ -56,6 +61,16 @@ class ParkedTable:
 
     def __init__(self, name: Name) -> None:
         self.name = name
+
+
+class DroppedTable:
+    """A table that was given up."""
+
+    __slots__ = ()
+
+
+Met = CapturedTable | ParkedTable | DroppedTable
+"""What is to be done with a table's rows."""
 
 
 class TableBook:
@@ -80,16 +95,19 @@ class TableBook:
         self._server = server
         self._told = told
         self._known: dict[Name, Schema] = dict(known or {})
-        self._tables: dict[int, tuple[TableMap, CapturedTable | ParkedTable | None]] = {}
+        self._tables: dict[int, tuple[TableMap, Met | None]] = {}
         self._counters: dict[int, tuple[TableMap, RowCounter]] = {}
 
     def learn(self, record: SchemaRecord) -> None:
         """Take note of what a statement did to tables; their descriptions are judged anew.
 
-        A table that is set aside stays so: what comes of it belongs behind what waits.
+        A table that is set aside stays so: what comes of it belongs behind what waits. One that was given up
+        stays so until it is made anew.
         """
         for change in record.changes:
-            if isinstance(change, TableChange) and not self._is_aside(change.name):
+            if not isinstance(change, TableChange) or self._is_aside(change.name):
+                continue
+            if not self.is_given_up(change.name) or remakes(change):
                 self.put(change.name, change.new)
         for name in self.lost(record):
             self.put(name, SetAside())
@@ -104,6 +122,7 @@ class TableBook:
             for name in record.unresolved
             if self.captures(name)
             and not self._is_aside(name)
+            and not self.is_given_up(name)
             and (name in self._known or not self._told)
         ]
 
@@ -134,10 +153,14 @@ class TableBook:
             names.add(truncated)
         return tuple(sorted(name for name in names if self._is_aside(name) and self.captures(name)))
 
+    def is_given_up(self, name: Name) -> bool:
+        """Whether what comes of a table is dropped."""
+        return isinstance(self._known.get(name), GivenUp)
+
     def _is_aside(self, name: Name) -> bool:
         return isinstance(self._known.get(name), SetAside)
 
-    def of(self, table_map: TableMap) -> CapturedTable | ParkedTable | None:
+    def of(self, table_map: TableMap) -> Met | None:
         """The table, or None where nobody subscribes to it.
 
         Raises UnsupportedEvent where a column of a captured table cannot be read, and WitnessesDiffer where its
@@ -155,7 +178,7 @@ class TableBook:
             held = self._counters[id(table_map)] = (table_map, RowCounter(table_map))
         return held[1].count(event_type, body)
 
-    def _judged(self, table_map: TableMap) -> CapturedTable | ParkedTable | None:
+    def _judged(self, table_map: TableMap) -> Met | None:
         name = (table_map.database, table_map.table)
         table = self._described(table_map, name) if self.captures(name) else None
         if len(self._tables) > _MOST_TABLES:
@@ -164,10 +187,12 @@ class TableBook:
         self._tables[id(table_map)] = (table_map, table)
         return table
 
-    def _described(self, table_map: TableMap, name: Name) -> CapturedTable | ParkedTable:
+    def _described(self, table_map: TableMap, name: Name) -> Met:
         known = self._known.get(name)
         if isinstance(known, SetAside):
             return ParkedTable(name)
+        if isinstance(known, GivenUp):
+            return DroppedTable()
         if known is not None:
             table_map = self._completed(table_map, name, known)
         elif tells_all(table_map):

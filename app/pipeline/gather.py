@@ -10,7 +10,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from app.pipeline.applied import Applied
-from app.pipeline.captured import CapturedTable, ParkedTable, TableBook
+from app.pipeline.captured import CapturedTable, DroppedTable, ParkedTable, TableBook
 from app.pipeline.piece import Decision, Run, add_run
 from app.pipeline.poison import DeadRows, refused, sifted
 from app.pipeline.rules import Rules
@@ -123,6 +123,8 @@ class Gathering:
         """What the statement did with which the chunk ends."""
         self._parked: ParkedTable | None = None
         """What ``_map`` describes, if it is set aside."""
+        self._is_given_up = False
+        """Whether ``_map`` describes a table that was given up."""
         self._passed: list[tuple[TableMap, int, bytes]] = []
         self._uses: dict[tuple[str, str], Use] = {}
         self._map: TableMap | None = None
@@ -154,6 +156,8 @@ class Gathering:
         """Rows events of tables that are not captured, by type."""
         self.dead = 0
         """Rows that cannot be decoded."""
+        self.given_up: Counter[int] = Counter()
+        """Rows events of tables that were given up, by type."""
         self.error: AqueductError | None = None
 
     def rows(
@@ -170,7 +174,7 @@ class Gathering:
                 self._park(transaction, table_map, event_type, body, pos)
                 return
             self._passed.append((table_map, event_type, body))
-            self.filtered[event_type] += 1
+            (self.given_up if self._is_given_up else self.filtered)[event_type] += 1
             return
         if self._passed:
             self.count_passed()
@@ -215,8 +219,8 @@ class Gathering:
             self.first = transaction
         self._map = self._use = self._parked = None
         table = self._tables.of(table_map)
-        self._map = table_map
-        if table is None:
+        self._map, self._is_given_up = table_map, isinstance(table, DroppedTable)
+        if table is None or isinstance(table, DroppedTable):
             return
         if isinstance(table, ParkedTable):
             self._parked = table
@@ -266,7 +270,7 @@ class Gathering:
             truncated = truncated_table(query.sql, query.database)
             if truncated is None:
                 raise UnsupportedEvent("a TRUNCATE statement whose table cannot be told")
-            if not self._tables.captures(truncated):
+            if not self._tables.captures(truncated) or self._tables.is_given_up(truncated):
                 truncated = None
         applied = self._applied
         parks = self._tables.set_aside(applied.record if applied else None, truncated)

@@ -83,7 +83,7 @@ class Piece:
     rows: Counter[str] = field(default_factory=Counter)
     """Published changes by kind: ``c``, ``u``, ``d``, ``t``."""
     events: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """Events by type and by what was done with them: ``decoded``, ``filtered``, ``passed``."""
+    """Events by type and by what was done with them: ``decoded``, ``filtered``, ``given up``, ``passed``."""
     committed_ms: int = 0
     error: AqueductError | None = None
     """What stopped the decoder right behind this piece."""

@@ -91,22 +91,25 @@ class ChunkStage:
                 gathering.count_passed()
         except AqueductError as error:
             gathering.stopped(error)
-        events = _events(reader.seen, gathering.filtered, chunk.passed)
+        events = _events(reader.seen, gathering, chunk.passed)
         reader.seen = [0] * 256
         return DecodedChunk(self, chunk, gathering, open_=reader.open, events=events)
 
 
 def _events(
-    seen: list[int], filtered: Counter[int], passed: dict[int, int]
+    seen: list[int], gathering: Gathering, passed: dict[int, int]
 ) -> Counter[tuple[int, str]]:
     """Events by type and by what was done with them."""
+    filtered, given_up = gathering.filtered, gathering.given_up
     events: Counter[tuple[int, str]] = Counter()
     for kind, count in enumerate(seen):
-        if count > filtered[kind]:
+        if (rest := count - filtered[kind] - given_up[kind]) > 0:
             handling = "passed" if kind in HARMLESS else "decoded"
-            events[kind, handling] = count - filtered[kind]
+            events[kind, handling] = rest
     for kind, count in filtered.items():
         events[kind, "filtered"] += count
+    for kind, count in given_up.items():
+        events[kind, "given up"] += count
     for kind, count in passed.items():
         events[kind, "passed"] += count
     return events

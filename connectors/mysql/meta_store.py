@@ -38,11 +38,11 @@ class MetaStore:
         self._is_prepared = False
 
     @contextmanager
-    def session(self) -> Iterator[MetaSession]:
+    def session(self, *, makes: bool = True) -> Iterator[MetaSession]:
         """A connection for a block; raises StoreLost, StoreRefused or StoreUnfit, and so do its calls.
 
-        The first one makes database and tables where they are missing, and checks them; so does the first one
-        behind an error.
+        The first one makes database and tables where they are missing, if it may, and checks them; so does the
+        first one behind an error.
         """
         try:
             connection = pymysql.connect(
@@ -53,7 +53,7 @@ class MetaStore:
             try:
                 with connection.cursor() as cursor:
                     if not self._is_prepared:
-                        self._prepare(cursor)
+                        self._prepare(cursor, makes=makes)
                     cursor.execute(f"USE {_quoted(self.database)}")
                     cursor.execute("SELECT @@max_allowed_packet")
                     ((limit,),) = cursor.fetchall()
@@ -69,8 +69,8 @@ class MetaStore:
             raise
 
     def read(self, destination: str) -> Stored:
-        """All that is there of a destination."""
-        with self.session() as session:
+        """All that is there of a destination; nothing is made for it."""
+        with self.session(makes=False) as session:
             return session.read(destination)
 
     def write_history(self, rows: Sequence[HistoryRow]) -> None:
@@ -83,16 +83,18 @@ class MetaStore:
         with self.session() as session:
             session.write(rows)
 
-    def _prepare(self, cursor: Cursor) -> None:
+    def _prepare(self, cursor: Cursor, *, makes: bool) -> None:
         name = self.database
         cursor.execute("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (name,))
         if not cursor.fetchall():
+            if not makes:
+                raise StoreUnfit("there is no such database", store=self.address, database=name)
             cursor.execute(
                 f"CREATE DATABASE IF NOT EXISTS {_quoted(name)} DEFAULT CHARACTER SET utf8mb4"
             )
         cursor.execute(f"USE {_quoted(name)}")
         for table in (SNAPSHOT, HISTORY):
-            if not exists(cursor, name, table):
+            if makes and not exists(cursor, name, table):
                 cursor.execute(creation(table))
             found = list(faults(cursor, name, table))
             if found:

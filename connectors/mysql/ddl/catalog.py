@@ -64,6 +64,10 @@ class Catalog(Mapping[TableName, Table]):
         """The server was started anew: no temporary table is left."""
         self._state.temporary.clear()
 
+    def hides(self, name: TableName, thread: int) -> bool:
+        """Whether a connection has a temporary table of that name, and so means that one."""
+        return (thread, self._state.key(name)) in self._state.temporary
+
     def copy(self) -> Catalog:
         """Another catalog of the same tables, which goes its own way."""
         new = Catalog(self.server, logged=self.logged)

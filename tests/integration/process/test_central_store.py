@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tables.central_rows import history_of
 from tests.integration.central_store.conftest import execute, store
+from tests.integration.process.test_quarantine import schema
 from tests.integration.process.test_worker import run
 from tests.integration.process.worker import Worker, running, settings
 
@@ -129,6 +131,13 @@ def test_statements_are_in_the_store_and_read_back_they_are_the_history(
     assert [column.name for column in table.columns][2:] == [f"c{n}" for n in range(1, 9)]
     (uuid,) = {record.place.server_uuid for record in history.records}
     assert uuid == execute(mysql, "SELECT @@server_uuid")[0][0]
+    for words in (("show", "shop", "shop.t"), ("rebuild", "shop"), ("audit", "shop")):
+        asked = (*words, "--format", "json")
+        read = [
+            json.loads(schema(tmp_path, *asked, *more).stdout) for more in ((), ("--from-store",))
+        ]
+        assert read[0] == read[1]
+    assert schema(tmp_path, "show", "other", "shop.t", "--from-store").returncode == 1
 
 
 def test_a_store_that_is_killed_under_load_catches_up_when_it_is_back(

@@ -146,6 +146,69 @@ def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
     assert checks.duplicated(records) == {}
 
 
+def test_a_table_that_is_given_up_is_lost_alone_until_it_is_made_anew_or_resolved(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, start="latest")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        run(mysql, "INSERT INTO shop.torn VALUES (1, 10, 100)")
+        tear(mysql)
+        run(mysql, "INSERT INTO shop.torn (id, a, b) VALUES (2, 20, 200)")
+        waits(worker)
+        careless = schema(tmp_path, "resolve", "shop", "shop.torn", "--give-up")
+        assert (careless.returncode, "--yes-lose-rows" in careless.stderr) == (2, True)
+        said = schema(tmp_path, "resolve", "shop", "shop.torn", "--give-up", "--yes-lose-rows")
+        assert (said.returncode, "1 event(s) that waited are lost" in said.stdout) == (0, True)
+        run(
+            mysql,
+            "INSERT INTO shop.torn (id, a, b) VALUES (3, 30, 300)",
+            "ALTER TABLE shop.torn ADD COLUMN c int",
+            "INSERT INTO shop.calm VALUES (1, 1)",
+        )
+        worker.wait(lambda status: status["rows"] >= 1 and status["cursor"]["seq"] >= 3)
+        metrics = worker.get("/metrics")
+        assert 'aqueduct_tables_set_aside{destination="shop"} 0.0' in metrics
+        assert 'aqueduct_tables_given_up{destination="shop"} 1.0' in metrics
+        assert 'handling="given up",type="WRITE_ROWS"' in metrics
+    # It was killed; a statement makes the table anew.
+    with running(wanted, tmp_path) as worker:
+        status = worker.wait(lambda status: [one["lost"] for one in status["given_up"]] == [1])
+        assert status["set_aside"] == []
+        run(
+            mysql,
+            "INSERT INTO shop.torn (id, a, b) VALUES (4, 40, 400)",
+            "DROP TABLE shop.torn",
+            "CREATE TABLE shop.torn (id int PRIMARY KEY, a int, b int)",
+            "INSERT INTO shop.torn VALUES (5, 50, 500)",
+        )
+        worker.wait(lambda status: status["given_up"] == [] and status["rows"] == 1)
+        # Given up once more, it is read from where somebody says how.
+        tear(mysql)
+        run(mysql, "INSERT INTO shop.torn (id, a, b) VALUES (6, 60, 600)")
+        waits(worker)
+        again = schema(tmp_path, "resolve", "shop", "shop.torn", "--give-up", "--yes-lose-rows")
+        assert again.returncode == 0, again.stdout + again.stderr
+        run(mysql, "INSERT INTO shop.torn (id, a, b) VALUES (7, 70, 700)")
+        back = schema(tmp_path, "resolve", "shop", "shop.torn", "--server")
+        assert back.returncode == 0, back.stdout + back.stderr
+        run(mysql, "INSERT INTO shop.torn (id, a, b) VALUES (8, 80, 800)")
+        worker.wait(lambda status: status["rows"] >= 2)
+        assert "Traceback" not in worker.log
+    listed = schema(tmp_path, "audit", "shop", "--type", "resolution", "--format", "json")
+    given = [one["given"]["source"] for one in json.loads(listed.stdout)["statements"]]
+    assert given == ["give-up", "give-up", "server"]
+    prefix = wanted["prefix"]
+    torn = images(rows(stack, prefix, "torn"))
+    ids = [row["id"] for row in torn]
+    # The seventh came before it was resolved or behind that; it was dropped, or published rightly.
+    assert ids in ([1, 5, 8], [1, 5, 7, 8])
+    assert all(row["b"] == 100 * row["id"] for row in torn)
+    records = published(stack, prefix)
+    assert checks.seq_faults(records) == []
+    assert checks.duplicated(records) == {}
+
+
 def test_what_the_server_or_the_binlog_says_is_taken_on_demand_also_after_a_kill(
     stack: Stack, mysql: Mysql, tmp_path: Path, metadata: str
 ) -> None:

@@ -12,7 +12,7 @@ from connectors.mysql.ddl.definition import Session
 from connectors.mysql.meta_rows import PART, HistoryRow, SnapshotRow, Stored
 from tables.central_rows import EXTRA_BYTES, history_of, key_of, record_rows, snapshot_rows
 from tables.history import SchemaHistory
-from tables.schema_record import SchemaRecord
+from tables.schema_record import Given, SchemaRecord
 from tests.unit.tables.made import (
     ORDERS,
     SERVER,
@@ -65,6 +65,8 @@ def mixed() -> SchemaHistory:
     applied(history, 600, "ALTER TABLE orders FROBNICATE")
     history.resolve(ORDERS, table("a", "b"), at(600))
     applied(history, 700, "ALTER TABLE orders ADD COLUMN c int")
+    applied(history, 710, "TRUNCATE TABLE orders")
+    history.resolve(ORDERS, None, between(780), Given(by="anna", ts_ms=7, source="give-up"))
     return history
 
 

@@ -81,7 +81,7 @@ def test_a_transaction_that_comes_again_from_another_server_changes_nothing() ->
 def test_what_changes_no_table_is_no_record() -> None:
     history = begun("orders")
     assert history.apply(at(200), "shop", "CREATE VIEW v AS SELECT 1", SHOP) is None
-    assert history.apply(at(300), "shop", "TRUNCATE TABLE orders", SHOP) is None
+    assert history.apply(at(300), "shop", "ANALYZE TABLE orders", SHOP) is None
     assert history.count == 0
 
 

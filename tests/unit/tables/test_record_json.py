@@ -32,7 +32,7 @@ from tables.history_journal import checkpoint_records, history_records, record_k
 from tables.place import HistoryPlace
 from tables.record_json import Reading, head_json, items_json, record_json
 from tables.schema_checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.schema_record import SchemaRecord, Unresolved
+from tables.schema_record import Given, SchemaRecord, Unresolved
 from tests.unit.tables.made import SERVER, SHOP, UTF8, UUID, at, between, table
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -97,11 +97,9 @@ places = st.builds(
 
 @st.composite
 def altered(draw: st.DrawFn) -> Change:
-    """A change whose two definitions share some columns, as an ALTER's do."""
     old, new = draw(tables), draw(tables)
     kept = tuple(draw(st.permutations(old.columns)))[: draw(st.integers(0, 4))]
-    taken = {one.name for one in kept}
-    new = replace(new, columns=(*kept, *(c for c in new.columns if c.name not in taken)))
+    new = replace(new, columns=tuple({c.name: c for c in (*new.columns, *kept)}.values()))
     return TableChange(
         name=draw(names),
         old=draw(st.sampled_from([old, None])),
@@ -125,6 +123,8 @@ records = st.builds(
     session=sessions,
     changes=st.lists(changes, max_size=3).map(tuple),
     amends=st.none() | st.integers(0, 10**6),
+    given=st.none() | st.builds(Given, by=texts, ts_ms=offsets, source=texts),
+    unchanged=st.lists(names, max_size=2).map(tuple),
 )
 
 

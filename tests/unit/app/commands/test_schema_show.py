@@ -1,10 +1,14 @@
 """A table as it was at a place, for people and for programs."""
 
+from dataclasses import replace
+
 import pytest
 
 from connectors.errors import HistoryTooShort, PlaceUnknown
+from tables.quarantine import GIVE_UP, Entry, Outcome, note_of
+from tables.schema_record import Given
 from tests.unit.app.commands.histories import Asked, options_of, story, tell
-from tests.unit.tables.made import OTHER, UUID
+from tests.unit.tables.made import ORDERS, OTHER, UUID, at
 
 
 @pytest.fixture
@@ -121,3 +125,36 @@ def test_a_history_that_was_never_begun_is_named() -> None:
     made.entries.clear()
     with pytest.raises(Exception, match=r"history"):
         tell(made)("shop")
+
+
+ASIDE = Entry(destination="shop", name=ORDERS, since=at(250, gtid=f"{UUID}:3"), why="a has no name")
+GIVEN_UP = replace(
+    ASIDE, outcome=Outcome.GIVEN_UP, given=Given(by="anna", ts_ms=1_795_000_000_000, source=GIVE_UP)
+)
+
+
+@pytest.mark.parametrize(
+    ("entry", "state", "words"),
+    [
+        (ASIDE, "set aside", "set aside: its rows wait"),
+        (GIVEN_UP, "given up", "given up by anna, 2026-11-18T11:06:40.000Z"),
+        (replace(ASIDE, outcome=Outcome.RELEASED), None, None),
+    ],
+)
+def test_a_table_whose_rows_do_not_come_is_told_so_beside_its_definition(
+    capsys: pytest.CaptureFixture[str], entry: Entry, state: str | None, words: str | None
+) -> None:
+    made = story(*GROWING)
+    made.entries.append(note_of(entry))
+    show, history = Asked(capsys, "show"), Asked(capsys, "history")
+    for asked in (show, history):
+        told = asked.json(made, "shop.orders")["quarantine"]
+        assert (told and (told["state"], told["why"], told["since"]["gtid"])) == (
+            state and (state, "a has no name", f"{UUID}:3")
+        )
+        lines = asked.text(made, "shop.orders")
+        assert ("because a has no name" in lines) is (state is not None)
+        assert words is None or any(words in line for line in lines)
+    assert show.json(made, "shop.orders", "--at", "b.000001:200")["quarantine"] is None
+    (listed,) = history.json(made)["tables"]
+    assert (listed["state"], listed["quarantine"]) == ("known", state)

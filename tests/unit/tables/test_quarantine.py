@@ -1,0 +1,94 @@
+"""Tables that are set aside, and what people said of them, as the journal keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from connectors.kafka.reading import StoredRecord
+from connectors.mysql.ddl.definition import Table, TableChange
+from tables.quarantine import GIVE_UP, Entry, Outcome, Quarantine, Resolution, note_of
+from tables.schema_record import Given, SchemaRecord
+from tests.unit.tables.made import ORDERS, at, table
+
+ENTRY = Entry(
+    destination="shop",
+    name=ORDERS,
+    since=at(200),
+    why="it says otherwise",
+    outcome=Outcome.GIVEN_UP,
+    offset=7,
+    resolution="r1",
+    given=Given(by="anna", ts_ms=5, source=GIVE_UP),
+    lost=3,
+)
+RESOLUTION = Resolution(
+    destination="shop", name=ORDERS, id="r1", table=None, by="anna", ts_ms=5, source=GIVE_UP
+)
+
+
+def folded(*notes: Entry | Resolution, without: tuple[str, ...] = ()) -> Quarantine:
+    found = Quarantine("shop")
+    for offset, (key, value) in enumerate(map(note_of, notes)):
+        read = {k: v for k, v in orjson.loads(value).items() if k not in without}
+        kind, _, *names = key.decode().split("/")
+        found.take(kind, names, StoredRecord(key, orjson.dumps(read), offset))
+    return found
+
+
+def statement(old: Table | None, new: Table | None) -> SchemaRecord:
+    change = TableChange(name=ORDERS, old=old, new=new)
+    return SchemaRecord(destination="shop", number=1, place=at(300), changes=(change,))
+
+
+def test_what_is_kept_is_read_as_it_was_written() -> None:
+    found = folded(ENTRY, RESOLUTION)
+    assert found.entries == {ORDERS: ENTRY}
+    assert found.resolutions == {ORDERS: RESOLUTION}
+    assert RESOLUTION.gives_up
+
+
+def test_what_an_older_version_wrote_gives_nothing_up() -> None:
+    waiting = replace(ENTRY, outcome=Outcome.WAITING, given=None, lost=0)
+    found = folded(waiting, RESOLUTION, without=("given", "lost", "source"))
+    assert found.entries == {ORDERS: waiting}
+    assert not found.resolutions[ORDERS].gives_up
+
+
+def test_a_table_that_is_given_up_does_not_wait_and_can_be_resolved() -> None:
+    found = folded(ENTRY, RESOLUTION)
+    assert found.set_aside == {}
+    assert found.given_up == {ORDERS: ENTRY}
+    assert found.pending() == []
+    later = replace(RESOLUTION, id="r2", table=table(), source="definition")
+    assert folded(ENTRY, later).pending() == [later]
+
+
+def test_a_table_that_is_set_aside_again_is_not_given_up_by_what_was_said_before() -> None:
+    found = folded(replace(ENTRY, outcome=Outcome.RELEASED), RESOLUTION)
+    entry = found.add(ORDERS, "again", at(900))
+    assert (entry.outcome, entry.offset, entry.lost) == (Outcome.WAITING, 7, 0)
+    assert found.pending() == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ends"),
+    [
+        (None, table(), True),
+        (table(), None, True),
+        (None, None, True),
+        (table(), table("a"), False),
+    ],
+)
+def test_it_is_read_again_once_its_name_stands_for_another_table(
+    old: Table | None, new: Table | None, *, ends: bool
+) -> None:
+    found = folded(ENTRY)
+    made = found.made_anew(statement(old, new))
+    assert [one.outcome for one in made] == ([Outcome.RELEASED] if ends else [])
+    assert (ORDERS in found.given_up) is not ends
+    assert found.made_anew(statement(old, new)) == []
+    waiting = folded(replace(ENTRY, outcome=Outcome.WAITING))
+    assert waiting.made_anew(statement(old, new)) == []
