@@ -96,7 +96,9 @@ def run_together(
                 at.go_on(one.name)
                 done.append(_acted(one, at))
                 if not done[-1].survived:
-                    return [*map(_unjudged, done[:-1]), done[-1]]
+                    at.go_on(one.name)
+                    at.start()
+                    return [*_judged(done[:-1], at, settles=True), done[-1]]
             return _judged(done, at, settles=last.settles)
     except Exception as error:
         return [*map(_unjudged, done[:-1]), replace(_outcome(last, seed), how=_trouble(error))]
@@ -115,6 +117,8 @@ def _acted(one: Scenario, at: Scene) -> Outcome:
 
 
 def _judged(done: list[Outcome], at: Scene, *, settles: bool) -> list[Outcome]:
+    if not done:
+        return done
     if settles:
         at.settle()
     source, topics = at.source(), at.topics()
