@@ -6,6 +6,7 @@ import signal
 import time
 
 from app.faults import POINTS
+from tests.crash.keeper import Keeper
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
 
@@ -115,7 +116,7 @@ def take_over(at: Scene) -> str:
     second = at.start()
     at.wait(lambda: at.state(first) == "FENCED", "the first is not FENCED")
     took = at.wait_going_on(second)
-    at.settle(second)
+    _leave(at, first)
     return f"the first FENCED, the second went on in {took:.1f} s"
 
 
@@ -131,11 +132,18 @@ def zombie(at: Scene) -> str:
     first.signal(signal.SIGCONT)
     at.wait(lambda: at.state(first) in ("FENCED", "") or bool(first.exits), "the old one leads on")
     at.pause(2, 3)
-    at.settle(second)
+    _leave(at, first)
+    at.settle()
     late = [one for one in at.topics().cursors if one["epoch"] < epoch]
     held = [one for one in at.topics().cursors if one["epoch"] >= epoch]
     assert at.topics().cursors == [*late, *held], "the old one committed after the new one"
     return "the old one committed nothing after it woke"
+
+
+def _leave(at: Scene, first: Keeper) -> None:
+    """The one that does not lead any more ends, and all else is asked of the other."""
+    first.stop()
+    at.workers.remove(first)
 
 
 def _freeze(at: Scene, seconds: float) -> None:
