@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.errors import AqueductError, PositionGone, SourceDiverged
+from connectors.errors import AqueductError, PositionGone, PositionWithin, SourceDiverged
 from connectors.mysql import preflight
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -151,7 +151,7 @@ def test_a_place_within_an_event_is_refused(
 ) -> None:
     begin, _ = domains
     place = Coordinates(begin.coordinates.file, begin.coordinates.pos + 1)
-    with pytest.raises(PositionGone, match="is not where one of its events begins"):
+    with pytest.raises(PositionWithin, match=f"from {begin.coordinates} to "):
         first_offset(AtCoordinates(place), facts_of(mariadb), address_of(mariadb))
 
 

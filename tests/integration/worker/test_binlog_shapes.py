@@ -7,6 +7,7 @@ import pytest
 
 from connectors.errors import (
     AqueductError,
+    PositionAhead,
     PositionGone,
     SourceLost,
     StatementBasedChange,
@@ -249,7 +250,7 @@ def test_a_start_within_a_file_counts_what_stands_before_it(stack: Stack) -> Non
 
 def test_a_position_the_server_does_not_have_is_refused_by_name(stack: Stack) -> None:
     facts, address = facts_of(stack.mysql), address_of(stack.mysql)
-    with pytest.raises(PositionGone, match=r"binlog\.999999:4"):
+    with pytest.raises(PositionAhead, match=r"binlog\.999999:4"):
         first_offset(AtCoordinates(Coordinates("binlog.999999", 4)), facts, address)
 
 
