@@ -80,10 +80,13 @@ def tables(outcomes: Sequence[Outcome], mutants: Mutants) -> str:
         "| mutant | what is broken | acted out in | the checker found |",
         "|---|---|---|---|",
     ]
+    missing = [f"`{name}`" for name in SCENARIOS if name not in {one.name for one in outcomes}]
     lines += [
         f"| `{name}` | {MUTANTS[name].what} | {MUTANTS[name].scenario} | {kinds or '**nothing**'} |"
         for name, kinds in mutants.items()
     ]
+    if missing:
+        lines += ["", f"Not tried in these runs: {', '.join(missing)}."]
     return "\n".join([*lines, ""])
 
 
