@@ -12,11 +12,12 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from app.commands.told_history import check_destination
 from app.plan import Plan
 from app.plans import destination_plan, kafka_client, topic_plans
 from app.recovery import folded
 from app.settings import Settings, load
-from connectors.errors import SettingsError, StateUnknown
+from connectors.errors import StateUnknown
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import read_each
 from connectors.kafka.topics import Topics
@@ -41,9 +42,7 @@ class Journal:
     def of(cls, destination: str) -> Journal:
         """By the settings that a worker would take; raise SettingsError where they have no such destination."""
         settings = load()
-        if destination not in settings.destinations:
-            known = ", ".join(sorted(settings.destinations)) or "none"
-            raise SettingsError(f"no destination is called {destination!r}; there is: {known}")
+        check_destination(settings, destination)
         options = kafka_client(settings).options()
         plan = destination_plan(settings, destination, options, topic_plans(settings))
         return cls(settings=settings, plan=plan, options=options)
@@ -116,11 +115,3 @@ class Journal:
 def operator() -> str:
     """Who calls, for the record."""
     return os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
-
-
-def table_name(text: str) -> tuple[str, str]:
-    """``database.table`` as two names; raise SettingsError where it is none."""
-    database, point, table = text.partition(".")
-    if not point or not database or not table:
-        raise SettingsError(f"{text!r} is no table: write database.table")
-    return database, table

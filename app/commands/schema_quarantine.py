@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 
+from app.commands import arguments
 from app.commands.journal import Journal
 from app.commands.report import given_value, when
 from app.pipeline.parked import key_of
@@ -21,7 +22,7 @@ Name = tuple[str, str]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a destination."""
-    parser.add_argument("destination", metavar="DEST")
+    arguments.add_destination(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 

@@ -14,7 +14,8 @@ import time
 import uuid
 from pathlib import Path
 
-from app.commands.journal import Journal, operator, table_name
+from app.commands import arguments
+from app.commands.journal import Journal, operator
 from connectors.errors import NotSetAside, SettingsError
 from connectors.mysql.baseline import read_baseline, server_of
 from connectors.mysql.ddl.catalog import Catalog
@@ -32,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "The definition is that of the first row that waits; statements that wait behind it take effect "
         "where they stand. The worker tries it by itself; `schema quarantine` tells the outcome later too."
     )
-    parser.add_argument("destination", metavar="DEST")
-    parser.add_argument("table", metavar="DATABASE.TABLE")
+    arguments.add_destination(parser)
+    arguments.add_table(parser)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--server", action="store_true", help="as the server has it now")
     source.add_argument(
@@ -58,6 +59,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", type=float, default=60, metavar="SECONDS", help="for the outcome")
 
 
+def _told(options: argparse.Namespace) -> str:
+    """The table, for people."""
+    return ".".join(options.table)
+
+
 def _source(options: argparse.Namespace) -> str:
     """Where the definition comes from, as the journal has it."""
     if options.give_up:
@@ -74,15 +80,15 @@ def run(options: argparse.Namespace) -> int:
     time, 2 where rows would be lost and nobody said so."""
     if options.give_up and not options.yes_lose_rows:
         sys.stderr.write(
-            f"What waits of {options.table} and what comes of it later would be lost to subscribers. "
+            f"What waits of {_told(options)} and what comes of it later would be lost to subscribers. "
             "If that is wanted, say --yes-lose-rows too.\n"
         )
         return 2
-    asked, name = Journal.of(options.destination), table_name(options.table)
+    asked, name = Journal.of(options.destination), options.table
     state = asked.state()
     entry = state.quarantine.entries.get(name)
     if entry is None or not (entry.is_set_aside or (entry.is_given_up and not options.give_up)):
-        raise NotSetAside(table=options.table, destination=options.destination)
+        raise NotSetAside(table=_told(options), destination=options.destination)
     resolution = Resolution(
         destination=options.destination,
         name=name,
@@ -96,10 +102,10 @@ def run(options: argparse.Namespace) -> int:
     code, told = _outcome(asked, resolution, options.wait)
     if options.format == "json":
         sys.stdout.write(
-            json.dumps({"table": options.table, "resolution": resolution.id, "told": told}) + "\n"
+            json.dumps({"table": _told(options), "resolution": resolution.id, "told": told}) + "\n"
         )
     else:
-        sys.stdout.write(f"{options.table}: {told}\n")
+        sys.stdout.write(f"{_told(options)}: {told}\n")
     return code
 
 
@@ -115,7 +121,7 @@ def _definition(
         before = history.at(entry.since).find(*entry.name) if history is not None else None
         if before is None:
             raise SettingsError(
-                f"the history has no definition of {options.table} before it was set aside; "
+                f"the history has no definition of {_told(options)} before it was set aside; "
                 "give one with --definition"
             )
         return _made(asked, state, entry.name, before, options.statement)

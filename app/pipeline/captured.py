@@ -18,6 +18,7 @@ from connectors.mysql.compiled.decoder import CompiledDecoder
 from connectors.mysql.ddl.definition import Server, Table, TableChange
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.described import tells_all
+from connectors.mysql.hidden import row_hashes
 from connectors.mysql.table_map import MappedColumn, TableMap
 from connectors.mysql.witness import completed_map, differences
 from tables.schema_record import SchemaRecord, remakes
@@ -34,10 +35,12 @@ class CapturedTable:
 
     __slots__ = ("definition", "name", "rows")
 
-    def __init__(self, table_map: TableMap, charsets: Charsets) -> None:
+    def __init__(
+        self, table_map: TableMap, charsets: Charsets, *, left_out: frozenset[int] = frozenset()
+    ) -> None:
         self.name = (table_map.database, table_map.table)
-        self.rows = CompiledDecoder(table_map, charsets).rows
-        self.definition = _definition(table_map, charsets)
+        self.rows = CompiledDecoder(table_map, charsets, left_out=left_out).rows
+        self.definition = _definition(table_map, charsets, left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,8 @@ class TableBook:
             raise WitnessesDiffer.of(
                 name, "its rows have no names, and its history has no definition"
             )
-        return CapturedTable(table_map, self._charsets)
+        left_out = row_hashes(table_map, known, server=self._server)
+        return CapturedTable(table_map, self._charsets, left_out=left_out)
 
     def _meet(self, name: Name) -> None:
         """A table is there of which no history told: others may be its shadows."""
@@ -223,10 +227,11 @@ class TableBook:
             raise WitnessesDiffer.of(name, error.detail) from error
 
 
-def _definition(table_map: TableMap, charsets: Charsets) -> Definition:
-    columns = tuple(_column(column, charsets) for column in table_map.columns)
+def _definition(table_map: TableMap, charsets: Charsets, left_out: frozenset[int]) -> Definition:
+    columns = [_column(column, charsets) for column in table_map.columns]
     key = tuple(columns[index].name for index in table_map.primary_key or ())
-    return Definition(columns=columns, primary_key=key)
+    told = tuple(column for at, column in enumerate(columns) if at not in left_out)
+    return Definition(columns=told, primary_key=key)
 
 
 def _column(column: MappedColumn, charsets: Charsets) -> Column:

@@ -14,6 +14,7 @@ from app.pipeline.filter import TableFilter
 from app.pipeline.rules import Rules
 from connectors.mysql.ddl.cut_over import Logical, Noise, OnlineAlter, SetAside
 from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
+from connectors.mysql.row_key import row_key
 from tables.impact import Subscribers, ddl_effects, truncated
 
 
@@ -112,7 +113,7 @@ def definition_of(table: Table | None) -> dict[str, Any] | None:
             }
             for column in table.columns
         ],
-        "primary_key": list(table.primary_key),
+        "primary_key": list(row_key(table)),
         "charset": table.charset,
         "collation": table.collation,
     }

@@ -16,7 +16,7 @@ from connectors.mysql.charsets import Charsets
 from connectors.mysql.column_type import column_type
 from connectors.mysql.ddl.definition import Index, Server, Table
 from connectors.mysql.definitions import ColumnDefinition
-from connectors.mysql.table_map import FieldType, MappedColumn
+from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
 
 _ROW_START, _ROW_END = "row_start", "row_end"
 _ROW_HASH = re.compile(r"DB_ROW_HASH_\d+")
@@ -33,6 +33,24 @@ def hidden_columns(
         return None
     return tuple(
         _definition(column, name, charsets) for column, name in zip(behind, names, strict=True)
+    )
+
+
+def row_hashes(table_map: TableMap, table: Table | None, *, server: Server) -> frozenset[int]:
+    """Which columns of rows are hashes that MariaDB keeps for unique keys that are too long: nobody's data.
+
+    Without a definition they are known by their names and type.
+    """
+    if not server.mariadb:
+        return frozenset()
+    first = 0 if table is None else len(table.columns)
+    return frozenset(
+        index
+        for index, column in enumerate(table_map.columns)
+        if index >= first
+        and column.type == FieldType.LONGLONG
+        and column.name is not None
+        and _ROW_HASH.fullmatch(column.name)
     )
 
 

@@ -1,6 +1,7 @@
 """All tables and databases of a server, as ``information_schema`` tells them in a few large answers.
 
-The law: no question for each table, so that ten thousand tables take seconds; equal columns are one object.
+The law: no question for each table, so that ten thousand tables take seconds, but for the few whose rows' key
+depends on the order of their keys; equal columns are one object.
 What is there and cannot be described is told by name.
 """
 
@@ -19,6 +20,7 @@ from pymysql.cursors import Cursor
 from connectors.mysql import inventory_columns, inventory_keys
 from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table, TableName
 from connectors.mysql.inventory_columns import quoted
+from connectors.mysql.row_key import depends_on_order
 
 SYSTEM = ("information_schema", "mysql", "ndbinfo", "performance_schema", "sys")
 """Databases of the server's own."""
@@ -111,7 +113,7 @@ class InventoryReader:
                 if table is None:
                     undescribed.add(name)
                 else:
-                    found[name] = table
+                    found[name] = self._ordered(name, table) if depends_on_order(table) else table
         databases = {
             name: Database(charset=charset, collation=collation)
             for name, charset, collation in self._rows(_DATABASES)
@@ -184,6 +186,17 @@ class InventoryReader:
             collation=collation,
             options=" ".join(words),
         )
+
+    def _ordered(self, name: TableName, table: Table) -> Table:
+        """The table with its keys as the server has them, which no list tells, as far as it is still there."""
+        database, own = (part.replace("`", "``") for part in name)
+        try:
+            order = [row[2] for row in self._rows(f"SHOW INDEX FROM `{database}`.`{own}`")]
+        except pymysql.ProgrammingError:
+            return table
+        known = [one for one in table.indexes if one.name in order]
+        known.sort(key=lambda one: order.index(one.name))
+        return replace(table, indexes=tuple(known)) if len(known) == len(table.indexes) else table
 
     def _charset_of(self, collation: str) -> str:
         if not self._charsets:

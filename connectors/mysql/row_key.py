@@ -25,6 +25,11 @@ def row_key(table: Table, charsets: Charsets | None = None) -> tuple[str, ...]:
     return next(iter(_promotable(table, charsets)), ())
 
 
+def depends_on_order(table: Table) -> bool:
+    """Whether several unique keys could be that key, so that the order in which the server has them decides."""
+    return not table.primary_key and len(list(_promotable(table, None))) > 1
+
+
 def key_differences(table_map: TableMap, table: Table, charsets: Charsets) -> Iterator[str]:
     """How the key of a table map with all metadata contradicts a definition."""
     names = [column.name or "" for column in table_map.columns]

@@ -112,7 +112,9 @@ _ONE_BY_ONE: dict[Change, RowsFunction] = {
 class CompiledDecoder:
     """Decodes rows events for the table as one TABLE_MAP described it."""
 
-    def __init__(self, table_map: TableMap, charsets: Charsets) -> None:
+    def __init__(
+        self, table_map: TableMap, charsets: Charsets, *, left_out: frozenset[int] = frozenset()
+    ) -> None:
         self._partial = RowDecoder(table_map, charsets)
         self._name = f"{table_map.database}.{table_map.table}"
         try:
@@ -121,7 +123,7 @@ class CompiledDecoder:
             raise UnsupportedEvent(error.detail, table=self._name, remedy=error.advice) from None
         self._names = [column.name or "" for column in table_map.columns]
         self._key = table_map.primary_key or ()
-        self._table = Table(names=self._names, fields=fields, key=self._key)
+        self._table = Table(names=self._names, fields=fields, key=self._key, left_out=left_out)
         count = len(fields)
         self._kinds = {int(kind): _Kind(kind, count) for kind in ROWS_EVENTS - {PARTIAL}}
         self._images: dict[bytes, ImageFunction] = {}
@@ -205,8 +207,13 @@ class CompiledDecoder:
     def _object(self, image: Image | None) -> str | None:
         if image is None:
             return None
-        held = zip(self._names, image, strict=True)
-        return _dumped({name: value for name, value in held if value is not ABSENT})
+        return _dumped({name: value for name, value in self._told(image) if value is not ABSENT})
+
+    def _told(self, image: Image | tuple[()]) -> Iterator[tuple[str, Any]]:
+        """The columns by name, without those that are left out."""
+        for index, (name, value) in enumerate(zip(self._names, image, strict=True)):
+            if index not in self._table.left_out:
+                yield name, value
 
     def _key_of(self, image: Image | None) -> str | None:
         if image is None or not self._key:
@@ -221,8 +228,7 @@ class CompiledDecoder:
         return _dumped(key)
 
     def _absent(self, image: Image | None) -> str | None:
-        held = zip(self._names, image or (), strict=True)
-        absent = [name for name, value in held if value is ABSENT]
+        absent = [name for name, value in self._told(image or ()) if value is ABSENT]
         return _dumped(absent) if absent else None
 
 

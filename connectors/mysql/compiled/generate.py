@@ -53,6 +53,13 @@ class Table:
     names: Sequence[str]
     fields: Sequence[Field]
     key: Sequence[int]
+    left_out: frozenset[int] = frozenset()
+    """Columns that are read and not told."""
+
+    @property
+    def told(self) -> list[str]:
+        """The names that an image has."""
+        return [name for at, name in enumerate(self.names) if at not in self.left_out]
 
     @property
     def bitmap_size(self) -> int:
@@ -118,7 +125,7 @@ class _Writer:
         self.namespace: dict[str, Any] = NAMES | {
             "dumps": orjson.dumps,
             # In the columns' order; each row's values take the places of the last one's.
-            "blank": dict.fromkeys(table.names),
+            "blank": dict.fromkeys(table.told),
         }
         for index, name in enumerate(table.names):
             self.namespace[f"l{index}"] = name
@@ -247,6 +254,8 @@ class _Writer:
 
     def _kept(self, index: int, names: Sequence[str], raw: str, *, is_kept: bool) -> Iterator[str]:
         """A column's value, put into the image."""
+        if index in self._table.left_out:
+            return
         one = self._table.fields[index]
         self.namespace[f"c{index}"] = one.bound
         value = named(one.value, names, raw=raw, n=f"c{index}")

@@ -18,6 +18,7 @@ class Change:
 
     value: dict[str, Any]
     change_id: str
+    key: bytes = b""
 
     @property
     def seq(self) -> int:
@@ -35,7 +36,7 @@ def changes(stack: Stack, topic: str, *, partitions: int = 1) -> list[Change]:
             for record in await read_to_end(options, topic, partition):
                 if record.value:
                     name = dict(record.headers).get("change_id", b"").decode()
-                    found.append(Change(json.loads(record.value), name))
+                    found.append(Change(json.loads(record.value), name, record.key))
         return sorted(found, key=lambda change: change.seq)
 
     return asyncio.run(read())
@@ -44,6 +45,18 @@ def changes(stack: Stack, topic: str, *, partitions: int = 1) -> list[Change]:
 def rows(stack: Stack, prefix: str, table: str, *, database: str = "shop") -> list[Change]:
     """A table's changes, of a worker with the settings of ``tests.integration.process.worker``."""
     return changes(stack, row_topic(prefix, database, table), partitions=2)
+
+
+def keys(stack: Stack, prefix: str, table: str) -> list[dict[str, Any] | None]:
+    """The keys of a table's changes."""
+    return [json.loads(change.key) if change.key else None for change in rows(stack, prefix, table)]
+
+
+def values(stack: Stack, topic: str) -> list[dict[str, Any]]:
+    """The values of a topic of one partition, in its order."""
+    options = {"bootstrap_servers": stack.kafka}
+    found = asyncio.run(read_to_end(options, topic, 0))
+    return [json.loads(record.value) for record in found if record.value]
 
 
 def statements(stack: Stack, prefix: str) -> list[Change]:

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from connectors.wire import schemas_topic
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.consumed import Change, rows, statements
+from tests.integration.process.consumed import Change, keys, rows, statements, values
 from tests.integration.process.test_worker import run
 from tests.integration.process.worker import Worker, running, settings
 
@@ -207,6 +208,45 @@ def test_a_table_that_is_given_up_is_lost_alone_until_it_is_made_anew_or_resolve
     records = published(stack, prefix)
     assert checks.seq_faults(records) == []
     assert checks.duplicated(records) == {}
+
+
+def test_rows_without_a_primary_key_have_the_key_that_stands_for_it(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    columns = (
+        "(a int, b int NOT NULL, c char(3) NOT NULL, UNIQUE (a), UNIQUE second (c, b), UNIQUE (b))"
+    )
+    run(
+        mysql, f"CREATE TABLE shop.keyed {columns}", "CREATE TABLE shop.keyless (a int, UNIQUE (a))"
+    )
+    wanted = settings(stack, mysql, tmp_path, start="latest")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        run(
+            mysql,
+            "INSERT INTO shop.keyed VALUES (1, 2, 'x')",
+            "UPDATE shop.keyed SET b = 3",
+            "INSERT INTO shop.keyless VALUES (1)",
+            f"CREATE TABLE shop.later {columns}",
+            "INSERT INTO shop.later VALUES (4, 5, 'y')",
+        )
+        worker.wait(lambda status: status["rows"] >= 4 and status["set_aside"] == [])
+    prefix = wanted["prefix"]
+    # The change of the key is a delete and a create, each under its own.
+    assert keys(stack, prefix, "keyed") == [
+        {"c": "x", "b": 2},
+        {"c": "x", "b": 2},
+        {"c": "x", "b": 3},
+    ]
+    assert keys(stack, prefix, "later") == [{"c": "y", "b": 5}]
+    assert keys(stack, prefix, "keyless") == [None]
+    told = {
+        (record["table"], tuple(record["primary_key"]))
+        for record in values(stack, schemas_topic(prefix))
+    }
+    assert told == {("keyed", ("c", "b")), ("later", ("c", "b")), ("keyless", ())}
+    (made,) = (one.value for one in statements(stack, prefix) if "later" in one.value["ddl"])
+    assert made["tables"][0]["new"]["primary_key"] == ["c", "b"]
 
 
 def test_what_the_server_or_the_binlog_says_is_taken_on_demand_also_after_a_kill(

@@ -8,7 +8,7 @@ import pytest
 from connectors.errors import DefinitionMismatch
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
-from connectors.mysql.row_key import row_key
+from connectors.mysql.row_key import depends_on_order, row_key
 from connectors.mysql.table_map import FieldType as T
 from connectors.mysql.table_map import MappedColumn, TableMap
 from connectors.mysql.witness import column_definitions, completed_map, differences
@@ -144,6 +144,14 @@ def test_a_key_that_is_a_hash_stands_for_no_primary_key() -> None:
     short = column("a", "int", nullable=False)
     assert row_key(table(long, short, u=["t"], v=["a"]), CHARSETS) == ("a",)
     assert row_key(table(text, u=["u"]), CHARSETS) == ()
+
+
+def test_only_where_several_keys_could_stand_for_it_their_order_matters() -> None:
+    one, other = column("a", "int", nullable=False), column("b", "int", nullable=False)
+    nullable = column("c", "int")
+    assert depends_on_order(table(one, other, u=["a"], v=["b"]))
+    assert not depends_on_order(table(one, other, key="a", u=["a"], v=["b"]))
+    assert not depends_on_order(table(one, nullable, u=["a"], v=["c"]))
 
 
 HASH = mapped(T.LONGLONG, name="DB_ROW_HASH_1", unsigned=True)
