@@ -80,7 +80,8 @@ def claim(asked: Journal, make: Make, *, why: str) -> Intervention:
 
 async def _claimed(asked: Journal, make: Make, why: str) -> Intervention:
     plan = asked.plan
-    await Topics(asked.options).ensure(plan.topics.journal())
+    # As a leader does: what was published before tells whether the journal has lost its cursor.
+    await Topics(asked.options).ensure(*plan.topics.of(plan.name))
     installation = await installation_of(asked.topic, options=asked.options, worker=plan.worker)
     producer = TransactionalProducer(
         f"{installation}.{plan.name}", options=asked.options, compression=None

@@ -38,7 +38,7 @@ def purged(at: Scene) -> str:
     at.earlier = at.binlog()
     name = at.servers.run("SHOW BINARY LOGS")[-1][0]
     at.servers.run(f"PURGE BINARY LOGS TO '{name}'")
-    return _stopped(at, "PositionGone")
+    return _stopped(at, "PositionPurged", "PositionGone")
 
 
 @fault("binlog.reset", "RESET BINARY LOGS AND GTIDS while the worker is away", settles=False)
@@ -47,7 +47,7 @@ def reset(at: Scene) -> str:
     at.earlier = at.binlog()
     at.servers.run("RESET BINARY LOGS AND GTIDS")
     at.servers.run("INSERT INTO shop.moves VALUES (90000000, 1, 'after')")
-    return _stopped(at, "SourceDiverged", "PositionGone")
+    return _stopped(at, "PositionAhead", "SourceReset", "SourceDiverged")
 
 
 @fault("binlog.unlisted", "a file that is still needed is missing from the index", settles=False)
