@@ -119,8 +119,8 @@ def execute(mysql: Mysql, *statements: str) -> None:
             cursor.execute(statement)
 
 
-def fill(mysql: Mysql, rows: int) -> None:
-    """One transaction with so many rows, of one statement."""
+def fill(mysql: Mysql, rows: int, *, width: int = 0) -> None:
+    """One transaction with so many rows, of one statement, each with so many bytes of text."""
     digits = " UNION ALL ".join(f"SELECT {n} d" for n in range(10))
     places = len(str(rows - 1))
     names = [f"t{n}" for n in range(places)]
@@ -129,8 +129,9 @@ def fill(mysql: Mysql, rows: int) -> None:
     execute(
         mysql,
         "CREATE DATABASE large",
-        "CREATE TABLE large.t (id int PRIMARY KEY, x int NOT NULL)",
-        f"INSERT INTO large.t SELECT n, n FROM (SELECT {number} n FROM {tables}) numbers WHERE n < {rows}",
+        "CREATE TABLE large.t (id int PRIMARY KEY, x int NOT NULL, note varchar(999) NOT NULL)",
+        f"INSERT INTO large.t SELECT n, n, REPEAT('y', {width}) "
+        f"FROM (SELECT {number} n FROM {tables}) numbers WHERE n < {rows}",
     )
 
 
@@ -139,6 +140,7 @@ def prove(
     folder: Path,
     *,
     rows: int,
+    width: int = 0,
     kill: bool = True,
     publish: dict[str, int] | None = None,
 ) -> Outcome:
@@ -150,7 +152,7 @@ def prove(
     large.start()
     other.start()
     try:
-        fill(large, rows)
+        fill(large, rows, width=width)
         settings = _settings(stack, large, other, folder=folder, publish=publish or {})
         outcome = Outcome(rows=rows)
         with Beside(other) as beside:

@@ -21,12 +21,12 @@ def test_the_first_one_too_many_is_named_and_the_hour_moves_on() -> None:
     now = [0.0]
     status = DestinationStatus("limits")
     letters = DeadLetters(3, status, clock=lambda: now[0])
-    for one in (piece(1, 2), piece(), piece(3)):
+    for one in (piece(1), piece(), piece(2)):
         letters.admit(one)
         letters.committed(one)
     now[0] = HOUR / 2
     with pytest.raises(PoisonLimitReached) as caught:
-        letters.admit(piece(4, 5))
+        letters.admit(piece(3, 4))
     assert caught.value.where == {
         "table": "shop.t",
         "coordinates": "b.000001:4",
@@ -38,9 +38,9 @@ def test_the_first_one_too_many_is_named_and_the_hour_moves_on() -> None:
     letters.admit(piece(4, 5, 6))
     with pytest.raises(PoisonLimitReached, match="3 are allowed"):
         letters.admit(piece(4, 5, 6, 7))
-    assert status.to_json()["dead_letters"]["here"] == {"shop.t": 3}
-    assert status.to_json()["dead_letters"]["last"]["row"] == 3
-    assert "3 dead letter(s)" in status.line()
+    assert status.to_json()["dead_letters"]["here"] == {"shop.t": 2}
+    assert status.to_json()["dead_letters"]["last"]["row"] == 2
+    assert "2 dead letter(s)" in status.line()
 
 
 def test_what_was_refused_does_not_count() -> None:

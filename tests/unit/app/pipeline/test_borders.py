@@ -72,6 +72,19 @@ def test_a_transaction_that_comes_whole_is_not_told_and_one_in_parts_is_from_its
     ]
 
 
+def test_a_transaction_that_is_cut_in_the_chunk_of_the_one_before_is_told() -> None:
+    rows = RowsOf(ORDERS, "c", ((1, 1),) * 6)
+    source = Source([[rows], [rows]], gtids=True)
+    # The first ends within the chunk that holds the first rows of the second.
+    pieces = pieces_of(source, (*[False] * 4, True, *[False] * 3), max_bytes=1, borders=False)
+    told = [(one["id"], one["status"], one.get("event_count")) for one in borders(pieces)]
+    assert told == [
+        (source.name(2), "BEGIN", None),
+        (source.name(2), "END", 2),
+        (source.name(2), "END", 4),
+    ]
+
+
 def test_none_are_told_where_none_are_wanted() -> None:
     source = Source([[RowsOf(ORDERS, "c", ((1, 1),) * 6)]], gtids=True)
     pieces = pieces_of(source, EVERYWHERE, max_bytes=1, borders=False, borders_of_parts=False)
