@@ -27,6 +27,7 @@ from connectors.errors import (
     AqueductError,
     BeginsAnew,
     Fenced,
+    KafkaLost,
     LeadershipLost,
     ServerIdConflict,
     WitnessesDiffer,
@@ -206,6 +207,7 @@ class Destination:
             is_other = (control.wish, control.restart) != (known.wish, known.restart)
         if is_other:
             log.info("%s: %s", self.plan.name, control.told())
+            self._signals.claimed = 0
             self._told.set()
         return is_other
 
@@ -215,8 +217,9 @@ class Destination:
         self._told.set()
 
     async def _true_cause(self, error: AqueductError) -> AqueductError:
-        """MySQL drops the old connection of a destination when another worker takes it over; the journal
-        tells that from a stranger with our server_id."""
+        """MySQL drops the old connection of a destination when another worker takes it over, and Kafka fences
+        its producer. The journal tells that from a stranger with our server_id, and from a transaction of
+        our own that was open for so long that the broker gave it up."""
         if isinstance(error, Fenced | ServerIdConflict):
             signals = self._signals
             limit = _SHARED_SECONDS if signals.mandate.lease.shared else _JOURNAL_SECONDS
@@ -229,6 +232,11 @@ class Destination:
                 except (Fenced, LeadershipLost) as known:
                     return known
                 await asyncio.sleep(_GLANCE_SECONDS)
+            if isinstance(error, Fenced) and not signals.mandate.lease.shared:
+                # Whoever took the id and claims the destination later is found in the journal by the next run.
+                return KafkaLost(
+                    "it ended our transaction, which was open for too long; nobody else leads by the journal"
+                )
         return error
 
 

@@ -20,10 +20,10 @@ from app.mandate import Leaving
 from app.opening import Opened, Opening
 from app.plan import Plan, Signals, Source
 from app.publisher import Publisher
-from app.recovery import installation_of, recover
+from app.recovery import installation_of, last_cursor, recover
 from app.sources import Sources, Standing
 from app.status import DestinationStatus, State
-from connectors.errors import HistoryTooShort, WitnessesDiffer
+from connectors.errors import Fenced, HistoryTooShort, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
@@ -84,6 +84,8 @@ class Leading:
             point("init.before")
             lease = self.signals.mandate.lease
             await lease.confirm()
+            if not lease.shared:
+                await self._yield_to_others()
             await producer.init_transactions()
             point("init.after")
             led = await self._read(producer, topics, installation)
@@ -91,12 +93,33 @@ class Leading:
             # Who was slow from the first look to here may have taken the id from a later leader.
             await lease.confirm()
             notes = [*led.opened.notes, *self._set_aside(unreadable, led)]
+            # Noted before, as the claim may be committed without an answer.
+            self.signals.claimed = led.opened.cursor.epoch
             await led.publisher.claim(notes)
             self._leads(led.opened.cursor)
             await lease.announce(led.opened.cursor.epoch)
             yield led
         finally:
             await producer.discard()
+
+    async def _yield_to_others(self) -> None:
+        """Raise Fenced where another worker has led since this one did; nobody but the journal says so here.
+
+        A worker that was frozen wakes to an error of its connection, and would take the id back otherwise.
+        """
+        plan, claimed = self.plan, self.signals.claimed
+        if not claimed:
+            return
+        cursor = await last_cursor(
+            plan.name,
+            topic=plan.topics.journal().name,
+            partitions=plan.topics.journal_partitions,
+            options=plan.kafka_options,
+            checkpoint=self.checkpoint,
+        )
+        if cursor is not None and cursor.epoch > claimed and cursor.by is None:
+            self.signals.superseded_by = cursor.epoch
+            raise Fenced(f"epoch {cursor.epoch} is in the journal, this led in {claimed}")
 
     async def _read(
         self, producer: TransactionalProducer, topics: Topics, installation: str

@@ -75,6 +75,8 @@ class Signals:
 
     epoch: int = 0
     """The one this worker leads in; 0 before it does."""
+    claimed: int = 0
+    """The last one that this worker has tried to lead in; 0 once a person wants it to lead again."""
     superseded_by: int = 0
     set_in: int = 0
     """The epoch in which a person's command has set the cursor last."""

@@ -14,12 +14,15 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import orjson
+
 from connectors.errors import ForeignInstallation, JournalDamaged
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import end_of, read_each, read_first
-from connectors.wire import ddl_topic, journal_topic, transactions_topic
+from connectors.kafka.reading import StoredRecord, end_of, read_each, read_first
+from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
 from tables import journal
 from tables.checkpoint import Checkpoint, resume_from
+from tables.cursor import Cursor
 from tables.history_fold import OLDEST
 from tables.journal import DestinationState
 
@@ -91,19 +94,59 @@ async def recover(
     return state
 
 
+async def last_cursor(
+    destination: str,
+    *,
+    topic: str,
+    partitions: int,
+    options: Mapping[str, Any],
+    checkpoint: Checkpoint,
+) -> Cursor | None:
+    """The cursor as far as the journal can be read at once; for who has not taken over the transactional id."""
+    key = journal.cursor_key(destination)
+    row = checkpoint.rows.get(key.decode())
+    found = [StoredRecord(key, row["value"].encode(), row["offset"])] if row else []
+
+    def take(record: StoredRecord) -> None:
+        if record.key == key:
+            found[:] = [record]
+
+    await read_each(
+        options,
+        topic,
+        journal.partition_of(destination, partitions),
+        start=found[0].offset + 1 if found else 0,
+        take=take,
+        is_patient=False,
+    )
+    return Cursor.from_json(journal.decoded(found[0])) if found else None
+
+
 async def _refuse_lost(destination: str, topic: str, options: Mapping[str, Any]) -> None:
     """Raise JournalDamaged where there is no cursor although something was published, which a cursor always
     stands before: the journal was cut or made anew, and to begin again would repeat all of it."""
-    prefix = topic.removesuffix(journal_topic(""))
+    published = await _published(destination, topic.removesuffix(journal_topic("")), options)
+    if published is not None:
+        raise JournalDamaged(
+            f"it holds no cursor of this destination, but {published} holds what was published: the journal "
+            "was deleted, cut, or made anew",
+            destination=destination,
+            topic=topic,
+            remedy="Restore it from a backup of the topic; or begin in new topics, with another prefix.",
+        )
+
+
+async def _published(destination: str, prefix: str, options: Mapping[str, Any]) -> str | None:
+    """A topic that shows that a destination has published something; a version comes before its first row."""
     for written in (transactions_topic(prefix, destination), ddl_topic(prefix, destination)):
         if await end_of(options, written, 0):
-            raise JournalDamaged(
-                f"it holds no cursor of this destination, but {written} holds what was published: the journal "
-                "was deleted, cut, or made anew",
-                destination=destination,
-                topic=topic,
-                remedy="Restore it from a backup of the topic; or begin in new topics, with another prefix.",
-            )
+            return written
+
+    def is_of_it(record: StoredRecord) -> bool:
+        return bool(orjson.loads(record.key)["destination"] == destination)
+
+    schemas = schemas_topic(prefix)
+    return schemas if await read_first(options, schemas, 0, wanted=is_of_it) else None
 
 
 @contextmanager

@@ -53,10 +53,14 @@ async def read_each(
     *,
     start: int = 0,
     take: Callable[[StoredRecord], object],
+    is_patient: bool = True,
 ) -> int:
-    """Give each of these records away as it comes, so that they need not all fit into memory; their count."""
-    count = 0
-    async for records in _records(options, TopicPartition(topic, partition), start=start):
+    """Give each of these records away as it comes, so that they need not all fit into memory; their count.
+
+    Without patience only what can be read now: nothing behind a transaction that is still open.
+    """
+    count, tp = 0, TopicPartition(topic, partition)
+    async for records in _records(options, tp, start=start, is_patient=is_patient):
         for record in records:
             take(record)
         count += len(records)
@@ -83,7 +87,7 @@ async def end_of(options: Mapping[str, Any], topic: str, partition: int) -> int:
     """The offset behind a partition's last record; 0 where none was ever written."""
     try:
         async with asyncio.timeout(_DEADLINE):
-            return await _high_watermark(options, TopicPartition(topic, partition))
+            return await _end(options, TopicPartition(topic, partition), "read_uncommitted")
     except TimeoutError as error:
         raise KafkaLost("its end was not told", topic=topic, partition=partition) from error
     except KafkaError as error:
@@ -98,13 +102,13 @@ def read_in_pieces(
 
 
 async def _records(
-    options: Mapping[str, Any], tp: TopicPartition, *, start: int
+    options: Mapping[str, Any], tp: TopicPartition, *, start: int, is_patient: bool = True
 ) -> AsyncGenerator[list[StoredRecord]]:
     """Records as they come, until the end that the partition had at first."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_DEADLINE) as limit:
-            end = await _high_watermark(options, tp)
+            end = await _end(options, tp, "read_uncommitted" if is_patient else "read_committed")
             async with _consumer(options, "read_committed") as consumer:
                 await _go_to(consumer, tp, start=start, end=end)
                 while await consumer.position(tp) < end:
@@ -136,8 +140,9 @@ async def _go_to(consumer: AIOKafkaConsumer, tp: TopicPartition, *, start: int, 
     consumer.seek(tp, max(start, beginning))
 
 
-async def _high_watermark(options: Mapping[str, Any], tp: TopicPartition) -> int:
-    async with _consumer(options, "read_uncommitted") as consumer:
+async def _end(options: Mapping[str, Any], tp: TopicPartition, isolation: str) -> int:
+    """The high watermark; of what is committed the last stable offset."""
+    async with _consumer(options, isolation) as consumer:
         ends = await consumer.end_offsets([tp])
         return int(ends[tp])
 

@@ -78,14 +78,12 @@ def both_kill(at: Scene) -> str:
     return _on(at)
 
 
-@fault("kafka.fenced", "a stranger takes the worker's transactional id")
+@fault("kafka.fenced", "a stranger takes the worker's transactional id, and claims nothing")
 def fenced(at: Scene) -> str:
     at.begin()
     at.pause(0.5, 1.5)
     asyncio.run(_take(at, f"{installation(at)}.{DESTINATION}"))
-    at.wait(lambda: at.state() == "FENCED", "is not FENCED")
-    at.worker.kill()
-    return f"FENCED; after a restart went on in {at.wait_going_on():.1f} s"
+    return f"went on in {at.wait_going_on():.1f} s"
 
 
 async def _take(at: Scene, transactional_id: str) -> None:
