@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
 from app.lease import Lease, Unshared
@@ -62,12 +62,14 @@ class Alone:
         """See Leadership."""
         while not self._is_leaving:
             self._wake.clear()
+            unforeseen(self._tasks.values())
             wanted = self._troupe.wanted()
             await ended(task for name, task in self._tasks.items() if name not in wanted)
             for name in wanted:
                 task = self._tasks.get(name)
                 if task is None or task.done():
-                    self._tasks[name] = asyncio.create_task(self._lead(name))
+                    task = self._tasks[name] = asyncio.create_task(self._lead(name))
+                    task.add_done_callback(lambda _: self.wake())
             await self._wake.wait()
 
     async def _lead(self, name: str) -> None:
@@ -91,6 +93,13 @@ class Alone:
         """See Leadership."""
         task = self._tasks.get(name)
         return {"here": task is not None and not task.done()}
+
+
+def unforeseen(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Raise what nobody foresaw, if any of these has ended by it: the process ends, and is started anew."""
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            raise error
 
 
 async def ended(tasks: Any) -> None:

@@ -12,7 +12,7 @@ import threading
 from app.decoding.stage import Decoders
 from app.faults import point
 from app.historian import Historian
-from connectors.errors import AqueductError, MalformedEvent
+from connectors.errors import AqueductError, MalformedEvent, SourceLost
 from connectors.mysql.left_out import LeftOut
 from connectors.mysql.stream import BinlogStream
 
@@ -47,6 +47,9 @@ class Reader(threading.Thread):
                     return
         except AqueductError as error:
             self._decoders.finish(error)
+        except OSError as error:
+            # Of this machine, not of what was read: time may heal it.
+            self._decoders.finish(SourceLost(f"{type(error).__name__}: {error}"))
         except Exception as error:
             log.debug("the reader failed", exc_info=True)
             self._decoders.finish(MalformedEvent(f"{type(error).__name__}: {error}"))

@@ -198,7 +198,8 @@ class Sources:
         if self.failover.automatic and self._failures >= self.failover.retries:
             tried += others
         tried.append(current)
-        yield from dict.fromkeys(tried)
+        # By their addresses, as a start is not always something that a dictionary takes.
+        yield from {str(one.address): one for one in tried}.values()
         if current is not tried[0] or not self.failover.automatic:
             return
         if self._failures >= self.failover.retries:

@@ -11,8 +11,9 @@ from app.plan import Failover, Plan, Source
 from app.sources import Sources, Standing
 from connectors.errors import AqueductError, NoSourceFits, PreflightError, SourceLost
 from connectors.kafka.reading import StoredRecord
+from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.server import ServerFacts, SourceAddress
-from connectors.mysql.start import Earliest
+from connectors.mysql.start import AfterGtids
 from tables.journal import DestinationState
 from tables.source_choice import Asked, note_of
 
@@ -30,7 +31,9 @@ class World:
         self._offset = 0
 
     def _new(self, failover: Failover) -> Sources:
-        listed = tuple(Source(address=address(name), start=Earliest()) for name in NAMES)
+        # A start that no dictionary takes.
+        start = AfterGtids(MariadbGtidList.parse("0-1-9"))
+        listed = tuple(Source(address=address(name), start=start) for name in NAMES)
         plan = SimpleNamespace(name="shop", sources=listed, failover=failover, rules=None)
         return Sources(cast(Plan, plan))
 
