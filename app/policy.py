@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field
 
 from app.status import State
-from connectors.errors import AqueductError, CorruptEvent, Fenced, Retry
+from connectors.errors import AqueductError, CorruptEvent, Fenced, MalformedEvent, Retry
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _MOST_DOUBLINGS = 16
@@ -50,7 +50,7 @@ class ErrorPolicy:
         return Decision(State.RETRYING, pause * self.jitter.uniform(0.5, 1.0))
 
     def _is_stuck(self, error: AqueductError) -> bool:
-        if not isinstance(error, CorruptEvent):
+        if not isinstance(error, CorruptEvent | MalformedEvent):
             return False
         place = str(error.where.get("coordinates"))
         self._corrupt[place] = self._corrupt.get(place, 0) + 1

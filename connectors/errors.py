@@ -81,7 +81,9 @@ class CorruptEvent(AqueductError):
 class MalformedEvent(AqueductError):
     """An event of the binlog does not have the form its type demands."""
 
-    remedy = "Please report it with the coordinates above; nothing was skipped."
+    # Lengths and types are looked at before any checksum, so it may have been damaged on its way.
+    retry = Retry.TIMED
+    remedy = "Aqueduct reads it again; if it stays, please report it with these coordinates. Nothing was skipped."
 
 
 class UnsupportedEvent(AqueductError):

@@ -2,9 +2,18 @@
 
 from random import Random
 
+import pytest
+
 from app.policy import ErrorPolicy
 from app.status import State
-from connectors.errors import CorruptEvent, Fenced, PositionGone, SourceLost
+from connectors.errors import (
+    AqueductError,
+    CorruptEvent,
+    Fenced,
+    MalformedEvent,
+    PositionGone,
+    SourceLost,
+)
 from connectors.mysql.position import Coordinates
 
 
@@ -41,9 +50,12 @@ def test_who_was_fenced_steps_down() -> None:
     assert (decision.state, decision.pause) == (State.FENCED, None)
 
 
-def test_damage_at_the_same_place_is_tried_twice_more_and_then_left() -> None:
+@pytest.mark.parametrize("kind", [CorruptEvent, MalformedEvent])
+def test_damage_at_the_same_place_is_tried_twice_more_and_then_left(
+    kind: type[AqueductError],
+) -> None:
     policy = ErrorPolicy()
-    here, there = (CorruptEvent(coordinates=Coordinates("b.000001", pos)) for pos in (4, 5))
+    here, there = (kind(coordinates=Coordinates("b.000001", pos)) for pos in (4, 5))
     assert [policy.decide(error).state for error in (here, there, here, there)] == [
         State.RETRYING
     ] * 4

@@ -79,6 +79,7 @@ def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
         "BeginsAnew",
         "WitnessesDiffer",
         "CorruptEvent",
+        "MalformedEvent",
         "KafkaLost",
         "DecoderLost",
         "NoSourceFits",
