@@ -83,7 +83,7 @@ class MalformedEvent(AqueductError):
 
     # Lengths and types are looked at before any checksum, so it may have been damaged on its way.
     retry = Retry.TIMED
-    remedy = "Aqueduct reads it again; if it stays, please report it with these coordinates. Nothing was skipped."
+    remedy = "Aqueduct reads it again; if it stays, report it with these coordinates. Nothing was skipped."
 
 
 class UnsupportedEvent(AqueductError):
