@@ -11,6 +11,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
+from tables.cursor import Cursor
 from tests.crash.scenario import fault
 from tests.crash.scene import DESTINATION, Scene
 
@@ -21,6 +22,12 @@ def installation(at: Scene) -> str:
     """The installation's id, out of the journal."""
     keys = asyncio.run(_keys(at))
     return next(key for key in keys if key.startswith("installation/")).partition("/")[2]
+
+
+def _checked(cursor: dict[str, Any]) -> dict[str, Any]:
+    """A cursor that is as it should be, if it were not for what it says."""
+    del cursor["check"]
+    return {**cursor, **Cursor.from_json(cursor).to_json()}
 
 
 def _edited(name: str, what: str, edit: Edit, *errors: str) -> None:
@@ -40,17 +47,19 @@ _edited("seq-ahead", "with a greater seq", lambda c: {**c, "seq": c["seq"] + 7},
 _edited(
     "foreign",
     "of another installation",
-    lambda c: {**c, "installation": "0123456789ab"},
+    lambda c: _checked({**c, "installation": "0123456789ab"}),
     "ForeignInstallation",
 )
 _edited(
     "foreign-source",
     "of another server",
-    lambda c: {
-        **c,
-        "server_uuid": str(uuid.UUID(int=7)),
-        "gtid_set": f"{uuid.UUID(int=7)}:1-50",
-    },
+    lambda c: _checked(
+        {
+            **c,
+            "server_uuid": str(uuid.UUID(int=7)),
+            "gtid_set": f"{uuid.UUID(int=7)}:1-50",
+        }
+    ),
     "SourceDiverged",
     "PositionGone",
 )
