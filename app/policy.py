@@ -10,7 +10,14 @@ import random
 from dataclasses import dataclass, field
 
 from app.status import State
-from connectors.errors import AqueductError, CorruptEvent, Fenced, MalformedEvent, Retry
+from connectors.errors import (
+    AqueductError,
+    CorruptEvent,
+    Fenced,
+    MalformedEvent,
+    PreflightError,
+    Retry,
+)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _MOST_DOUBLINGS = 16
@@ -31,18 +38,21 @@ class ErrorPolicy:
 
     jitter: random.Random = field(default_factory=random.Random)
     _failures: int = 0
+    _has_run: bool = False
     _corrupt: dict[str, int] = field(default_factory=dict)
 
     def succeeded(self) -> None:
         """Something was published, so the pauses begin anew."""
-        self._failures = 0
+        self._failures, self._has_run = 0, True
         self._corrupt.clear()
 
     def decide(self, error: AqueductError) -> Decision:
         """What to do about an error that ended a run."""
         if isinstance(error, Fenced):
             return Decision(State.FENCED, None)
-        if error.retry is Retry.MANUAL or self._is_stuck(error):
+        # What was in order once, as a grant that somebody took away, may be given back.
+        may_heal = self._has_run and isinstance(error, PreflightError)
+        if (error.retry is Retry.MANUAL and not may_heal) or self._is_stuck(error):
             return Decision(State.FAILED, None)
         pause = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
         # Capped, as a power of two outgrows a float in a night of failures.

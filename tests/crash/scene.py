@@ -54,6 +54,8 @@ class Scene:
     workers: list[Keeper] = field(default_factory=list)
     earlier: Truth | None = None
     """What the binlog held before files of it were taken away."""
+    is_another: bool = False
+    """Whether what the binlog holds now is another history, of which nothing is to be published."""
     forged: bool = False
     """Whether a hand wrote into the journal: what it wrote is not ours to answer for."""
 
@@ -187,7 +189,9 @@ class Scene:
     def source(self) -> Source:
         """What the source says of itself."""
         told = self.binlog()
-        if self.earlier is not None:
+        if self.earlier is not None and self.is_another:
+            told = self.earlier
+        elif self.earlier is not None:
             for table, ids in self.earlier.change_ids.items():
                 told.change_ids.setdefault(table, set()).update(ids)
         return Source(told, self._rows(), self.executed())

@@ -44,7 +44,7 @@ def purged(at: Scene) -> str:
 @fault("binlog.reset", "RESET BINARY LOGS AND GTIDS while the worker is away", settles=False)
 def reset(at: Scene) -> str:
     _down_behind(at)
-    at.earlier = at.binlog()
+    at.earlier, at.is_another = at.binlog(), True
     at.servers.run("RESET BINARY LOGS AND GTIDS")
     at.servers.run("INSERT INTO shop.moves VALUES (90000000, 1, 'after')")
     return _stopped(at, "PositionAhead", "SourceReset", "SourceDiverged")

@@ -18,8 +18,8 @@ def _killed_at(name: str, what: str) -> None:
     def act(at: Scene) -> str:
         at.servers.run("CREATE TABLE shop.torn (id INT PRIMARY KEY, a INT, b INT)")
         at.begin(f"{name}=kill")
+        at.servers.run("INSERT INTO shop.torn VALUES (0, 0, 0)")
         at.servers.run(
-            "INSERT INTO shop.torn VALUES (0, 0, 0)",
             "SET SESSION sql_log_bin = 0",
             "ALTER TABLE shop.torn MODIFY b BIGINT FIRST",
         )

@@ -12,6 +12,7 @@ from connectors.errors import (
     Fenced,
     MalformedEvent,
     PositionGone,
+    PreflightError,
     SourceLost,
 )
 from connectors.mysql.position import Coordinates
@@ -60,3 +61,11 @@ def test_damage_at_the_same_place_is_tried_twice_more_and_then_left(
         State.RETRYING
     ] * 4
     assert policy.decide(here).state is State.FAILED
+
+
+def test_what_was_in_order_once_is_looked_at_again_and_what_never_was_waits_for_a_person() -> None:
+    policy = ErrorPolicy()
+    revoked = PreflightError("REPLICATION SLAVE")
+    assert policy.decide(revoked).state is State.FAILED
+    policy.succeeded()
+    assert policy.decide(revoked).state is State.RETRYING
