@@ -22,6 +22,8 @@ from connectors.errors import (
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _MOST_DOUBLINGS = 16
 _SAME_PLACE_LIMIT = 3
+_MOST_PLACES = 64
+_NOWHERE = "no place known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,15 @@ class ErrorPolicy:
     jitter: random.Random = field(default_factory=random.Random)
     _failures: int = 0
     _has_run: bool = False
-    _corrupt: dict[str, int] = field(default_factory=dict)
+    _damaged: dict[str, int] = field(default_factory=dict)
 
     def succeeded(self) -> None:
-        """Something was published, so the pauses begin anew."""
+        """Something was published, so the pauses begin anew.
+
+        What is damaged at a known place stays counted: each run may publish what stands before it.
+        """
         self._failures, self._has_run = 0, True
-        self._corrupt.clear()
+        self._damaged.pop(_NOWHERE, None)
 
     def decide(self, error: AqueductError) -> Decision:
         """What to do about an error that ended a run."""
@@ -62,6 +67,8 @@ class ErrorPolicy:
     def _is_stuck(self, error: AqueductError) -> bool:
         if not isinstance(error, CorruptEvent | MalformedEvent):
             return False
-        place = str(error.where.get("coordinates"))
-        self._corrupt[place] = self._corrupt.get(place, 0) + 1
-        return self._corrupt[place] >= _SAME_PLACE_LIMIT
+        place = str(error.where.get("coordinates", _NOWHERE))
+        self._damaged[place] = times = self._damaged.pop(place, 0) + 1
+        while len(self._damaged) > _MOST_PLACES:
+            del self._damaged[next(iter(self._damaged))]
+        return times >= _SAME_PLACE_LIMIT

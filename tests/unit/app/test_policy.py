@@ -63,6 +63,22 @@ def test_damage_at_the_same_place_is_tried_twice_more_and_then_left(
     assert policy.decide(here).state is State.FAILED
 
 
+def test_publishing_what_stands_before_the_damage_does_not_begin_its_count_anew() -> None:
+    policy = ErrorPolicy()
+    found = []
+    for _ in range(3):
+        policy.succeeded()
+        found.append(policy.decide(MalformedEvent(coordinates=Coordinates("b.000001", 4))).state)
+    assert found == [State.RETRYING, State.RETRYING, State.FAILED]
+
+
+def test_damage_at_no_known_place_is_forgotten_by_a_success() -> None:
+    policy = ErrorPolicy()
+    for _ in range(9):
+        assert policy.decide(CorruptEvent()).state is State.RETRYING
+        policy.succeeded()
+
+
 def test_what_was_in_order_once_is_looked_at_again_and_what_never_was_waits_for_a_person() -> None:
     policy = ErrorPolicy()
     revoked = PreflightError("REPLICATION SLAVE")
