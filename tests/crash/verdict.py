@@ -7,7 +7,7 @@ reads it. Each kind of fault has a name, and none of any kind is the proof.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -67,9 +67,16 @@ Findings = dict[str, list[str]]
 """By kind of fault; kinds without any are left out."""
 
 
-async def read_topics(bootstrap: str, prefix: str, destination: str) -> Topics:
-    """Read all committed records of a destination."""
+Take = Callable[[Topics, Any, str, str], None]
+"""Adds a record to what was read."""
+
+
+async def read_topics(
+    bootstrap: str, prefix: str, destination: str, *, take: Take | None = None
+) -> Topics:
+    """Read all committed records of a destination; another's records by a ``take`` of their own."""
     found = Topics()
+    take = take or _take
     names = await _topics_of(bootstrap, prefix)
     if not names:
         return found
@@ -90,7 +97,7 @@ async def read_topics(bootstrap: str, prefix: str, destination: str) -> Topics:
                 raise AssertionError("Kafka's topics could not be read to their end")
             for messages in fetched.values():
                 for message in messages:
-                    _take(found, message, prefix, destination)
+                    take(found, message, prefix, destination)
     finally:
         await consumer.stop()
     return found
