@@ -147,6 +147,13 @@ class Shared:
             if node is not None and node.owner != session.id:
                 raise WorkerIdTaken(f"{self._who.worker!r} has {path}") from None
 
+    async def _offer(self, session: Session, path: str) -> None:
+        """Be a candidate. One that somebody made by hand in its place is nobody's, and would stay for ever."""
+        node = await session.read(path)
+        if node is not None and node.owner == 0:
+            await session.delete(path)
+        await self._own(session, path)
+
     async def _turn(self, session: Session) -> None:
         """Wait for something to do, and do it."""
         try:
@@ -220,7 +227,7 @@ class Shared:
         for name, view in self._view.items():
             path = self._nodes.candidate(name, me)
             if name in wanted and me not in view.candidates:
-                await self._own(session, path)
+                await self._offer(session, path)
                 self._view[name] = view.with_candidate(me)
             elif name not in wanted and me in view.candidates:
                 await session.delete(path)

@@ -21,6 +21,7 @@ class View:
     """A destination."""
 
     candidates: frozenset[str]
+    """Workers whose node ends with a session; what somebody made by hand is nobody."""
     exists: bool = False
     """Whether there is a node that says who leads."""
     owner: int = 0
@@ -52,7 +53,11 @@ async def _look(session: Session, nodes: Nodes, name: str) -> View:
     below, candidates = await asyncio.gather(
         session.children(nodes.destination(name)), session.children(nodes.candidates(name))
     )
-    seen = View(candidates=frozenset(candidates))
+    made = await asyncio.gather(
+        *(session.read(nodes.candidate(name, worker)) for worker in candidates)
+    )
+    living = (worker for worker, node in zip(candidates, made, strict=True) if node and node.owner)
+    seen = View(candidates=frozenset(living))
     node = await session.read(nodes.running(name)) if "running" in below else None
     if node is None:
         return seen

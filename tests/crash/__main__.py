@@ -39,7 +39,7 @@ def main() -> int:
     wanted = _part([name for name in SCENARIOS if _chosen(name, options)], options.part)
     mutants = _part([name for name in MUTANTS if _chosen(f"mutant.{name}", options)], options.part)
     if not options.only and not options.part:
-        report.STORE.unlink(missing_ok=True)
+        report.forget()
     outcomes: list[Outcome] = []
     found: dict[str, str | None] = {}
     with servers(folder / "servers") as running:

@@ -17,10 +17,10 @@ from tests.crash.verdict import Findings
 
 def audited(at: Scene) -> Findings:
     """What the audit finds, by its own kinds."""
-    mysql = at.servers.mysql
+    mysql = at.source_server
     files = BinlogFiles(
         paths=tuple(sorted(Path(mysql.data).glob("binlog.[0-9]*"))),
-        server_uuid=str(at.servers.run("SELECT @@GLOBAL.server_uuid")[0][0]),
+        server_uuid=str(at.servers.run("SELECT @@GLOBAL.server_uuid", to=mysql)[0][0]),
         program=mysql.mysqlbinlog or ("mysqlbinlog",),
     )
     verdict = audit(

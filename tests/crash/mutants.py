@@ -6,6 +6,8 @@ journal, not that the worker noticed by itself.
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from pathlib import Path
 import pymysql
 
 from tests.crash.audited import audited
+from tests.crash.both import Both
 from tests.crash.mutated import PATCHES
 from tests.crash.scene import Late, Scene, scene
 from tests.crash.servers import Servers
@@ -100,6 +103,28 @@ def two(at: Scene) -> None:
     at.workers.remove(first)
 
 
+def frozen(at: Scene) -> None:
+    """SIGSTOP of the leader past its session."""
+    with contextlib.suppress(AssertionError), Both.begun(at) as both:
+        both.leader.signal(signal.SIGSTOP)
+        both.taken_over()
+        both.leader.signal(signal.SIGCONT)
+        at.pause(4, 5)
+
+
+def idle(at: Scene) -> None:
+    """two workers that take turns, left alone."""
+    at.most_claims = 2
+    at.shared = True
+    at.servers.with_zookeeper()
+    first = at.begin()
+    second = at.start()
+    at.wait(lambda: bool(at.status(second)), "does not answer")
+    at.pause(10, 12)
+    first.stop()
+    at.workers.remove(first)
+
+
 def oversize(at: Scene) -> None:
     """a row that its topic does not take."""
     at.servers.run("CREATE TABLE shop.wide (id INT PRIMARY KEY, v MEDIUMTEXT)")
@@ -120,6 +145,8 @@ def flipped(at: Scene) -> None:
         at.mysql.way("down", flip_at=at.rng.randint(1, 4000))
         at.pause(0.5, 0.8)
     at.mysql.heal()
+    # A length may be what was flipped: nothing comes to an end then without a new connection.
+    at.mysql.reset()
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -135,6 +162,9 @@ MUTANTS: dict[str, Mutant] = {
         ("read-uncommitted", _killed_at("commit.before"), "lost"),
         ("fencing-off", two, "repeated", "epochs"),
         ("epoch-back", killed, "epochs"),
+        ("epoch-kept", killed, "fencing"),
+        ("lease-off", frozen, "repeated", "fencing"),
+        ("standby-leads", idle, "claims"),
         ("seq-repeated", killed, "seq"),
         ("dedup-off", killed_in_large, "repeated"),
         ("mid-transaction", killed_in_large, "repeated"),

@@ -156,6 +156,79 @@ def epoch_back() -> None:
     running.Run._spec = specified
 
 
+def epoch_kept() -> None:
+    """A new leader keeps the old one's epoch."""
+    real = _of("app.opening").Opening.open
+
+    def opened(self: Any, state: Any) -> Any:
+        found = real(self, state)
+        if state.cursor is not None:
+            kept = replace(found.cursor, epoch=state.cursor.epoch)
+            found = replace(found, cursor=kept)
+        return found
+
+    _of("app.opening").Opening.open = opened
+    real_make = _of("app.lease").NodeLease.__init__
+
+    def made(self: Any, *given: Any) -> None:
+        real_make(self, *given)
+        self.term = 0
+
+    _of("app.lease").NodeLease.__init__ = made
+
+
+def lease_off() -> None:
+    """Nobody heeds the end of its lease, and each worker has a transactional id of its own."""
+    fencing_off()
+    lease = _of("app.lease").NodeLease
+    lease.check = lambda _self: None
+    lease.believe = lambda _self, _node: None
+    lease.hold = _nothing
+    lease.confirm = _nothing
+
+    async def ended(_tasks: Any) -> None:
+        """Leave all that is led as it is."""
+
+    _of("app.leadership_shared").ended = ended
+
+
+async def _nothing(*_given: Any) -> None:
+    """In the place of a guard that waits."""
+
+
+def standby_leads() -> None:
+    """A standby leads without having the node."""
+    shared = _of("app.leadership_shared").Shared
+    real = shared._act
+
+    async def act(self: Any, session: Any) -> None:
+        await real(self, session)
+        for name in self._may_lead() - self._led.keys():
+            lease = _Endless()
+            self._led[name] = (asyncio.create_task(self._troupe.lead(name, lease)), lease)
+
+    shared._act = act
+
+
+class _Endless:
+    """A lease that nobody gave."""
+
+    term, shared, why = 0, True, ""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.hold = self.confirm = self.announce = _nothing
+
+    def check(self) -> None:
+        """It always holds."""
+
+    def believe(self, _node: Any) -> None:
+        """Whatever the node says."""
+
+    def end(self, _why: str) -> None:
+        """Never."""
+
+
 def seq_repeated() -> None:
     """A new run begins to count behind where the old one ended."""
     real = Numbers.of.__func__
@@ -251,6 +324,9 @@ PATCHES: dict[str, Patch] = {
     "read-uncommitted": read_uncommitted,
     "fencing-off": fencing_off,
     "epoch-back": epoch_back,
+    "epoch-kept": epoch_kept,
+    "lease-off": lease_off,
+    "standby-leads": standby_leads,
     "seq-repeated": seq_repeated,
     "dedup-off": dedup_off,
     "mid-transaction": mid_transaction,

@@ -19,6 +19,7 @@ from tests.crash.scenario import SCENARIOS, Outcome
 PAGE = PROJECT / "docs" / "reliability.md"
 STORE = RUNS / "crash.json"
 BEGIN, END = "<!-- crash: begin -->", "<!-- crash: end -->"
+_MUTANT_CELLS = 4
 
 Mutants = Mapping[str, str | None]
 """By name, what was found in each; None where nothing was."""
@@ -37,8 +38,9 @@ def summary(outcomes: Sequence[Outcome], mutants: Mutants) -> str:
 
 
 def kept(path: Path = STORE) -> tuple[list[Outcome], dict[str, str | None]]:
-    """What earlier pieces have shown of the faults and mutants that there still are."""
-    stored: dict[str, Any] = orjson.loads(path.read_bytes()) if path.exists() else {}
+    """What earlier pieces have shown of the faults and mutants that there still are: those of this checkout,
+    else those of the page."""
+    stored: dict[str, Any] = orjson.loads(path.read_bytes()) if path.exists() else told()
     outcomes = [Outcome(**one) for one in stored.get("outcomes", ())]
     found: dict[str, str | None] = stored.get("mutants", {})
     return (
@@ -57,6 +59,41 @@ def keep(outcomes: Sequence[Outcome], mutants: Mutants, path: Path = STORE) -> N
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(orjson.dumps(stored))
+
+
+def forget(path: Path = STORE) -> None:
+    """Begin with nothing, whatever the page says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(orjson.dumps({}))
+
+
+def told(page: Path = PAGE) -> dict[str, Any]:
+    """What the page says, as it would be kept."""
+    outcomes: list[dict[str, Any]] = []
+    mutants: dict[str, str | None] = {}
+    for line in page.read_text().partition(BEGIN)[2].partition(END)[0].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) < _MUTANT_CELLS or not cells[0].startswith("`"):
+            continue
+        name = cells[0].strip("`")
+        if len(cells) == _MUTANT_CELLS:
+            mutants[name] = None if "**" in cells[3] else cells[3]
+            continue
+        _, what, how, changes, seed, wrong = cells
+        outcomes.append(
+            asdict(
+                Outcome(
+                    name=name,
+                    what=what,
+                    seed=int(seed),
+                    how=how,
+                    survived=wrong != "**yes**",
+                    skipped=wrong == "not tried",
+                    changes=int(changes.replace(",", "")),
+                )
+            )
+        )
+    return {"outcomes": outcomes, "mutants": mutants}
 
 
 def write(path: Path = STORE) -> str:
@@ -83,11 +120,15 @@ def tables(outcomes: Sequence[Outcome], mutants: Mutants) -> str:
     missing = [f"`{name}`" for name in SCENARIOS if name not in {one.name for one in outcomes}]
     lines += [
         f"| `{name}` | {MUTANTS[name].what} | {MUTANTS[name].scenario} | {kinds or '**nothing**'} |"
-        for name, kinds in mutants.items()
+        for name, kinds in _in_order(mutants)
     ]
     if missing:
         lines += ["", f"Not tried in these runs: {', '.join(missing)}."]
     return "\n".join([*lines, ""])
+
+
+def _in_order(mutants: Mutants) -> list[tuple[str, str | None]]:
+    return [(name, mutants[name]) for name in MUTANTS if name in mutants]
 
 
 def _row(one: Outcome) -> str:

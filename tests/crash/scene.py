@@ -18,19 +18,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pymysql.connections import Connection
+
 from demo import truth
 from demo.load import Server
 from demo.truth import Truth
+from devstack.mysql import Mysql
 from devstack.ports import HOST, free_port
 from tests.crash import load as loads
 from tests.crash.keeper import FAUST, Keeper
 from tests.crash.links import Wire
 from tests.crash.load import Load
+from tests.crash.segments import producers
 from tests.crash.servers import Servers
 from tests.crash.verdict import Findings, Source, Topics, compare, read_topics
 
 DESTINATION = "shop"
 PATIENCE = 90.0
+SESSION = 6.0
+"""With ZooKeeper, in seconds."""
 
 
 class Late(AssertionError):
@@ -58,6 +64,14 @@ class Scene:
     """Whether what the binlog holds now is another history, of which nothing is to be published."""
     forged: bool = False
     """Whether a hand wrote into the journal: what it wrote is not ours to answer for."""
+    shared: bool = False
+    """Whether the workers take turns by ZooKeeper, each over links of its own."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Settings of the destination that the scenario wants otherwise."""
+    primary: Mysql | None = None
+    """The server that is written to, where it is not the first any more."""
+    most_claims: int | None = None
+    """So many epochs are claimed at most, where the scenario knows."""
 
     @property
     def mysql(self) -> Wire:
@@ -68,6 +82,11 @@ class Scene:
     def kafka(self) -> Wire:
         """The workers' link to the broker."""
         return self.servers.to_kafka
+
+    @property
+    def source_server(self) -> Mysql:
+        """Where the truth is."""
+        return self.primary or self.servers.mysql
 
     @property
     def worker(self) -> Keeper:
@@ -81,14 +100,15 @@ class Scene:
             self.decoders, self.tls = self.rng.choice((0, 0, 2)), "preferred"
         while self.workers:
             self.workers.pop().stop()
-        for wire in (self.mysql, self.kafka):
-            wire.heal()
+        self.shared, self.extra = False, {}
+        self.servers.heal()
 
     def start(self, *faults: str, **changes: Any) -> Keeper:
         """Start a worker, with these faults in its first runs."""
         number = len(self.workers) + 1
         settings = self._settings(number)
-        settings["destinations"][DESTINATION].update(changes.pop("destination", {}))
+        own = changes.pop("destination", {})
+        settings["destinations"][DESTINATION].update({**self.extra, **own})
         worker = Keeper(
             f"worker-{number}", self.folder, settings | changes, self.command, faults=list(faults)
         )
@@ -106,10 +126,18 @@ class Scene:
 
     def status(self, worker: Keeper | None = None) -> dict[str, Any]:
         """What a worker says of the destination; empty while it does not answer."""
-        port = (worker or self.worker).port
+        if worker is None and self.shared:
+            told = [self.status(one) for one in self.workers]
+            return max(told, key=_leads, default={})
+        found: dict[str, Any] = self.page(worker or self.worker).get("destinations", {})
+        return found.get(DESTINATION) or {}
+
+    def page(self, worker: Keeper) -> dict[str, Any]:
+        """All that a worker says; empty while it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{port}/status", timeout=3) as answer:
-                found: dict[str, Any] = json.load(answer)["destinations"].get(DESTINATION, {})
+            address = f"http://{HOST}:{worker.port}/status"
+            with urllib.request.urlopen(address, timeout=3) as answer:
+                found: dict[str, Any] = json.load(answer)
                 return found
         except (OSError, urllib.error.URLError, ValueError):
             return {}
@@ -161,14 +189,14 @@ class Scene:
 
     def executed(self) -> str:
         """All transactions that the source has."""
-        return str(self.servers.run("SELECT @@GLOBAL.gtid_executed")[0][0])
+        return str(self.servers.run("SELECT @@GLOBAL.gtid_executed", to=self.primary)[0][0])
 
     def _holds(self, gtids: str, worker: Keeper | None = None) -> bool:
         status = self.status(worker)
         held = (status.get("cursor") or {}).get("gtid_set") or ""
         if status.get("state") != "RUNNING":
             return False
-        with self.servers.connect() as connection, connection.cursor() as cursor:
+        with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute("SELECT GTID_SUBSET(%s, %s)", (gtids, held))
             return bool(cursor.fetchone()[0])
 
@@ -179,11 +207,20 @@ class Scene:
 
     def topics(self) -> Topics:
         """What a consumer reads now."""
-        return asyncio.run(read_topics(self.servers.kafka, self.prefix, DESTINATION))
+        found = asyncio.run(read_topics(self.servers.kafka, self.prefix, DESTINATION))
+        found.producers = producers(
+            self.servers.stack.run_dir / "kafka" / "data" / f"{self.prefix}.__journal-0"
+        )
+        found.most_claims = self.most_claims
+        return found
+
+    def connect(self, database: str | None = None) -> Connection:
+        """An administrator's connection to the server that is written to."""
+        return self.servers.connect(database, to=self.primary)
 
     def binlog(self) -> Truth:
         """What the source's binlog holds now."""
-        server = Server(host=self.servers.mysql.host, port=self.servers.mysql.port)
+        server = Server(host=self.source_server.host, port=self.source_server.port)
         return truth.read(server, DESTINATION)
 
     def source(self) -> Source:
@@ -202,7 +239,7 @@ class Scene:
 
     def _rows(self) -> dict[str, dict[int, dict[str, Any]]]:
         found: dict[str, dict[int, dict[str, Any]]] = {}
-        with self.servers.connect(DESTINATION) as connection, connection.cursor() as cursor:
+        with self.connect(DESTINATION) as connection, connection.cursor() as cursor:
             for table in loads.TABLES:
                 cursor.execute(f"SELECT * FROM {table}")
                 names = [column[0] for column in cursor.description]
@@ -211,11 +248,20 @@ class Scene:
         return found
 
     def _settings(self, number: int) -> dict[str, Any]:
-        return {
+        ways = self.servers.ways[number - 1 if self.shared else 0]
+        shared: dict[str, Any] = {}
+        if self.shared and ways.zookeeper is not None:
+            shared["zookeeper"] = {
+                "hosts": f"{HOST}:{ways.zookeeper.port}",
+                "root": f"/{self.prefix}",
+                "session_timeout_seconds": SESSION,
+                "balance_delay_seconds": 2.0,
+            }
+        return shared | {
             "prefix": self.prefix,
             "worker": {"id": f"worker-{number}"},
             "http": {"bind": HOST, "port": free_port()},
-            "kafka": {"bootstrap_servers": f"{HOST}:{self.kafka.port}"},
+            "kafka": {"bootstrap_servers": f"{HOST}:{ways.kafka.port}"},
             "topics": {"partitions": 3, "replication_factor": 1, "journal_partitions": 1},
             # Small parts, so that a large transaction is published in several.
             "publish": {"max_bytes": 64 * 1024, "interval_ms": 50},
@@ -225,7 +271,7 @@ class Scene:
                 DESTINATION: {
                     "source": {
                         "host": HOST,
-                        "port": self.mysql.port,
+                        "port": ways.mysql.port,
                         "user": "aqueduct",
                         "password": "aqueduct",
                         "tls": self.tls,
@@ -238,6 +284,11 @@ class Scene:
                 }
             },
         }
+
+
+def _leads(status: dict[str, Any]) -> tuple[bool, int]:
+    """Greatest for the worker that leads."""
+    return status.get("state") == "RUNNING", (status.get("cursor") or {}).get("epoch", 0)
 
 
 @contextlib.contextmanager
@@ -256,13 +307,14 @@ def scene(
         folder=folder,
         servers=servers,
         prefix=f"{name}-{rng.randrange(10**6)}".replace("_", "-"),
-        load=Load(servers.connect, seed=rng.randrange(10**6)),
+        load=Load(lambda: at.connect(), seed=rng.randrange(10**6)),
         command=command,
         decoders=rng.choice((0, 0, 2)),
     )
     try:
         yield at
     finally:
+        servers.heal()
         for worker in at.workers:
             worker.stop()
         with contextlib.suppress(Exception):

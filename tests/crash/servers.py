@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pymysql
@@ -19,23 +19,24 @@ from devstack.mysql import Mysql
 from devstack.ports import HOST, free_port
 from tests.crash.links import Proxy, Wire, proxy
 
-_LISTENERS = "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT"
+_LISTENERS = "PLAINTEXT:PLAINTEXT,FIRST:PLAINTEXT,SECOND:PLAINTEXT,CONTROLLER:PLAINTEXT"
 
 
 class ProxiedStack(Stack):
-    """A stack whose broker has a second listener, which it advertises at the proxy's port."""
+    """A stack whose broker has a listener for each of two workers, which it advertises at the proxy's ports."""
 
     def __init__(self, folder: Path, running: Proxy) -> None:
         super().__init__(folder, ("mysql", "kafka"), mysql_options={"max_connections": "60"})
-        self._inner = free_port()
-        self.wire = running.link("kafka", HOST, self._inner, kafka=True)
+        self._inner = (free_port(), free_port())
+        self.wires = tuple(
+            running.link(f"kafka {port}", HOST, port, kafka=True) for port in self._inner
+        )
 
-    def to_zookeeper(self, running: Proxy) -> Wire:
-        """A link to a ZooKeeper, which starts when it is first asked for."""
+    def with_zookeeper(self) -> None:
+        """Start a ZooKeeper, if there is none yet."""
         if "zookeeper" not in self.servers:
             self.services += ("zookeeper",)
             self._start_zookeeper()
-        return running.link("zookeeper", HOST, self.zookeeper_server.port)
 
     def _start_kafka(self) -> None:
         program, libraries = self._java("kafka")
@@ -44,21 +45,46 @@ class ProxiedStack(Stack):
         server._options = {
             "listener.security.protocol.map": _LISTENERS,
             "inter.broker.listener.name": "PLAINTEXT",
-            "listeners": f"PLAINTEXT://{direct},PROXIED://{HOST}:{self._inner},"
-            f"CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{direct},PROXIED://{HOST}:{self.wire.port}",
+            "listeners": f"PLAINTEXT://{direct},FIRST://{HOST}:{self._inner[0]},"
+            f"SECOND://{HOST}:{self._inner[1]},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{direct},FIRST://{HOST}:{self.wires[0].port},"
+            f"SECOND://{HOST}:{self.wires[1].port}",
         }
         self._start("kafka", server)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """One worker's own links."""
+
+    mysql: Wire
+    kafka: Wire
+    zookeeper: Wire | None = None
+
+    @property
+    def all(self) -> tuple[Wire, ...]:
+        """Those that there are."""
+        return tuple(wire for wire in (self.mysql, self.kafka, self.zookeeper) if wire is not None)
+
+
+@dataclass(slots=True, kw_only=True)
 class Servers:
     """A source and a broker, and the links to them."""
 
     stack: ProxiedStack
     proxy: Proxy
-    to_mysql: Wire
-    to_kafka: Wire
+    ways: tuple[Ways, ...]
+    """Of the first worker and of the second; more workers share the first's."""
+
+    @property
+    def to_mysql(self) -> Wire:
+        """The first worker's link to the source."""
+        return self.ways[0].mysql
+
+    @property
+    def to_kafka(self) -> Wire:
+        """The first worker's link to the broker."""
+        return self.ways[0].kafka
 
     @property
     def mysql(self) -> Mysql:
@@ -70,15 +96,30 @@ class Servers:
         """The broker's address, for the same."""
         return self.stack.kafka
 
-    def to_zookeeper(self) -> Wire:
-        """A new link to a ZooKeeper of our own, for workers that take turns."""
-        return self.stack.to_zookeeper(self.proxy)
+    def with_zookeeper(self) -> None:
+        """Have a ZooKeeper, with a link for each worker."""
+        self.stack.with_zookeeper()
+        if self.ways[0].zookeeper is None:
+            port = self.stack.zookeeper_server.port
+            self.ways = tuple(
+                replace(ways, zookeeper=self.proxy.link(f"zookeeper {number}", HOST, port))
+                for number, ways in enumerate(self.ways)
+            )
 
-    def connect(self, database: str | None = None, *, seconds: float = 20) -> Connection:
+    def heal(self) -> None:
+        """Let all links carry all."""
+        for ways in self.ways:
+            for wire in ways.all:
+                wire.heal()
+
+    def connect(
+        self, database: str | None = None, *, seconds: float = 20, to: Mysql | None = None
+    ) -> Connection:
         """An administrator's connection, round the proxy."""
+        server = to or self.mysql
         return pymysql.connect(
-            host=self.mysql.host,
-            port=self.mysql.port,
+            host=server.host,
+            port=server.port,
             user="root",
             database=database,
             charset="utf8mb4",
@@ -86,10 +127,10 @@ class Servers:
             read_timeout=seconds,
         )
 
-    def run(self, *statements: str) -> list[tuple[object, ...]]:
+    def run(self, *statements: str, to: Mysql | None = None) -> list[tuple[object, ...]]:
         """Run statements; the rows of the last one."""
         rows: list[tuple[object, ...]] = []
-        with self.connect() as connection, connection.cursor() as cursor:
+        with self.connect(to=to) as connection, connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
                 rows = list(cursor.fetchall())
@@ -98,14 +139,15 @@ class Servers:
 
     def begin_anew(self) -> None:
         """A source without a past, and links that carry all."""
-        for wire in (self.to_mysql, self.to_kafka):
-            wire.heal()
-            wire.reset()
-        if self.mysql.child is None:
-            self.mysql.start()
-        if self.stack.kafka_server.child is None:
-            self.stack.kafka_server.start()
+        self.heal()
+        for ways in self.ways:
+            for wire in ways.all:
+                wire.reset()
+        for server in self.stack.servers.values():
+            if server.child is None:
+                server.start()
         self.run(
+            "SET GLOBAL super_read_only = OFF",
             "SET GLOBAL read_only = OFF",
             "DROP DATABASE IF EXISTS shop",
             "RESET BINARY LOGS AND GTIDS",
@@ -120,6 +162,8 @@ def servers(folder: Path) -> Iterator[Servers]:
         yield Servers(
             stack=stack,
             proxy=running,
-            to_mysql=running.link("mysql", HOST, stack.mysql.port),
-            to_kafka=stack.wire,
+            ways=tuple(
+                Ways(mysql=running.link(f"mysql {number}", HOST, stack.mysql.port), kafka=wire)
+                for number, wire in enumerate(stack.wires)
+            ),
         )

@@ -12,7 +12,7 @@ from demo.checks import Record
 from demo.truth import Truth
 from tests.crash.report import summary
 from tests.crash.scenario import Outcome
-from tests.crash.verdict import GtidRanges, Read, Source, Topics, compare
+from tests.crash.verdict import GtidRanges, Read, Source, Topics, compare, fencing_faults
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 LAST = 10
@@ -150,3 +150,28 @@ def test_the_last_line_counts_what_was_done_and_found() -> None:
     assert summary([done, bad, skipped], {"m": "lost 1", "n": None}) == (
         "crash: faults=2 survived=1 lost=2 repeated=0 mutants=2 caught=1"
     )
+
+
+def test_a_commit_behind_a_later_producer_is_one_behind_a_fence() -> None:
+    found = topics()
+    found.cursors = [{**found.cursors[0], "epoch": epoch} for epoch in (1, 2, 3)]
+    found.offsets = [5, 9, 12]
+    found.producers = {5: (1, 0), 9: (1, 1), 12: (1, 0)}
+    assert fencing_faults(found) == ["producer (1, 0) commits at 12 behind (1, 1)"]
+
+
+def test_an_epoch_is_of_one_producer_alone() -> None:
+    found = topics()
+    found.offsets = [5, 9]
+    found.producers = {5: (1, 0), 9: (1, 1)}
+    assert fencing_faults(found) == []
+    found.cursors = [{**cursor, "epoch": 1} for cursor in found.cursors]
+    assert fencing_faults(found) == ["epoch 1 is of (1, 0) and of (1, 1)"]
+
+
+def test_epochs_that_nobody_had_cause_to_claim_are_seen() -> None:
+    found = topics()
+    found.most_claims = 2
+    assert "claims" not in compare(source(), found)
+    found.most_claims = 1
+    assert compare(source(), found)["claims"] == ["2 epochs were claimed, where 1 had cause"]

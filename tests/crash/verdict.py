@@ -47,6 +47,12 @@ class Topics:
     statements: list[Record] = field(default_factory=list)
     cursors: list[dict[str, Any]] = field(default_factory=list)
     """In the journal's order."""
+    offsets: list[int] = field(default_factory=list)
+    """Of these cursors in the journal."""
+    producers: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """By offset in the journal, id and epoch of the producer, out of the broker's own files."""
+    most_claims: int | None = None
+    """So many epochs there may be, where it is known."""
 
     @property
     def records(self) -> list[Record]:
@@ -124,6 +130,7 @@ def _take(found: Topics, message: Any, prefix: str, destination: str) -> None:
     if name == "__journal":
         if message.key == f"cursor/{destination}".encode():
             found.cursors.append(orjson.loads(message.value))
+            found.offsets.append(message.offset)
     elif name == f"__ddl.{destination}":
         found.statements.append(_record(message, orjson.loads(message.value), named=False))
     elif not name.startswith("__"):
@@ -177,6 +184,8 @@ def compare(source: Source, topics: Topics, *, whole: bool = True) -> Findings:
         "invented": [str(one) for one in invented],
         "seq": checks.seq_faults(everything),
         "epochs": [*checks.epochs_gone_back(everything), *_cursors_gone_back(topics.cursors)],
+        "fencing": fencing_faults(topics),
+        "claims": _claims(topics),
         "disordered": disordered(everything),
         "scattered": scattered(topics.rows),
         "values": values(source.rows, topics.rows) if whole else [],
@@ -254,6 +263,32 @@ def cursor_faults(topics: Topics, gtids: str | None) -> list[str]:
     if gtids is not None and _gtids(last["gtid_set"]) != _gtids(gtids):
         faults.append(f"it holds {last['gtid_set']}, the source {gtids}")
     return faults
+
+
+def fencing_faults(topics: Topics) -> list[str]:
+    """Commits of a producer behind those of a later one, and epochs that two producers claimed."""
+    faults: list[str] = []
+    seen: list[tuple[int, int]] = []
+    owners: dict[int, tuple[int, int]] = {}
+    for cursor, offset in zip(topics.cursors, topics.offsets, strict=False):
+        producer = topics.producers.get(offset)
+        if producer is None or cursor.get("by"):
+            continue  # a person's
+        if producer in seen[:-1]:
+            faults.append(f"producer {producer} commits at {offset} behind {seen[-1]}")
+        if not seen or producer != seen[-1]:
+            seen.append(producer)
+        owner = owners.setdefault(cursor["epoch"], producer)
+        if owner != producer:
+            faults.append(f"epoch {cursor['epoch']} is of {owner} and of {producer}")
+    return faults
+
+
+def _claims(topics: Topics) -> list[str]:
+    epochs = sorted({cursor["epoch"] for cursor in topics.cursors})
+    if topics.most_claims is None or len(epochs) <= topics.most_claims:
+        return []
+    return [f"{len(epochs)} epochs were claimed, where {topics.most_claims} had cause"]
 
 
 class GtidRanges:

@@ -10,6 +10,8 @@ for _name in (
     "files",
     "journal",
     "quarantine",
+    "zookeeper",
+    "leaders",
     "nemesis",
 ):
     importlib.import_module(f"{__name__}.{_name}")

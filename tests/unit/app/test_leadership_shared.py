@@ -216,6 +216,23 @@ async def test_a_leader_that_somebody_made_by_hand_is_told_of(stage: Stage) -> N
     assert a.leads == set()
 
 
+async def test_candidates_that_somebody_made_by_hand_get_nothing(stage: Stage) -> None:
+    for name in ALL:
+        stage.server.put(NODES.candidate(name, "ghost"), b"", 0)
+    a = stage.join("a", ALL)
+    assert await until(lambda: a.leads == ALL) < 0.3  # before anybody's turn
+    terms = {name: lease.term for name, lease in a.troupe.mine.items()}
+    await asyncio.sleep(0.8)
+    assert {name: lease.term for name, lease in a.troupe.mine.items()} == terms
+
+
+async def test_a_candidate_of_its_own_name_that_stays_is_made_anew(stage: Stage) -> None:
+    stage.server.put(NODES.candidate("d", "a"), b"", 0)
+    a = stage.join("a", {"d"})
+    await until(lambda: a.leads == {"d"})
+    assert stage.server.nodes[NODES.candidate("d", "a")].owner == a.sessions[0].id
+
+
 async def test_what_is_lost_again_and_again_is_left_alone_for_longer(stage: Stage) -> None:
     a = stage.join("a", {"d"})
     a.troupe.fails = {"d"}

@@ -1,0 +1,156 @@
+"""Two workers that take turns by ZooKeeper, each over links of its own, and a hand in ZooKeeper's nodes.
+
+The law: who leads is asked of both workers and never remembered longer than a step; that two lead at once for
+longer than a standstill can explain is a fault, whatever the topics show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from tests.crash.keeper import Keeper
+from tests.crash.scene import DESTINATION, PATIENCE, SESSION, Scene
+from tests.crash.servers import Ways
+
+PAST = SESSION + 3.0
+"""Seconds by when the servers have ended a silent session."""
+_TWICE = 5.0
+_LOOK = 0.25
+
+
+@dataclass(slots=True)
+class Both:
+    """Two workers, as they were when one of them began to lead."""
+
+    at: Scene
+    leader: Keeper
+    standby: Keeper
+    epoch: int
+
+    @classmethod
+    @contextlib.contextmanager
+    def begun(cls, at: Scene, *faults: str) -> Iterator[Both]:
+        """Both running under load, one leading, the other known as a standby; the leader has the faults.
+
+        At the block's end no two must have led at once.
+        """
+        at.shared = True
+        at.servers.with_zookeeper()
+        at.load.start()
+        first = at.start(*faults)
+        at.wait_running(first)
+        second = at.start()
+        with Watch(at):
+            at.wait(lambda: _settled(at), "does not have a leader and a standby")
+            leads = at.state(first) == "RUNNING"
+            leader, standby = (first, second) if leads else (second, first)
+            at.wait(lambda: at.status(leader).get("rows", 0) > 50, "publishes nothing")
+            yield cls(at, leader, standby, at.cursor(leader)["epoch"])
+
+    def ways(self, worker: Keeper) -> Ways:
+        """A worker's own links."""
+        return self.at.servers.ways[self.at.workers.index(worker)]
+
+    def epoch_of(self, worker: Keeper) -> int:
+        """The epoch that a worker leads in; 0 where it does not."""
+        status = self.at.status(worker)
+        leads = status.get("state") == "RUNNING"
+        return int((status.get("cursor") or {}).get("epoch", 0)) if leads else 0
+
+    def taken_over(self) -> float:
+        """Wait until the other one leads in a later epoch, and publishes; in how many seconds."""
+        began = time.monotonic()
+        self.at.wait(lambda: self.epoch_of(self.standby) > self.epoch, "is not taken over")
+        self.at.wait_going_on(self.standby)
+        return time.monotonic() - began
+
+    def somebody(self, *, later: bool = True) -> float:
+        """Wait until one of them leads, in a later epoch, and publishes; in how many seconds."""
+        began = time.monotonic()
+        least = self.epoch + later
+        self.at.wait(lambda: max(map(self.epoch_of, self.at.workers)) >= least, "is led by nobody")
+        self.at.wait_going_on()
+        return time.monotonic() - began
+
+    def nobody(self, seconds: float = PATIENCE) -> None:
+        """Wait until neither leads."""
+        self.at.wait(
+            lambda: "RUNNING" not in {self.at.state(one) for one in self.at.workers},
+            "is led all the same",
+            seconds=seconds,
+        )
+
+    def at_rest(self) -> str:
+        """Wait until one leads and the other stands by; for a person, whether it is the first one."""
+        self.at.wait(lambda: _settled(self.at), "does not have a leader and a standby in the end")
+        same = self.epoch_of(self.leader) > 0
+        again = "in the same epoch" if self.epoch_of(self.leader) == self.epoch else "again"
+        return f"the first leads {again}" if same else "the other leads"
+
+    @property
+    def node(self) -> str:
+        """The path of the node that says who leads."""
+        return f"/{self.at.prefix}/destinations/{DESTINATION}/running"
+
+    @property
+    def root(self) -> str:
+        """The installation's."""
+        return f"/{self.at.prefix}"
+
+    @contextlib.contextmanager
+    def hand(self) -> Iterator[KazooClient]:
+        """A person's session with ZooKeeper, round the proxy."""
+        client = KazooClient(self.at.servers.stack.zookeeper, timeout=SESSION)
+        client.start(timeout=30)
+        try:
+            yield client
+        finally:
+            client.stop()
+            client.close()
+
+
+def _settled(at: Scene) -> bool:
+    """Whether one leads, and the other stands by and is known to."""
+    told = [at.status(one) for one in at.workers]
+    if sorted(status.get("state", "") for status in told) != ["RUNNING", "STANDBY"]:
+        return False
+    return all(len(status["leader"].get("candidates", ())) == len(told) for status in told)
+
+
+class Watch:
+    """Asks both workers all the time whether they lead; two at once for long is told at the block's end."""
+
+    def __init__(self, at: Scene) -> None:
+        self._at = at
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.longest = 0.0
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if kind is None:
+            assert self.longest < _TWICE, f"two led at once for {self.longest:.1f} s"
+
+    def _look(self) -> None:
+        since: float | None = None
+        while not self._over.wait(_LOOK):
+            workers = list(self._at.workers)
+            states = [self._at.state(one) for one in (*workers, *workers[:1])]
+            now = time.monotonic()
+            if len(workers) < 2 or set(states) != {"RUNNING"}:
+                since = None
+                continue
+            since = since or now
+            self.longest = max(self.longest, now - since)

@@ -1,0 +1,133 @@
+"""What happens to two workers that take turns: to the one that leads, to its links, to both."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from tests.crash.both import PAST, Both
+from tests.crash.keeper import Keeper
+from tests.crash.scenario import fault
+from tests.crash.scene import Scene
+
+_STALL = 20
+_ANSWER = 10.0
+"""Seconds within which a Kafka transaction must be through."""
+
+
+@fault("leader.frozen", "SIGSTOP of the leader past its session; it wakes when the other leads")
+def frozen(at: Scene) -> str:
+    with Both.begun(at) as both:
+        both.leader.signal(signal.SIGSTOP)
+        took = both.taken_over()
+        at.pause(0.5, 3)
+        both.leader.signal(signal.SIGCONT)
+        at.wait_state("STANDBY", worker=both.leader)
+        at.wait_going_on(both.standby)
+        return f"the other led after {took:.1f} s; who woke is STANDBY; {both.at_rest()}"
+
+
+@fault("leader.frozen-twice", "SIGSTOP of one leader after the other, each past its session")
+def frozen_twice(at: Scene) -> str:
+    with Both.begun(at) as both:
+        both.leader.signal(signal.SIGSTOP)
+        both.taken_over()
+        both.leader.signal(signal.SIGCONT)
+        both.at_rest()
+        both.leader, both.standby = both.standby, both.leader
+        both.epoch = both.epoch_of(both.leader)
+        both.leader.signal(signal.SIGSTOP)
+        took = both.taken_over()
+        both.leader.signal(signal.SIGCONT)
+        return f"the first led again after {took:.1f} s; {both.at_rest()}"
+
+
+@fault(
+    "leader.stalled",
+    "the leader's loop stands still between its last acknowledgement and the commit",
+)
+def stalled(at: Scene) -> str:
+    with Both.begun(at, f"commit.before=stall@{at.rng.randint(150, 200)}:{_STALL}") as both:
+        took = both.taken_over()
+        at.pause(_STALL - PAST, _STALL - PAST + 2)
+        at.wait_going_on(both.standby)
+        return f"the other led after {took:.1f} s; {both.at_rest()}"
+
+
+@fault("leader.killed", "kill -9 of the leader, twice")
+def killed(at: Scene) -> str:
+    with Both.begun(at) as both:
+        took = [_ended(at, both, signal.SIGKILL) for _ in range(2)]
+        return f"led on after {took[0]:.1f} and {took[1]:.1f} s; {both.at_rest()}"
+
+
+@fault("leader.term", "SIGTERM to the leader, twice")
+def term(at: Scene) -> str:
+    with Both.begun(at) as both:
+        took = [_ended(at, both, signal.SIGTERM) for _ in range(2)]
+        return f"led on after {took[0]:.1f} and {took[1]:.1f} s; {both.at_rest()}"
+
+
+@fault("leader.kafka-cut", "the leader's link to Kafka alone carries nothing for 14 s")
+def kafka_cut(at: Scene) -> str:
+    with Both.begun(at) as both:
+        wire = both.ways(both.leader).kafka
+        wire.way("up", held=True)
+        wire.way("down", held=True)
+        at.pause(_ANSWER + 3, _ANSWER + 5)
+        wire.heal()
+        took = both.somebody(later=False)
+        return f"went on in {took:.1f} s; {both.at_rest()}"
+
+
+@fault("leader.mysql-cut", "the leader's link to MySQL alone is closed for some seconds")
+def mysql_cut(at: Scene) -> str:
+    with Both.begun(at) as both:
+        wire = both.ways(both.leader).mysql
+        wire.door("refuse")
+        wire.reset()
+        at.wait_state("RETRYING", worker=both.leader)
+        at.pause(6, 8)
+        assert at.state(both.standby) == "STANDBY", "it was handed over"
+        wire.heal()
+        took = both.somebody(later=False)
+        return f"the leader keeps it, RETRYING; went on in {took:.1f} s; {both.at_rest()}"
+
+
+@fault("workers.killed", "kill -9 of both workers at the same time")
+def both_killed(at: Scene) -> str:
+    with Both.begun(at) as both:
+        for worker in at.workers:
+            worker.kill()
+        took = both.somebody()
+        return f"went on in {took:.1f} s; {both.at_rest()}"
+
+
+@fault("workers.rolling", "SIGTERM to one worker after the other, twice around")
+def rolling(at: Scene) -> str:
+    with Both.begun(at) as both:
+        longest = 0.0
+        for worker in [*at.workers, *at.workers]:
+            ends = len(worker.exits)
+            worker.signal(signal.SIGTERM)
+            began = time.monotonic()
+            at.wait_going_on()
+            longest = max(longest, time.monotonic() - began)
+            at.wait(lambda: len(worker.exits) > ends, "does not end")  # noqa: B023 - waited for
+            assert worker.exits[-1] == 0, f"it ended with {worker.exits[-1]}"
+            both.at_rest()
+        return f"nothing stood still for over {longest:.1f} s; {both.at_rest()}"
+
+
+def _ended(at: Scene, both: Both, number: signal.Signals) -> float:
+    """End whoever leads; in how many seconds somebody leads on."""
+    worker = _leader(at, both)
+    both.epoch = both.epoch_of(worker)
+    worker.signal(number)
+    took = both.somebody()
+    both.at_rest()
+    return took
+
+
+def _leader(at: Scene, both: Both) -> Keeper:
+    return max(at.workers, key=both.epoch_of)

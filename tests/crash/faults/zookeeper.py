@@ -1,0 +1,251 @@
+"""What happens to ZooKeeper, on the way to it, and in its nodes, while two workers take turns."""
+
+from __future__ import annotations
+
+import shutil
+
+import orjson
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from tests.crash.both import PAST, Both
+from tests.crash.links import Direction, Wire
+from tests.crash.scenario import fault
+from tests.crash.scene import DESTINATION, SESSION, Scene
+from tests.crash.servers import Ways
+
+_GARBAGE = b"\x00{not json"
+
+
+@fault("zookeeper.expiry", "the leader's link to ZooKeeper carries nothing past the session's time")
+def expiry(at: Scene) -> str:
+    with Both.begun(at) as both:
+        wire = _to_zookeeper(both.ways(both.leader))
+        for way in _BOTH_WAYS:
+            wire.way(way, held=True)
+        took = both.taken_over()
+        wire.heal()
+        wire.reset()
+        return f"the other led after {took:.1f} s; {both.at_rest()}"
+
+
+def _black(way: Direction, what: str) -> None:
+    @fault(f"zookeeper.black.{way}", f"{what}, past the session's time")
+    def act(at: Scene) -> str:
+        with Both.begun(at) as both:
+            wire = _to_zookeeper(both.ways(both.leader))
+            wire.way(way, held=True)
+            took = both.taken_over()
+            wire.heal()
+            return f"the other led after {took:.1f} s; {both.at_rest()}"
+
+
+_BOTH_WAYS: tuple[Direction, ...] = ("up", "down")
+_black("up", "nothing gets from the leader to ZooKeeper")
+_black("down", "nothing gets from ZooKeeper to the leader")
+
+
+@fault("zookeeper.half-open", "for the leader, ZooKeeper's port accepts and never answers")
+def half_open(at: Scene) -> str:
+    with Both.begun(at) as both:
+        wire = _to_zookeeper(both.ways(both.leader))
+        wire.door("half_open")
+        wire.reset()
+        took = both.taken_over()
+        wire.heal()
+        wire.reset()
+        return f"the other led after {took:.1f} s; {both.at_rest()}"
+
+
+@fault("zookeeper.reset", "both workers' connections to ZooKeeper are reset, five times")
+def reset(at: Scene) -> str:
+    with Both.begun(at) as both:
+        for _ in range(5):
+            at.pause(0.3, 1.2)
+            for ways in at.servers.ways:
+                _to_zookeeper(ways).reset()
+        took = both.somebody(later=False)
+        return f"went on in {took:.1f} s; {both.at_rest()}"
+
+
+@fault("zookeeper.slow", "400 ms more each way between both workers and ZooKeeper")
+def slow(at: Scene) -> str:
+    with Both.begun(at) as both:
+        for ways in at.servers.ways:
+            for way in _BOTH_WAYS:
+                _to_zookeeper(ways).way(way, latency=0.4)
+        at.pause(PAST, PAST + 3)
+        took = both.somebody(later=False)
+        at.servers.heal()
+        return f"went on in {took:.1f} s; {both.at_rest()}"
+
+
+@fault("zookeeper.standby-cut", "the standby's link to ZooKeeper carries nothing for a while")
+def standby_cut(at: Scene) -> str:
+    with Both.begun(at) as both:
+        wire = _to_zookeeper(both.ways(both.standby))
+        for way in _BOTH_WAYS:
+            wire.way(way, held=True)
+        at.pause(PAST, PAST + 2)
+        at.wait_going_on(both.leader)
+        assert both.epoch_of(both.leader) == both.epoch, "the leader did not go on in its epoch"
+        wire.heal()
+        wire.reset()
+        return both.at_rest()
+
+
+@fault("zookeeper.restart", "an orderly restart of ZooKeeper under load")
+def restart(at: Scene) -> str:
+    with Both.begun(at) as both:
+        server = at.servers.stack.zookeeper_server
+        server.stop()
+        at.pause(0.2, 1)
+        server.start()
+        took = both.somebody(later=False)
+        return f"went on in {took:.1f} s; {both.at_rest()}"
+
+
+@fault("zookeeper.killed", "kill -9 of ZooKeeper, and it stays away past the session's time")
+def killed(at: Scene) -> str:
+    with Both.begun(at) as both:
+        server = at.servers.stack.zookeeper_server
+        server.kill()
+        both.nobody(seconds=2 * SESSION)
+        before = len(at.topics().records)
+        at.pause(SESSION, SESSION + 2)
+        assert len(at.topics().records) == before, "somebody published without ZooKeeper"
+        server.start()
+        took = both.somebody()
+        return f"nobody led meanwhile; went on in {took:.1f} s; {both.at_rest()}"
+
+
+@fault("zookeeper.wiped", "kill -9 of ZooKeeper, which comes back without any node")
+def wiped(at: Scene) -> str:
+    with Both.begun(at) as both:
+        server = at.servers.stack.zookeeper_server
+        server.kill()
+        shutil.rmtree(at.servers.stack.run_dir / "zookeeper" / "data")
+        server.start()
+        took = both.somebody()
+        return f"went on in {took:.1f} s, in a later epoch; {both.at_rest()}"
+
+
+@fault("zookeeper.node-deleted", "a hand deletes the node that says who leads")
+def node_deleted(at: Scene) -> str:
+    with Both.begun(at) as both:
+        with both.hand() as client:
+            client.delete(both.node)
+        took = both.somebody()
+        return f"went on in {took:.1f} s, in a later epoch; {both.at_rest()}"
+
+
+@fault("zookeeper.nodes-deleted", "a hand deletes all nodes of the installation, its root too")
+def nodes_deleted(at: Scene) -> str:
+    with Both.begun(at) as both:
+        with both.hand() as client:
+            _delete_all(client, both.root)
+        took = both.somebody()
+        return f"went on in {took:.1f} s, in a later epoch; {both.at_rest()}"
+
+
+@fault(
+    "zookeeper.node-edited", "a hand writes an older epoch, then garbage, into the leader's node"
+)
+def node_edited(at: Scene) -> str:
+    with Both.begun(at) as both:
+        with both.hand() as client:
+            value = orjson.loads(client.get(both.node)[0])
+            client.set(both.node, orjson.dumps({**value, "epoch": 1, "worker": "nobody"}))
+            at.pause(1, 2)
+            client.set(both.node, _GARBAGE)
+            at.pause(6, 7)
+        took = both.somebody(later=False)
+        return f"went on in {took:.1f} s; {both.at_rest()}"
+
+
+@fault("zookeeper.node-forged", "a hand puts a node that stays in the place of the leader's")
+def node_forged(at: Scene) -> str:
+    with Both.begun(at) as both:
+        with both.hand() as client:
+            client.delete(both.node)
+            _put(client, both.node, _GARBAGE)
+            both.nobody()
+            at.wait(lambda: _why(at).startswith("NodeUnfit"), "does not say NodeUnfit")
+            error = _why(at).partition(":")[0]
+            before = len(at.topics().records)
+            at.pause(3, 4)
+            assert len(at.topics().records) == before, "it is published all the same"
+            client.delete(both.node)
+        took = both.somebody()
+        return f"refused: {error}; without it went on in {took:.1f} s; {both.at_rest()}"
+
+
+@fault(
+    "zookeeper.ghosts", "a hand makes candidates that there are not, and deletes those there are"
+)
+def ghosts(at: Scene) -> str:
+    with Both.begun(at) as both:
+        below = f"{both.root}/destinations/{DESTINATION}/cluster"
+        with both.hand() as client:
+            for name in ("aaa", "worker-0", "zzz"):
+                client.create(f"{below}/{name}", _GARBAGE)
+            for name in ("worker-1", "worker-2"):
+                client.delete(f"{below}/{name}")
+            client.delete(both.node)
+            at.pause(6, 7)
+            took = both.somebody()
+            for name in ("aaa", "worker-0", "zzz"):
+                client.delete(f"{below}/{name}")
+        return f"led all the same, in {took:.1f} s; {both.at_rest()}"
+
+
+@fault("zookeeper.root-edited", "a hand writes another prefix into the root, and a worker starts")
+def root_edited(at: Scene) -> str:
+    with Both.begun(at) as both:
+        with both.hand() as client:
+            mine = client.get(both.root)[0]
+            client.set(both.root, b"another")
+            both.standby.kill()
+            at.wait(lambda: _coordination(at, both).startswith("NodeUnfit"), "is not refused")
+            error = _coordination(at, both).partition(":")[0]
+            at.wait_going_on(both.leader)
+            client.set(both.root, mine)
+        return f"who joins is refused: {error}; the leader goes on; {both.at_rest()}"
+
+
+def _to_zookeeper(ways: Ways) -> Wire:
+    assert ways.zookeeper is not None
+    return ways.zookeeper
+
+
+def _why(at: Scene) -> str:
+    """Why a worker does not lead."""
+    told = [str(at.status(one).get("leader", {}).get("why_not") or "") for one in at.workers]
+    return max(told)
+
+
+def _coordination(at: Scene, both: Both) -> str:
+    """What keeps the standby out."""
+    return str((at.page(both.standby).get("coordination") or {}).get("error") or "")
+
+
+def _put(client: KazooClient, path: str, data: bytes) -> None:
+    """A node that stays, be it in the place of one that a worker was quicker to make."""
+    for _ in range(50):
+        if not client.exists(path):
+            client.create(path, data)
+            return
+        client.delete(path)
+    raise AssertionError("the workers were quicker, always")
+
+
+def _delete_all(client: KazooClient, path: str) -> None:
+    """All of a tree that others go on to make nodes in."""
+    for _ in range(50):
+        try:
+            client.delete(path, recursive=True)
+        except NoNodeError:
+            return
+        except Exception:
+            continue
+        return
