@@ -1,0 +1,110 @@
+"""Debezium's records as the verdict reads them: each named by the binlog's own row.
+
+The law: a name comes from the server's files alone (GTID, file, position, row); a record that names no row of
+theirs is kept, and is then found invented. Debezium has no `seq`: the row's rank in the binlog stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from pymysqlreplication import BinLogStreamReader
+from pymysqlreplication.event import GtidEvent
+from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+
+from demo.checks import Record
+from demo.load import Server
+from demo.truth import Truth, told_by
+from tests.crash.verdict import Read, Topics
+
+_READER_SERVER_ID = 5798
+_ROWS = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent)
+_NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
+_HALVES = 2
+"""A change of a key is two records."""
+
+Place = tuple[str, str, int, int]
+"""GTID, file, position of the event, row within the event."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Where each row of the binlog is, with its ChangeId and its rank; what was read first stays."""
+
+    names: dict[Place, tuple[str, int]] = field(default_factory=dict)
+
+    def add(self, place: Place, change_id: str) -> None:
+        """Note one row, behind all that are noted."""
+        self.names.setdefault(place, (change_id, len(self.names) + 1))
+
+
+def read_binlog(server: Server, database: str, places: Places) -> Truth:
+    """What the binlog holds of a database, with the places of its rows noted."""
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOGS")
+        first_file = cursor.fetchone()[0]
+    stream = BinLogStreamReader(
+        {"host": server.host, "port": server.port, "user": server.user, "password": ""},
+        server_id=_READER_SERVER_ID,
+        resume_stream=True,
+        blocking=False,
+        log_file=first_file,
+        log_pos=4,
+        only_events=[GtidEvent, *_ROWS],
+        verify_checksum=True,
+        enable_logging=False,
+    )
+    try:
+        events = [(stream.log_file, event) for event in stream]
+    finally:
+        stream.close()
+    note(events, places)
+    return told_by((event for _, event in events), database)
+
+
+def note(events: Iterable[tuple[str, Any]], places: Places) -> None:
+    """Note the rows of each transaction, numbered as their ChangeIds are."""
+    gtid, ordinal = "", 0
+    for file, event in events:
+        if isinstance(event, GtidEvent):
+            gtid, ordinal = event.gtid, 0
+            continue
+        start = event.packet.log_pos - event.packet.event_size
+        for row in range(len(event.rows)):
+            places.add((gtid, file, start, row), f"{gtid}#{ordinal}")
+            ordinal += 1
+
+
+def take(found: Topics, message: Any, places: Places) -> None:
+    """Add a record of a row topic to what was read; tombstones are none."""
+    if message.value is None:
+        return
+    value = orjson.loads(message.value)
+    source = value["source"]
+    headers = {name for name, _ in message.headers}
+    place = (source["gtid"] or "", source["file"], source["pos"], source["row"])
+    name, rank = places.names.get(place, ("/".join(map(str, place)), 0))
+    half = 1 if _OLD_KEY in headers else 0
+    if headers & {_NEW_KEY, _OLD_KEY}:
+        name = f"{name}/{half}"
+    found.rows.append(
+        Read(
+            record=Record(
+                topic=message.topic,
+                partition=message.partition,
+                offset=message.offset,
+                change_id=name,
+                seq=_HALVES * rank + half,
+                epoch=0,
+                committed_ms=source["ts_ms"],
+            ),
+            table=source["table"],
+            key=message.key,
+            op=value["op"],
+            after=value["after"],
+            before=value["before"],
+        )
+    )

@@ -1,0 +1,154 @@
+"""Debezium's MySQL connector on Kafka Connect in distributed mode, set as its maintainers say for exactly once.
+
+The law: settings are those of its documentation or its defaults, and each that is neither is named in
+docs/reliability.md; the connector and the worker know the proxied servers alone.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.peers.software import java_and_jars
+from devstack.paths import PROJECT
+from devstack.ports import HOST
+from devstack.processes import Children
+
+VERSION = "Debezium 3.6.1.Final on Kafka Connect 4.1.2"
+_LOGGING = PROJECT / "devstack/log4j2.properties"
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """How deliveries are asked for."""
+
+    name: str
+    title: str
+    worker: Mapping[str, str]
+    connector: Mapping[str, str]
+
+
+EXACTLY_ONCE = Variant(
+    name="exactly-once",
+    title="exactly once",
+    worker={"exactly.once.source.support": "enabled"},
+    connector={"exactly.once.support": "required", "transaction.boundary": "poll"},
+)
+DEFAULTS = Variant(name="defaults", title="its defaults, at least once", worker={}, connector={})
+VARIANTS = {one.name: one for one in (EXACTLY_ONCE, DEFAULTS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Where a worker finds its servers."""
+
+    mysql: int
+    kafka: int
+    tls: str
+
+
+def command(folder: Path, settings: Path) -> list[str]:
+    """How a worker is started; its jars are fetched when they are not there."""
+    java, jars = java_and_jars("debezium", Children())
+    return [
+        *(java, "-Xms128m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        f"-Djava.io.tmpdir={folder}",
+        *("-cp", f"{jars}/*", "org.apache.kafka.connect.cli.ConnectDistributed", str(settings)),
+    ]
+
+
+def worker(variant: Variant, links: Links, *, group: str, port: int) -> dict[str, str]:
+    """A worker's settings."""
+    internal = {
+        f"{kind}.storage.{name}": text
+        for kind in ("config", "offset", "status")
+        for name, text in (("topic", f"{group}-{kind}"), ("replication.factor", "1"))
+    }
+    return {
+        "bootstrap.servers": f"{HOST}:{links.kafka}",
+        "group.id": group,
+        "key.converter": _JSON,
+        "value.converter": _JSON,
+        "key.converter.schemas.enable": "false",
+        "value.converter.schemas.enable": "false",
+        **internal,
+        "offset.storage.partitions": "1",
+        "status.storage.partitions": "1",
+        "plugin.discovery": "service_load",
+        "listeners": f"http://{HOST}:{port}",
+        **variant.worker,
+    }
+
+
+def connector(variant: Variant, links: Links, *, prefix: str) -> dict[str, str]:
+    """The connector's settings."""
+    return {
+        "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+        "tasks.max": "1",
+        "database.hostname": HOST,
+        "database.port": str(links.mysql),
+        "database.user": "aqueduct",
+        "database.password": "aqueduct",
+        "database.server.id": "6200",
+        "database.ssl.mode": links.tls,
+        "driver.allowPublicKeyRetrieval": "true",
+        # As near to the heartbeats of one second that our own worker has in these tests as this goes.
+        "connect.keep.alive.interval.ms": "3000",
+        "topic.prefix": prefix,
+        "database.include.list": "shop",
+        "snapshot.mode": "no_data",
+        "snapshot.locking.mode": "none",
+        "schema.history.internal.kafka.bootstrap.servers": f"{HOST}:{links.kafka}",
+        "schema.history.internal.kafka.topic": f"{prefix}-history",
+        "topic.creation.default.partitions": "3",
+        "topic.creation.default.replication.factor": "1",
+        **variant.connector,
+    }
+
+
+def properties(settings: Mapping[str, str]) -> str:
+    """As Java reads them."""
+    return "".join(f"{name}={text}\n" for name, text in settings.items())
+
+
+def ask(port: int, path: str, *, method: str = "GET", body: object = None) -> Any:
+    """What Connect's REST answers; None while it does not."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        f"http://{HOST}:{port}/{path}",
+        data=data,
+        method=method,
+        headers={"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            text = answer.read()
+            return json.loads(text) if text else {}
+    except (OSError, urllib.error.URLError, ValueError):
+        return None
+
+
+def state(told: dict[str, Any] | None) -> str:
+    """One word for a connector and its task; empty while nobody answers."""
+    if not told:
+        return ""
+    tasks = [str(task["state"]) for task in told.get("tasks", ())]
+    states = [str(told["connector"]["state"]), *tasks]
+    return "FAILED" if "FAILED" in states else tasks[0] if tasks else "STARTING"
+
+
+def trouble(told: dict[str, Any] | None) -> str:
+    """Why it failed: the first and the last cause of the trace, by class, and what the last says."""
+    parts = [] if not told else [told["connector"], *told.get("tasks", ())]
+    trace = next((str(part["trace"]) for part in parts if part.get("trace")), "")
+    causes = [line for line in trace.splitlines() if line.startswith("Caused by: ")]
+    last = (causes[-1].removeprefix("Caused by: ") if causes else trace.partition("\n")[0]).strip()
+    kind, _, words = last.partition(": ")
+    return f"{kind.rpartition('.')[2]}: {words}" if words else kind.rpartition(".")[2]

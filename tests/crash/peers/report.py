@@ -1,0 +1,96 @@
+"""The table of what came of the faults with Debezium, beside what came of them with our own worker.
+
+The law: each row says of which seed it is; a piece that was run alone changes its own rows and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+
+from devstack.paths import PROJECT, RUNS
+from tests.crash.peers.debezium import EXACTLY_ONCE, VARIANTS, VERSION, Variant
+from tests.crash.peers.faults import FAULTS
+from tests.crash.peers.run import PeerOutcome
+from tests.crash.scenario import SCENARIOS
+
+PAGE = PROJECT / "docs" / "reliability.md"
+STORE = RUNS / "crash-peers.json"
+BEGIN, END = "<!-- crash of peers: begin -->", "<!-- crash of peers: end -->"
+_KINDS = ("lost", "repeated", "disordered")
+_HEAD = (
+    "| fault | with | went on in | by itself | lost | repeated | disordered | else | rows | seed |",
+    "|---|---|---|---|---|---|---|---|---|---|",
+)
+
+
+def summary(outcomes: Sequence[PeerOutcome], variant: Variant) -> str:
+    """What there was with one variant, in a line."""
+    done = [one for one in outcomes if one.judged and one.variant == variant.name]
+    lost, repeated, disordered = (sum(one.counts.get(kind, 0) for one in done) for kind in _KINDS)
+    return (
+        f"crash: Debezium, {variant.title}: faults={len(done)} "
+        f"clean={sum(one.clean for one in done)} by-itself={sum(not one.helped for one in done)} "
+        f"lost={lost} repeated={repeated} disordered={disordered}"
+    )
+
+
+def kept(path: Path = STORE) -> list[PeerOutcome]:
+    """What earlier pieces have shown of the faults that there still are."""
+    stored = orjson.loads(path.read_bytes()) if path.exists() else []
+    return [one for one in (PeerOutcome(**each) for each in stored) if one.name in FAULTS]
+
+
+def keep(outcomes: Iterable[PeerOutcome], path: Path = STORE) -> None:
+    """Put a piece's outcomes in the place of earlier ones of the same faults."""
+    by_name = {(one.name, one.variant): one for one in (*kept(path), *outcomes)}
+    keys = [(name, variant) for name in FAULTS for variant in VARIANTS]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(orjson.dumps([asdict(by_name[key]) for key in keys if key in by_name]))
+
+
+def write(path: Path = STORE) -> str:
+    """Put what is kept into the page, between its marks; the line that sums it up."""
+    outcomes = kept(path)
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n{table(outcomes)}{END}{after}")
+    return summary(outcomes, EXACTLY_ONCE)
+
+
+def table(outcomes: Sequence[PeerOutcome]) -> str:
+    """The table as text, and a line for each variant above it."""
+    seen = [one for one in VARIANTS.values() if any(out.variant == one.name for out in outcomes)]
+    tried = {one.name for one in outcomes}
+    missing = [f"`{name}`" for name in FAULTS if name not in tried]
+    outside = [f"`{name}`" for name in SCENARIOS if name not in FAULTS]
+    lines = [f"{VERSION}.", ""]
+    lines += [f"`{summary(outcomes, one)}`  " for one in seen]
+    lines += ["", *_HEAD, *map(_row, outcomes)]
+    if missing:
+        lines += ["", f"Not tried in these runs: {', '.join(missing)}."]
+    lines += ["", f"Does not apply, for these are within our own worker: {', '.join(outside)}."]
+    return "\n".join([*lines, ""])
+
+
+def _row(one: PeerOutcome) -> str:
+    title = "exactly once" if one.variant == EXACTLY_ONCE.name else "defaults"
+    if not one.judged:
+        words = one.how.strip().splitlines()[0].replace("|", "/")[:160]
+        return f"| `{one.name}` | {title} | not judged: {words} | | | | | | | {one.seed} |"
+    went = one.how if one.went_on is None else f"{one.went_on:.1f} s"
+    alone = f"no: {len(one.helped)} times {_short(one.helped[0])}" if one.helped else "yes"
+    counts = " | ".join(f"{one.counts.get(kind, 0) or 0:,}" for kind in _KINDS)
+    others = {kind: n for kind, n in one.counts.items() if kind not in _KINDS}
+    other = ", ".join(f"{kind} {n:,}" for kind, n in others.items()) or "nothing"
+    return (
+        f"| `{one.name}` | {title} | {_short(went)} | {alone} | {counts} | {other} "
+        f"| {one.rows:,} | {one.seed} |"
+    )
+
+
+def _short(text: str) -> str:
+    return text.splitlines()[0].replace("|", "/").strip()[:140]
