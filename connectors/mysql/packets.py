@@ -106,6 +106,7 @@ class Packets:
         """
         lengths = self._lengths()
         if not lengths:
+            self._look_ahead(place)
             return False
         begin, total = self.at + _HEADER, sum(lengths)
         if total and self.buffer[begin] != 0:
@@ -121,6 +122,17 @@ class Packets:
             raise MalformedEvent(f"{total} bytes came where an event was to be", coordinates=place)
         self._joined = self.at
         return True
+
+    def _look_ahead(self, place: Coordinates) -> None:
+        """Raise where a packet is to be longer than its event: on a quiet source the rest may never come."""
+        length, there = self._length(self.at), self.filled - self.at
+        if there < LOOK or length == SPLIT or self.buffer[self.at + _HEADER]:
+            return
+        size = look(self.buffer, self.at)[2]
+        if length != 1 + size:
+            raise MalformedEvent(
+                f"{length} bytes are to come where an event of {size} is", coordinates=place
+            )
 
     def _lengths(self) -> list[int]:
         """The lengths of the packets of one event; empty while they are not all here."""

@@ -217,6 +217,12 @@ def test_what_is_no_event_is_refused(data: bytes) -> None:
     assert isinstance(refused(data + after), MalformedEvent)
 
 
+def test_a_length_that_is_not_its_events_is_refused_before_so_much_has_come() -> None:
+    data = packets(event(16, bytes(30), end_pos=90, checksum=True))
+    longer = (int.from_bytes(data[:3], "little") + 4096).to_bytes(3, "little")
+    assert isinstance(refused(longer + data[3:]), MalformedEvent)
+
+
 @pytest.mark.parametrize(
     "answer", [b"\xff\xd4\x04#HY000gone", b"\xfe\0\0\2\0", b"\xff" + bytes(500)]
 )
