@@ -6,16 +6,18 @@ never ends a run itself, but says why the source is to be left, and the run ends
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from app import metrics
 from app.plan import Failover, Signals
 from connectors.errors import AqueductError, BeginsAnew, SourceSilent
-from connectors.mysql.server import SourceAddress, connected
+from connectors.mysql.beat import Beat
+from connectors.mysql.server import SourceAddress
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,7 @@ class Heartbeat:
         patience = max(1.0, 3 * failover.interval)
         self._address = replace(address, heartbeat=patience / 3)
         self._silent, self._is_back = silent, is_back
+        self._beat = Beat(failover.heartbeat) if failover.heartbeat is not None else None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="source-heartbeat", daemon=True)
 
@@ -53,12 +56,14 @@ class Heartbeat:
         self._over.set()
 
     def _run(self) -> None:
-        failures, looked, limit = 0, time.monotonic(), self._failover.retries
+        failures, limit = 0, self._failover.retries
         gauge = metrics.HEARTBEAT_FAILURES.labels(self._name)
         gauge.set(0)
+        returned = self._returned()
         while not self._over.is_set():
             try:
-                self._beat()
+                if self._beat is not None:
+                    self._beat.ask(self._address)
             except AqueductError as error:
                 failures += 1
                 gauge.set(failures)
@@ -74,21 +79,25 @@ class Heartbeat:
             else:
                 failures = 0
                 gauge.set(0)
-            if self._is_back is not None and time.monotonic() - looked > _LOOKS_BACK:
-                looked = time.monotonic()
-                if self._is_back():
-                    self._signals.leave = BeginsAnew("to go back to an earlier source")
-                    return
+            if next(returned):
+                self._signals.leave = BeginsAnew("to go back to an earlier source")
+                return
             self._over.wait(self._failover.interval)
 
     def _leave(self, error: SourceSilent) -> None:
         self._silent()
         self._signals.leave = error
 
-    def _beat(self) -> None:
-        """Once, over a connection of its own: a server that takes no new ones is no good either."""
-        if self._failover.heartbeat is None:
-            return
-        with connected(self._address) as cursor:
-            cursor.execute(self._failover.heartbeat)
-            cursor.fetchall()
+    def _returned(self) -> Iterator[bool]:
+        """Each time it is asked, whether an earlier source has been fit for so long that it is gone back to."""
+        after, looked = self._failover.back_after, time.monotonic()
+        since: float | None = None
+        while self._is_back is not None:
+            now = time.monotonic()
+            if now - looked < min(_LOOKS_BACK, after / 3):
+                yield False
+                continue
+            looked = now
+            since = (since or now) if self._is_back() else None
+            yield since is not None and now - since >= after
+        yield from itertools.repeat(False)

@@ -40,6 +40,8 @@ class Failover:
     """Seconds between two of them."""
     retries: int = 3
     back: bool = False
+    back_after: float = 60.0
+    """Seconds for which an earlier source must have been fit before it is gone back to."""
     accept_errant: bool = False
     fingerprints: bool = False
     fallback_ms: int = 60_000

@@ -164,6 +164,7 @@ def _failover(destination: DestinationSettings) -> Failover:
         retries=failover.heartbeat.retries,
         back=failover.back,
         accept_errant=failover.errant == "accept",
+        back_after=failover.back_after_seconds,
         fingerprints=failover.fingerprints == "on"
         or (failover.fingerprints == "auto" and has_others),
         fallback_ms=int(failover.fallback_seconds * 1000),

@@ -121,7 +121,9 @@ class Run:
         )
         reading.thread.start()
         self._prints = led.state.fingerprints if spec.fingerprints else None
-        heartbeat = self.sources.heartbeat(led.address, led.state, self.signals)
+        heartbeat = self.sources.heartbeat(
+            led.address, led.state, self.signals, lambda: publisher.cursor
+        )
         try:
             self.status.show(State.RUNNING, None)
             await self._publish_all(publisher, reading.handoff, schemas, skipping)

@@ -82,7 +82,9 @@ class FailoverSettings(_Part):
     """Whether by itself; a person may always ask for it."""
     heartbeat: HeartbeatSettings = HeartbeatSettings()
     back: bool = False
-    """Whether an earlier source of the list is gone back to as soon as it is fit."""
+    """Whether an earlier source of the list is gone back to once it is fit."""
+    back_after_seconds: float = Field(default=60.0, ge=0, le=86_400)
+    """For how long it must have been fit, so that one which comes and goes is left alone."""
     errant: Literal["refuse", "accept"] = "refuse"
     """What to do with a standby that has transactions which the present source lacks."""
     fingerprints: Literal["auto", "on", "off"] = "auto"

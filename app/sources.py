@@ -25,6 +25,8 @@ from connectors.errors import (
 )
 from connectors.mysql.replication import clock_ms
 from connectors.mysql.server import ServerFacts, SourceAddress
+from tables.cursor import Cursor
+from tables.fingerprints import Fingerprints
 from tables.journal import DestinationState
 from tables.journal_format import Entry
 from tables.source_choice import Current, note_of
@@ -151,26 +153,36 @@ class Sources:
             for source in self.sources
         ]
 
-    def fits(self, source: Source, state: DestinationState, judge: Judge) -> bool:
-        """Whether a source could be read now; nothing is changed."""
+    def fits(self, source: Source, state: DestinationState, cursor: Cursor) -> bool:
+        """Whether a source could be read on from a cursor now; nothing is changed."""
+        quick = replace(source, address=_quickly(source.address))
         try:
-            self._standing(source, self.current, state, judge)
-        except StandbyLags:
-            # The next run waits for it.
-            return True
+            self._standing(quick, self.current, cursor, state.fingerprints, self._judge)
         except AqueductError as error:
             self.refusals[str(source.address)] = f"{error.name}: {error.detail}"
             return False
         return True
 
     def heartbeat(
-        self, address: SourceAddress, state: DestinationState, signals: Signals
+        self,
+        address: SourceAddress,
+        state: DestinationState,
+        signals: Signals,
+        reached: Callable[[], Cursor],
     ) -> Heartbeat:
-        """The one of a run at the present source, begun where there is another source to go to."""
+        """The one of a run at the present source, begun where there is another source to go to.
+
+        ``reached`` tells the cursor of the moment.
+        """
         earlier = self.sources[: self.sources.index(self.current)]
+        mark = reached()
 
         def is_back() -> bool:
-            self.prefers_first = any(self.fits(one, state, self._judge) for one in earlier)
+            # By where the run was a look ago: a replica is always a little behind, and one that is behind
+            # by more than that would be waited for in vain.
+            nonlocal mark
+            before, mark = mark, reached()
+            self.prefers_first = any(self.fits(one, state, before) for one in earlier)
             return self.prefers_first
 
         made = Heartbeat(
@@ -219,7 +231,7 @@ class Sources:
         deadline = time.monotonic() + patience
         while True:
             try:
-                return self._standing(source, current, state, judge)
+                return self._standing(source, current, state.cursor, state.fingerprints, judge)
             except StandbyLags as error:
                 tell(f"{error.name}: {error}")
                 if time.monotonic() > deadline:
@@ -227,10 +239,14 @@ class Sources:
             time.sleep(_PAUSE)
 
     def _standing(
-        self, source: Source, current: Source, state: DestinationState, judge: Judge
+        self,
+        source: Source,
+        current: Source,
+        cursor: Cursor | None,
+        kept: Fingerprints,
+        judge: Judge,
     ) -> Standing:
         address, facts = judge(source)
-        cursor = state.cursor
         moved = None
         if cursor is not None and facts.server_uuid != cursor.offset.server_uuid:
             switch = Switch(
@@ -243,7 +259,7 @@ class Sources:
                 other=_quickly(current.address) if current is not source else None,
                 clocks=self._clocks,
             )
-            moved = switch.moved(state.fingerprints)
+            moved = switch.moved(kept)
         return Standing(source=source, address=address, facts=facts, moved=moved)
 
     def _why(

@@ -18,8 +18,8 @@ from app.commands.cursor_effect import effect
 from app.commands.cursor_export import FORM, WHAT
 from app.commands.cursor_set import cursor_at
 from app.commands.journal import Journal
+from app.commands.reached import reached
 from connectors.errors import JournalDamaged, SettingsError
-from connectors.mysql.server import read_facts
 from connectors.mysql.start import as_of_now, check
 from tables.cursor import Cursor
 from tables.journal import DestinationState
@@ -41,11 +41,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Take it; 0 once it stands in the journal."""
     asked, given = Journal.of(options.destination), _read(options.export)
-    address = asked.plan.address
-    facts = read_facts(address)
-    offset = as_of_now(given.offset, facts, address)
-    check(offset, facts, address)
-    cost = effect(asked.cursor(), offset, address)
+    begun = asked.begun()
+    # GTIDs are the same on all; places are one server's.
+    server = None if given.offset.gtid_set is not None else given.offset.server_uuid
+    source = reached(asked, begun, server_uuid=server)
+    address = source.address
+    offset = as_of_now(given.offset, source.facts, address)
+    check(offset, source.facts, address)
+    cost = effect(begun.cursor, offset, address)
     if not cost.is_free:
         confirm(options, f"{options.destination} goes to {offset}: {cost.text}")
 
@@ -62,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
             what="import",
             after=str(offset),
             effect=f"of installation {given.installation}, destination {given.destination}; {found.text}",
+            notes=source.notes(state.source_choice, state.destination),
         )
 
     told = claim(asked, change, why=options.why)

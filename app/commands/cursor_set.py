@@ -13,10 +13,10 @@ from dataclasses import replace
 from app.commands.claimed import Change, add_reason, claim, confirm
 from app.commands.cursor_effect import effect
 from app.commands.journal import Journal
+from app.commands.reached import reached
 from app.settings_start import milliseconds
 from connectors.errors import HistoryTooShort, PlaceUnknown, SettingsError
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
-from connectors.mysql.server import read_facts
 from connectors.mysql.start import (
     FIRST_EVENT,
     AfterGtids,
@@ -55,11 +55,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Set it; 0 once it stands in the journal."""
     asked, start = Journal.of(options.destination), start_of(options)
-    address = asked.plan.address
-    facts = read_facts(address)
-    offset = first_offset(start, facts, address)
-    before = asked.cursor()
-    cost = effect(before, offset, address)
+    begun = asked.begun()
+    source = reached(asked, begun)
+    address = source.address
+    offset = first_offset(start, source.facts, address)
+    cost = effect(begun.cursor, offset, address)
     if not cost.is_free:
         confirm(options, f"{options.destination} goes to {offset}: {cost.text}")
 
@@ -70,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
             what="set",
             after=str(offset),
             effect=found.text,
+            notes=source.notes(state.source_choice, state.destination),
         )
 
     told = claim(asked, change, why=options.why)

@@ -39,6 +39,7 @@ def _shown(state: DestinationState) -> dict[str, Any]:
     skips = sorted(state.skips.all.values(), key=lambda one: one.ts_ms)
     return {
         "cursor": cursor.to_json(),
+        "source": state.source_choice.current and asdict(state.source_choice.current),
         "skips": [asdict(one) for one in skips],
         "interventions": [asdict(one) for one in state.interventions.in_order()],
     }
@@ -53,6 +54,11 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"gtids       {'none' if cursor['gtid_set'] is None else cursor['gtid_set'] or 'the empty set'}",
         f"seq         {cursor['seq']}, epoch {cursor['epoch']}",
     ]
+    if found["source"] is not None:
+        source = found["source"]
+        lines.append(
+            f"source      {source['address']} since {told(source['ts_ms'])}: {source['why']}"
+        )
     if cursor["resume"] is not None:
         resume = cursor["resume"]
         lines.append(

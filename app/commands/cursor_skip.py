@@ -14,11 +14,11 @@ from dataclasses import replace
 
 from app.commands.claimed import Change, add_reason, claim, confirm
 from app.commands.journal import Journal, operator
-from connectors.errors import AlreadyBehind, PositionWithin, SettingsError
+from app.commands.reached import reached
+from connectors.errors import AlreadyBehind, PositionWithin, SettingsError, SourceDiverged
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, parse_gtids
-from connectors.mysql.server import read_facts
 from connectors.mysql.spans import Spans
 from tables.cursor import Cursor
 from tables.journal import DestinationState
@@ -42,9 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Say it; 0 once it stands in the journal."""
     asked = Journal.of(options.destination)
-    cursor = asked.state(whole_history=False).cursor
+    state = asked.state(whole_history=False)
+    cursor = state.cursor
     assert cursor is not None
-    transaction = _transaction(options, asked, cursor)
+    transaction = _transaction(options, asked, state, cursor)
     _refuse_if_behind(transaction, cursor)
     cost = f"all that {transaction} did is never published"
     confirm(options, f"{options.destination}: {cost}")
@@ -76,7 +77,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _transaction(options: argparse.Namespace, asked: Journal, cursor: Cursor) -> str:
+def _transaction(
+    options: argparse.Namespace, asked: Journal, state: DestinationState, cursor: Cursor
+) -> str:
     """The transaction's id; raise SettingsError where none is named."""
     if bool(options.gtid) == bool(options.file):
         raise SettingsError("name the transaction by --gtid, or by --file and --pos without GTIDs")
@@ -86,11 +89,19 @@ def _transaction(options: argparse.Namespace, asked: Journal, cursor: Cursor) ->
         raise SettingsError("--file needs --pos, where the transaction begins")
     if cursor.offset.gtid_set is not None:
         raise SettingsError("the source has GTIDs; name the transaction by --gtid")
-    place, address = Coordinates(options.file, options.pos), asked.plan.address
-    facts = read_facts(address)
+    place = Coordinates(options.file, options.pos)
+    source = reached(asked, state, server_uuid=cursor.offset.server_uuid)
+    address, found = source.address, source.facts.server_uuid
+    if found != cursor.offset.server_uuid:
+        raise SourceDiverged(
+            f"the cursor is of server {cursor.offset.server_uuid}, and the one that answers is {found}: "
+            "without GTIDs nothing tells which transaction of the one is that of the other",
+            source=address,
+            remedy="Name a place of the server that the worker reads, once it answers.",
+        )
     for span in Spans(address, options.file):
         if span.start == place:
-            return f"{facts.server_uuid}:{place}"
+            return f"{found}:{place}"
         if span.end.order > place.order:
             raise PositionWithin(f"{place} is not where {span.start} begins, up to {span.end}")
     raise PositionWithin(f"no transaction begins at {place}", source=address)

@@ -23,7 +23,6 @@ from connectors.kafka.reading import read_each
 from connectors.kafka.topics import Topics
 from tables import journal
 from tables.checkpoint import MemoryCheckpoint
-from tables.cursor import Cursor
 from tables.journal import DestinationState
 from tables.journal_format import Entry as Note
 
@@ -64,14 +63,14 @@ class Journal:
             raise StateUnknown("the journal has no cursor of it", destination=self.plan.name)
         return state
 
-    def cursor(self) -> Cursor | None:
-        """What it says now of the cursor; None where the destination has never run."""
-        return asyncio.run(self._cursor())
+    def begun(self) -> DestinationState:
+        """What it says now, without the history; of a destination that has never run, too."""
+        return asyncio.run(self._begun())
 
-    async def _cursor(self) -> Cursor | None:
+    async def _begun(self) -> DestinationState:
         # Of a new installation there may be no journal yet.
         await Topics(self.options).ensure(self.plan.topics.journal())
-        return (await self._state(whole_history=False)).cursor
+        return await self._state(whole_history=False)
 
     def now(self) -> DestinationState:
         """What it says now, if only little; without the history."""

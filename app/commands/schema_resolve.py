@@ -16,11 +16,11 @@ from pathlib import Path
 
 from app.commands import arguments
 from app.commands.journal import Journal, operator
+from app.commands.reached import reached
 from connectors.errors import NotSetAside, SettingsError
 from connectors.mysql.baseline import read_baseline, server_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table
-from connectors.mysql.server import read_facts
 from tables.journal import DestinationState
 from tables.quarantine import GIVE_UP, Entry, Outcome, Resolution, note_of
 
@@ -115,7 +115,7 @@ def _definition(
     if options.binlog or options.give_up:
         return None
     if options.server:
-        return _as_on_the_server(asked, entry.name)
+        return _as_on_the_server(asked, state, entry.name)
     history = state.history()
     if options.statement:
         before = history.at(entry.since).find(*entry.name) if history is not None else None
@@ -132,9 +132,9 @@ def _definition(
     return _made(asked, state, entry.name, None, text)
 
 
-def _as_on_the_server(asked: Journal, name: Name) -> Table:
-    facts = read_facts(asked.plan.address)
-    table = read_baseline(asked.plan.address, facts).tables.get(name)
+def _as_on_the_server(asked: Journal, state: DestinationState, name: Name) -> Table:
+    source = reached(asked, state)
+    table = read_baseline(source.address, source.facts).tables.get(name)
     if table is None:
         raise SettingsError(
             f"the server has no table {'.'.join(name)}, or the account may not see it"
@@ -146,8 +146,7 @@ def _made(
     asked: Journal, state: DestinationState, name: Name, before: Table | None, sql: str
 ) -> Table:
     """What a statement makes of the table; DdlUnresolved says what in it is not understood."""
-    facts = read_facts(asked.plan.address)
-    catalog = Catalog(server_of(facts))
+    catalog = Catalog(server_of(reached(asked, state).facts))
     history = state.history()
     for database, value in (history.now().databases() if history is not None else {}).items():
         catalog.put_database(database, value)
