@@ -14,6 +14,7 @@ from typing import Any
 from mode import Service
 
 from app.central_store import CentralStore
+from app.decoding.spawning import NURSERY
 from app.destination import Destination
 from app.faults import point
 from app.leadership import Leadership
@@ -57,14 +58,26 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self._all = {name: make(settings, name) for name in settings.destinations}
         self._heard: dict[str, Control] = {}
         """The last word on each destination, of those too that are not in the settings."""
-        self._is_gone = False
+        self._is_ready, self._is_gone = False, False
 
     async def on_start(self) -> None:
         """Begin to lead."""
         if self._store is not None:
             self._store.start()
+        self.add_future(self._prepare())
         self.add_future(self.leadership.run())
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.reload)
+
+    async def _prepare(self) -> None:
+        """Have ready what takes time, before this worker says that it could lead anything."""
+        if any(one.decoders for one in self._settings.destinations.values()):
+            try:
+                await asyncio.to_thread(NURSERY.ready)
+            except OSError as error:
+                # Whoever needs a decoder tries again, and tells it as an error of the destination.
+                log.error("no process could be started for decoders: %s", error)
+        self._is_ready = True
+        self.leadership.wake()
 
     @Service.task  # type: ignore[untyped-decorator]
     async def _tell(self) -> None:
@@ -90,7 +103,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
 
     def wanted(self) -> Collection[str]:
         """See Troupe."""
-        return [name for name, one in self._all.items() if one.has_leader]
+        return [name for name, one in self._all.items() if self._is_ready and one.has_leader]
 
     async def lead(self, name: str, lease: Lease) -> None:
         """See Troupe."""

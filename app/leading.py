@@ -18,6 +18,7 @@ from app import metrics
 from app.faults import point
 from app.mandate import Leaving
 from app.opening import Opened, Opening
+from app.phases import Phases
 from app.plan import Plan, Signals, Source
 from app.publisher import Publisher
 from app.recovery import installation_of, last_cursor, recover
@@ -64,6 +65,7 @@ class Leading:
     signals: Signals
     sources: Sources
     status: DestinationStatus
+    phases: Phases
 
     @contextlib.asynccontextmanager
     async def lead(self, unreadable: list[WitnessesDiffer]) -> AsyncIterator[Led]:
@@ -74,6 +76,7 @@ class Leading:
         plan = self.plan
         topics = Topics(plan.kafka_options)
         await topics.ensure(*plan.topics.of(plan.name))
+        self.phases.reached("topics checked")
         installation = await installation_of(
             plan.topics.journal().name, options=plan.kafka_options, worker=plan.worker
         )
@@ -86,7 +89,9 @@ class Leading:
             await lease.confirm()
             if not lease.shared:
                 await self._yield_to_others()
+            self.phases.reached("installation known")
             await producer.init_transactions()
+            self.phases.reached("id taken over")
             point("init.after")
             led = await self._read(producer, topics, installation)
             point("recover.after")
@@ -96,6 +101,7 @@ class Leading:
             # Noted before, as the claim may be committed without an answer.
             self.signals.claimed = led.opened.cursor.epoch
             await led.publisher.claim(notes)
+            self.phases.reached("epoch claimed")
             self._leads(led.opened.cursor)
             await lease.announce(led.opened.cursor.epoch)
             yield led
@@ -127,8 +133,10 @@ class Leading:
         """Find out where to go on, and whether the server can."""
         plan = self.plan
         state = await self._recovered(installation)
+        self.phases.reached("journal read")
         self._heed(state)
         standing = await self._stood(state, installation)
+        self.phases.reached("server asked")
         facts, address = standing.facts, standing.address
         opening = Opening(
             destination=plan.name,
@@ -145,6 +153,7 @@ class Leading:
             # The cursor was set back behind the newest checkpoint; the journal holds older ones.
             state = await self._recovered(installation, whole_history=True)
             opened = await asyncio.to_thread(opening.open, state)
+        self.phases.reached("history opened")
         opened.notes.extend(standing.notes)
         epoch = max(opened.cursor.epoch, self.signals.mandate.lease.term)
         opened = replace(opened, cursor=replace(opened.cursor, epoch=epoch))

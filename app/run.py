@@ -7,6 +7,7 @@ producer are thrown away before the next begins.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +21,7 @@ from app.handoff import MAX_BYTES, Handoff
 from app.historian import Historian
 from app.leading import Leading, Led
 from app.opening import tells_columns
+from app.phases import Phases
 from app.pipeline.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.stage import StageSpec
@@ -42,6 +44,8 @@ from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
 from tables.history import SchemaHistory
 from tables.journal import DestinationState, partition_of
+
+log = logging.getLogger(__name__)
 
 _IDLE_CURSOR_SECONDS = 10.0
 """How often the cursor alone is committed while nothing is captured."""
@@ -73,17 +77,21 @@ class Run:
     """Whether the history lacks tables because this run began too far in the past."""
     _prints: Fingerprints | None = None
     """Of published transactions, where they are kept."""
+    _phases: Phases = field(default_factory=Phases)
+    """Of the run that is under way, until its first commit."""
     _next_try: float = 0.0
     """By the monotonic clock."""
 
     async def run(self) -> None:
         """Go on until an error."""
+        phases = self._phases = Phases()
         leading = Leading(
             plan=self.plan,
             checkpoint=self.checkpoint,
             signals=self.signals,
             sources=self.sources,
             status=self.status,
+            phases=phases,
         )
         async with leading.lead(self.unreadable) as led:
             await self._capture(led)
@@ -120,6 +128,8 @@ class Run:
             skipping.begun(publisher), spec, history, led.address, skipping
         )
         reading.thread.start()
+        seconds = self._phases.reached("source connected")
+        log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.told())
         self._prints = led.state.fingerprints if spec.fingerprints else None
         heartbeat = self.sources.heartbeat(
             led.address, led.state, self.signals, lambda: publisher.cursor
@@ -169,6 +179,7 @@ class Run:
             fail=handoff.fail,
             name=self.plan.name,
         )
+        self._phases.reached("decoders started")
         stream = BinlogStream(address, cursor.offset, prepared=cursor.prepared)
         try:
             await asyncio.to_thread(stream.open)
@@ -210,6 +221,9 @@ class Run:
                 uuid = publisher.cursor.offset.server_uuid
                 held.notes += self._prints.add(held.fingerprints, uuid)
             await publisher.publish(held)
+            if not committed:
+                seconds = self._phases.reached("first commit")
+                log.info("%s: first commit after %.2f s", self.plan.name, seconds)
             letters.committed(held)
             committed = time.monotonic()
             schemas.committed(held, publisher.cursor)

@@ -1,4 +1,4 @@
-"""A decoder process: ``python -m app.decoding.child <socket> <name>``, started by ``app.decoding.process``.
+"""What a decoder process does, with one end of a socket; ``app.decoding.process`` has the other.
 
 The law: it ends when its parent does, busy or not: a thread of its own sees the socket's end. That thread takes
 all that comes, so neither side waits for the other while both send; the parent gives no more than a few chunks.
@@ -129,13 +129,9 @@ class Decoder:
             self._send(Failed(number, plain, trace))
 
 
-def main() -> None:
-    """Serve the socket whose number is the first argument."""
+def serve(descriptor: int) -> None:
+    """Be a decoder, in the main thread, for who is at the other end of that socket."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    end = socket.socket(fileno=int(sys.argv[1]))
+    end = socket.socket(fileno=descriptor)
     end.set_inheritable(False)
     Decoder(Connection(end)).run()
-
-
-if __name__ == "__main__":
-    main()

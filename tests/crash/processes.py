@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def children_of(pid: int, module: str) -> list[int]:
-    """The children of a process that run a module."""
+    """The children of a process, and theirs, that run a module."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):
@@ -20,6 +20,7 @@ def children_of(pid: int, module: str) -> list[int]:
                 command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
                 if module.encode() in command:
                     found.append(int(child))
+                found += children_of(int(child), module)
     return sorted(found)
 
 

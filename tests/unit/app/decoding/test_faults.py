@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from app.decoding.pool import Pool
+from app.decoding.spawning import NURSERY
 from app.decoding.stage import Limits
 from connectors.errors import AqueductError, CorruptEvent, DecoderLost, MalformedEvent
 from tests.unit.app.decoding.runs import Outlet, all_ready, decoders, is_alive, run, wait_until
@@ -133,6 +134,7 @@ def test_a_stage_that_cannot_be_made_is_told(
 
 
 def test_a_system_without_a_process_to_give_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    NURSERY.close()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     before = threading.active_count()
     with pytest.raises(DecoderLost, match="no process could be started"), decoders(2, Outlet()):
