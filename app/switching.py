@@ -19,19 +19,21 @@ from connectors.errors import (
     LostInReplication,
     NoAlignment,
     PositionGone,
+    PositionPurged,
     SourceDiverged,
     SourceLost,
     StandbyLags,
 )
 from connectors.mysql.behind import place_behind
-from connectors.mysql.by_time import offset_at_time
+from connectors.mysql.by_time import offset_at_time, told
 from connectors.mysql.fingerprint import Fingerprint
-from connectors.mysql.fingerprint_run import Aligned, align
+from connectors.mysql.fingerprint_run import Aligned, align, goes_on
 from connectors.mysql.fingerprint_scan import Scan, scan
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.replication import Channel, channels, clock_ms
 from connectors.mysql.server import ServerFacts, SourceAddress, connected
+from connectors.mysql.spans import Spans
 from connectors.mysql.start import Earliest, check, first_offset, gtids_before
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
@@ -165,28 +167,65 @@ class Switch:
                 "and no fingerprints of published transactions were kept",
                 source=self.address,
             )
-        fallback = self.failover.fallback_ms + abs(self._clock_difference())
+        ahead = self._clock_difference()
+        fallback = self.failover.fallback_ms + abs(ahead)
         since = kept[-1].ts_ms - fallback
         recent = [
             one for at, one in enumerate(kept) if one.ts_ms >= since or len(kept) - at <= _FEWEST
         ]
-        begin = min(one.ts_ms for one in recent) - fallback
-        place = self._begin(begin)
-        scanned = scan(place, self.facts, self.address, self._captures())
-        found = align(recent, scanned.found)
+        scanned, found = self._searched(recent, fallback)
         if found.lacking and self._followed() is None:
             # What it has written and not yet synced it does not send.
             time.sleep(_SYNCS)
-            scanned = scan(place, self.facts, self.address, self._captures())
-            found = align(recent, scanned.found)
+            # One that was further behind than the window has an earlier part of what is kept.
+            recent = kept if found.behind is None else recent
+            scanned, found = self._searched(recent, fallback)
+        if found.behind is None or found.lost:
+            begun = recent[self._purged(recent, scanned, ahead) :]
+            if len(begun) < len(recent):
+                recent, found = begun, align(begun, scanned.found)
         return self._judged(recent, scanned, found)
 
-    def _begin(self, ts_ms: int) -> SourceOffset:
+    def _searched(self, prints: list[Fingerprint], fallback: int) -> tuple[Scan, Aligned]:
+        """What it has since so long before the first of these, and how they stand there."""
+        begin = min(one.ts_ms for one in prints) - fallback
         try:
-            return offset_at_time(ts_ms, self.facts, self.address)
+            place = offset_at_time(begin, self.facts, self.address)
         except PositionGone:
             # What it still has may hold the run; if not, that is told.
-            return first_offset(Earliest(), self.facts, self.address)
+            place = first_offset(Earliest(), self.facts, self.address)
+        scanned = scan(place, self.facts, self.address, self._captures())
+        return scanned, align(prints, scanned.found)
+
+    def _purged(self, prints: list[Fingerprint], scanned: Scan, ahead: int) -> int:
+        """How many of these were written before its binlog begins, which then goes on with the next.
+
+        Raises PositionPurged where it begins behind all of them.
+        """
+        oldest = self.facts.binlogs[0][0]
+        spans = Spans(self.address, oldest)
+        first = next(iter(spans), None)
+        if first is not None and scanned.begin.order > first.start.order:
+            return 0
+        # Of that second a part was written before.
+        begins = (spans.created + 1) * 1000
+        before = sum(one.ts_ms + ahead < begins for one in prints)
+        begun = goes_on(prints, scanned.found)
+        if begun is not None and begun <= before:
+            rest = prints[begun:]
+            if len(rest) >= _FEWEST or all(one.original_us for one in rest):
+                return begun
+        channel = self._followed()
+        if channel is not None and channel.behind_seconds != 0:
+            # They may still come.
+            return 0
+        if before == len(prints) or (begun is not None and begun <= before):
+            raise PositionPurged(
+                f"its oldest binlog file, {oldest}, begins at {told(spans.created * 1000)}, and the last "
+                f"published transaction is of {told(prints[-1].ts_ms)}",
+                source=self.address,
+            )
+        return 0
 
     def _captures(self) -> Callable[[str, str], bool]:
         return TableFilter(self.rules.include, self.rules.black).captures

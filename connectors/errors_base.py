@@ -1,7 +1,8 @@
 """The root of all errors: what each is made of, and how it prints.
 
 The law: a class's docstring is its message; ``retry`` says whether time heals it; ``remedy`` tells the
-operator what to do. What and where are given when it is raised, and all of it prints as one line.
+operator what to do, with the very command, in which DEST becomes the destination. What and where are given
+when it is raised, and all of it prints as one line.
 """
 
 from __future__ import annotations
@@ -43,4 +44,5 @@ class AqueductError(Exception):
             text += " [" + ", ".join(f"{name}={value}" for name, value in self.where.items()) + "]"
         # A list of faults ends in a line's end; what to do then stands on a line of its own.
         end = "" if text.endswith("\n") else ". "
-        return f"{text.rstrip('.')}{end}{self.advice}".strip()
+        advice = self.advice.replace("DEST", str(self.where.get("destination", "DEST")))
+        return f"{text.rstrip('.')}{end}{advice}".strip()

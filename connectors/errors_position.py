@@ -22,8 +22,8 @@ class PositionGone(AqueductError):
     """The server no longer has the binlog at the cursor."""
 
     remedy = (
-        "Changes between the cursor and the server's oldest binlog cannot be read any more. "
-        "Restore the binlog files, or set the destination to a new start and reload its tables."
+        "Put the binlog files back; or accept the gap, reload the tables and go on with the oldest change that "
+        "is there: `python -m app cursor set DEST --earliest --why REASON`, or with the end: --latest."
     )
 
 
@@ -31,8 +31,9 @@ class PositionPurged(PositionGone):
     """The server has purged the binlog that comes next."""
 
     remedy = (
-        "Put the binlog files back; or accept the gap: choose where to go on with `python -m app cursor set`, "
-        "and reload the tables. Then keep binlogs longer (binlog_expire_logs_seconds)."
+        "Put the binlog files back; or accept the gap, reload the tables and go on with the oldest change that "
+        "is there: `python -m app cursor set DEST --earliest --why REASON`, or with the end: --latest. "
+        "Then keep binlogs longer (binlog_expire_logs_seconds)."
     )
 
 
@@ -40,8 +41,9 @@ class BinlogFileMissing(PositionGone):
     """The server has no binlog file of that name."""
 
     remedy = (
-        "If it was moved, put it back with its line in the index file; if it was purged, choose where to go on "
-        "with `python -m app cursor set`, and reload the tables. A start in the settings may be misspelt."
+        "If it was moved, put it back with its line in the index file; if it was purged, accept the gap: "
+        "`python -m app cursor set DEST --earliest --why REASON`, or --latest, and reload the tables. "
+        "A start in the settings may be misspelt."
     )
 
 
@@ -83,7 +85,8 @@ class SourceDiverged(AqueductError):
 
     remedy = (
         "It was reset, restored from a backup, or is another server. "
-        "Point the destination to the right server, or choose a new start and reload its tables."
+        "Point the destination to the right server; or go on from the end of this one with "
+        "`python -m app cursor set DEST --latest --why REASON`, and reload the tables."
     )
 
 
@@ -92,7 +95,8 @@ class PositionAhead(SourceDiverged):
 
     remedy = (
         "The server was reset or restored, or lost what it had not synced; or the place is misspelt. "
-        "Choose where to go on with `python -m app cursor set`, and reload the tables."
+        "Go on from its first change with `python -m app cursor set DEST --earliest --why REASON`, or from its "
+        "end: --latest; and reload the tables."
     )
 
 
@@ -101,7 +105,8 @@ class SourceReset(SourceDiverged):
 
     remedy = (
         "It was reset or restored, and what was published of it is not in its binlog any more. "
-        "Choose where to go on with `python -m app cursor set`, and reload the tables."
+        "Go on from its first change with `python -m app cursor set DEST --earliest --why REASON`, or from its "
+        "end: --latest; and reload the tables."
     )
 
 

@@ -43,6 +43,19 @@ def align(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> Aligned:
     return _with_gaps(kept, found)
 
 
+def goes_on(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> int | None:
+    """How many of ``kept`` stand before a binlog that begins with the next one and goes on with all the others.
+
+    None where there is no such place, or more than one.
+    """
+    places = [
+        at
+        for at in range(len(kept))
+        if found and all(mine.is_of(theirs) for mine, theirs in zip(kept[at:], found, strict=False))
+    ]
+    return places[0] if len(places) == 1 else None
+
+
 def _starts(kept: Sequence[Fingerprint], found: Sequence[Fingerprint], length: int) -> list[int]:
     """Where the first ``length`` of ``kept`` stand in ``found``, as far as that goes."""
     return [

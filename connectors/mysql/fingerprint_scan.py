@@ -25,6 +25,8 @@ from connectors.mysql.transactions import TransactionReader
 class Scan:
     """What a server has behind a place."""
 
+    begin: Coordinates
+    """Where it was read from."""
     found: list[Fingerprint] = field(default_factory=list)
     """In the order of its binlog."""
     end: Coordinates | None = None
@@ -42,7 +44,7 @@ def scan(
     stream = BinlogStream(replace(address, server_id=dump.NOBODY), begin)
     stream.open()
     reader = TransactionReader(facts.server_uuid, facts.charsets, mariadb=facts.is_mariadb)
-    scanned, before = Scan(), Sums()
+    scanned, before = Scan(begin=begin.coordinates), Sums()
     try:
         for chunk in stream.chunks(lambda: True):
             listener = _Listener(Prints(captures))

@@ -11,11 +11,13 @@ from typing import Any
 
 import pymysql
 
+from connectors.mysql.position import Coordinates
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.process.consumed import Change, rows
 
 _WITHOUT_GTIDS = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
+_FIRST = Coordinates("binlog.000001", 4)
 _PATIENCE = 60.0
 _REFUSED, _GONE, _LOST, _SHUTDOWN = 2003, 2006, 2013, 1053
 
@@ -39,12 +41,12 @@ class Pair:
 
 
 @contextlib.contextmanager
-def pair(stack: Stack, name: str, *, gtids: bool = True) -> Iterator[Pair]:
-    """Both, running, with an empty table ``shop.t``."""
+def pair(stack: Stack, name: str, *, gtids: bool = True, **standby: str) -> Iterator[Pair]:
+    """Both, running, with an empty table ``shop.t``; the standby with options of its own."""
     own = {} if gtids else _WITHOUT_GTIDS
     servers = [
-        stack.second_mysql(f"{name}-{number}", {"server_id": 20 + number, **own})
-        for number in (1, 2)
+        stack.second_mysql(f"{name}-{number}", {"server_id": 20 + number, **own, **more})
+        for number, more in ((1, {}), (2, standby))
     ]
     threads = [threading.Thread(target=server.start) for server in servers]
     for thread in threads:
@@ -65,9 +67,15 @@ def pair(stack: Stack, name: str, *, gtids: bool = True) -> Iterator[Pair]:
         both.kill()
 
 
-def follow(replica: Mysql, source: Mysql, *, gtids: bool = True) -> None:
+def follow(
+    replica: Mysql,
+    source: Mysql,
+    *,
+    gtids: bool = True,
+    since: Coordinates = _FIRST,
+) -> None:
     """Replicate all that ``source`` has and will have, from its first binlog file on."""
-    first = "SOURCE_LOG_FILE = 'binlog.000001', SOURCE_LOG_POS = 4"
+    first = f"SOURCE_LOG_FILE = '{since.file}', SOURCE_LOG_POS = {since.pos}"
     ask(
         replica,
         f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source.host}', SOURCE_PORT = {source.port}, "

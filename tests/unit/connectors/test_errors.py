@@ -65,6 +65,12 @@ def test_a_remedy_given_on_the_spot_takes_the_place_of_the_general_one() -> None
     assert str(PreflightError("x", remedy="Do this.")).endswith(": x. Do this.")
 
 
+def test_what_to_do_names_the_destination_where_it_is_known() -> None:
+    assert "`python -m app cursor set shop --earliest --why" in str(
+        errors.PositionPurged("x", destination="shop")
+    )
+
+
 def test_an_error_without_any_remedy_still_ends_as_a_sentence() -> None:
     assert str(errors.SettingsError("x")) == "The settings are not usable: x."
 
@@ -91,6 +97,7 @@ def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
         "NodeUnfit",
         "WorkerIdTaken",
         "ClaimStoreLost",
+        "ClaimStoreDenied",
     }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from connectors.mysql.changes import Transaction
 from connectors.mysql.events import EventType, Query
 from connectors.mysql.fingerprint import Fingerprint, Prints, Sums
-from connectors.mysql.fingerprint_run import align
+from connectors.mysql.fingerprint_run import align, goes_on
 from connectors.mysql.position import Coordinates
 from connectors.mysql.table_map import TableMap
 
@@ -174,3 +174,21 @@ def test_a_run_at_two_places_is_at_none_unless_times_tell_them_apart() -> None:
     assert aligned.behind == found[5]
     # A server that does not tell them matches one that does.
     assert align(prints_of("bcd", timed=True), prints_of("abcd")).places == 1
+
+
+@pytest.mark.parametrize(
+    ("kept", "found", "before"),
+    [
+        ("abcd", "cd", 2),
+        ("abcd", "cdef", 2),
+        ("abcd", "bc", 1),
+        ("abcd", "abcd", 0),
+        ("abcd", "ce", None),
+        ("abcd", "", None),
+        ("abab", "ab", None),
+    ],
+)
+def test_a_binlog_that_begins_within_the_run_goes_on_with_it(
+    kept: str, found: str, before: int | None
+) -> None:
+    assert goes_on(prints_of(kept), prints_of(found)) == before

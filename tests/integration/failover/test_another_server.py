@@ -1,0 +1,173 @@
+"""Another server without GTIDs behind one address, and where the last transactions stand there, if they do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from app.pipeline.rules import Rules
+from app.plan import Failover
+from app.switching import Moved, Switch
+from connectors.errors import LostInReplication, NoAlignment, PositionPurged, StandbyLags
+from connectors.mysql.fingerprint import Fingerprint
+from connectors.mysql.fingerprint_scan import scan
+from connectors.mysql.position import Coordinates, SourceOffset
+from devstack import Stack
+from devstack.mysql import Mysql
+from tables.cursor import Cursor
+from tables.fingerprints import Fingerprints
+from tests.crash.links import proxy
+from tests.integration.failover.servers import (
+    Pair,
+    ask,
+    changed,
+    follow,
+    insert,
+    notes,
+    pair,
+    promote,
+)
+from tests.integration.failover.setting import has_rows, shows
+from tests.integration.process.worker import running, settings
+from tests.integration.worker.source import address_of, end_of, facts_of
+
+
+@pytest.fixture(scope="module")
+def both(stack: Stack) -> Iterator[Pair]:
+    # Binlogs know no zones, so neither do we.
+    with pair(stack, "another", gtids=False, default_time_zone="+09:00") as servers:
+        yield servers
+
+
+def test_it_is_gone_on_with_behind_what_was_published_and_what_it_lacks_stops_the_destination(
+    stack: Stack, both: Pair, tmp_path: Path
+) -> None:
+    failover = {"fingerprints": "on"}
+    given = settings(
+        stack, both.master, tmp_path, heartbeat_seconds=1, decoders=0, failover=failover
+    )
+    with proxy(tmp_path) as links:
+        wire = links.link("mysql", both.master.host, both.master.port)
+        given["destinations"]["shop"]["source"]["port"] = wire.port
+        with running(given, tmp_path) as worker:
+            insert(both.master, "one", "two", "two")
+            has_rows(worker, 3)
+            both.caught_up()
+            promote(both.standby)
+            insert(both.standby, "three")
+            wire.backend(both.standby.host, both.standby.port)
+            wire.reset()
+            has_rows(worker, 4)
+            assert "another server answers at its address" in worker.log
+            wire.backend(both.master.host, both.master.port)
+            wire.reset()
+            shows(worker, "FAILED", "LostInReplication", "1 transaction(s)")
+    assert notes(stack, given["prefix"]) == ["one", "two", "two", "three"]
+    servers = [change.change_id.partition(":")[0] for change in changed(stack, given["prefix"])]
+    assert servers == [_uuid(both.master)] * 3 + [_uuid(both.standby)]
+
+
+def test_what_a_standby_has_purged_is_not_lost_and_one_that_lags_past_the_window_lacks_it(
+    both: Pair,
+) -> None:
+    _alike(both)
+    begin = end_of(both.master)
+    insert(both.master, *["purged"] * 3)
+    both.caught_up()
+    ask(both.standby, "FLUSH BINARY LOGS")
+    insert(both.master, *["kept"] * 3)
+    both.caught_up()
+    _purge(both.standby)
+    kept = _prints(both.master, begin)
+    assert len(kept) == 6
+    assert _moved(both, kept).offset.coordinates == end_of(both.standby)
+    ask(both.standby, "FLUSH BINARY LOGS")
+    _purge(both.standby)
+    with pytest.raises(PositionPurged, match="its oldest binlog file"):
+        _moved(both, kept)
+
+    begin = end_of(both.master)
+    insert(both.master, *["before"] * 20)
+    both.caught_up()
+    place = end_of(both.standby)
+    had = _prints(both.master, begin)
+    ask(both.standby, "STOP REPLICA")
+    # The clock of the one that was read is ahead; with that known the search begins early enough.
+    late = [replace(one, ts_ms=one.ts_ms + 30_000) for one in had]
+    assert _moved(both, late, ahead=30_000).offset.coordinates == place
+    with pytest.raises(StandbyLags, match="lacks the last 20"):
+        _moved(both, late)
+    time.sleep(2.5)
+    insert(both.master, *["lost"] * 20)
+    kept = _prints(both.master, begin)
+    with pytest.raises(StandbyLags):
+        _moved(both, kept)
+    promote(both.standby)
+    with pytest.raises(LostInReplication, match="20 transaction"):
+        _moved(both, kept)
+    moved = _moved(both, kept, report_lost=True)
+    assert (moved.offset.coordinates, list(moved.lost)) == (place, kept[20:])
+    with pytest.raises(NoAlignment):
+        _moved(both, kept[20:])
+
+
+def _alike(both: Pair) -> None:
+    """The standby follows again, from what the master has now."""
+    promote(both.standby)
+    ask(both.master, "DELETE FROM shop.t")
+    ask(both.standby, "DELETE FROM shop.t")
+    follow(both.standby, both.master, gtids=False, since=end_of(both.master))
+
+
+def _purge(server: Mysql) -> None:
+    last = ask(server, "SHOW BINARY LOGS")[-1][0]
+    ask(server, f"PURGE BINARY LOGS TO '{last}'")
+
+
+def _prints(server: Mysql, begin: Coordinates) -> list[Fingerprint]:
+    """As a worker keeps them of what it has published since then."""
+    offset = SourceOffset(server_uuid=_uuid(server), coordinates=begin)
+    return scan(
+        offset, facts_of(server), address_of(server), lambda database, _: database == "shop"
+    ).found
+
+
+def _moved(
+    both: Pair, kept: list[Fingerprint], *, ahead: int = 0, report_lost: bool = False
+) -> Moved:
+    """Where the standby is gone on with."""
+    uuid = _uuid(both.master)
+    ring = Fingerprints("shop")
+    ring.add(kept, uuid)
+    cursor = Cursor(
+        destination="shop",
+        installation="i",
+        epoch=1,
+        seq=len(kept),
+        versions=0,
+        offset=SourceOffset(server_uuid=uuid, coordinates=kept[-1].end),
+    )
+    switch = Switch(
+        destination="shop",
+        cursor=cursor,
+        facts=facts_of(both.standby),
+        address=address_of(both.standby),
+        failover=Failover(fingerprints=True, fallback_ms=1000, report_lost=report_lost),
+        rules=cast(Rules, _Rules()),
+        other=None,
+        clocks={uuid: ahead},
+    )
+    return switch.moved(ring)
+
+
+class _Rules:
+    include, black = r"shop\..*", ""
+
+
+def _uuid(server: Mysql) -> str:
+    return str(ask(server, "SELECT @@server_uuid")[0][0])
