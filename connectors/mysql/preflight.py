@@ -23,7 +23,8 @@ _NAMES = {
     ),
 }  # fmt: skip
 _NEEDED_GRANTS = ("REPLICATION SLAVE", "REPLICATION CLIENT")
-_OLDEST = (5, 5)
+_OLDEST = (5, 6)
+"""MySQL 5.5 is read for what its binlog says of older formats; the whole worker was never tried on it."""
 _OLDEST_WITH_NAMES = (8, 0, 1)
 """Since then the binlog can name columns."""
 _PERSISTS = (8, 0)
@@ -134,12 +135,6 @@ def _grant_faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
     if missing:
         wanted = ", ".join(missing)
         yield f"the account lacks {wanted}: GRANT {wanted} ON *.* TO '{address.user}'"
-    elif not facts.binlogs:
-        # Before 5.5.25, and nothing else is refused to who may read the binlog.
-        yield (
-            "it does not list its binlog files to the account, which this version does to SUPER only: "
-            f"GRANT SUPER ON *.* TO '{address.user}', or upgrade to 5.5.25"
-        )
 
 
 def _missing_grants(held: set[str]) -> list[str]:
