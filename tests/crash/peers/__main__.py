@@ -14,7 +14,7 @@ from pathlib import Path
 
 from devstack.paths import RUNS
 from tests.crash.peers import report
-from tests.crash.peers.debezium import EXACTLY_ONCE, VARIANTS, VERSION
+from tests.crash.peers.debezium import VARIANTS, VERSION
 from tests.crash.peers.faults import FAULTS
 from tests.crash.peers.run import PeerOutcome, run
 from tests.crash.servers import servers
@@ -42,7 +42,7 @@ def main() -> int:
     outcomes: list[PeerOutcome] = []
     with servers(folder / "servers") as running:
         for name in wanted:
-            if FAULTS[name].is_transactional and variant is not EXACTLY_ONCE:
+            if FAULTS[name].is_transactional and not variant.has_transactions:
                 continue
             outcomes.append(run(name, variant, running, folder / name, seed=seed))
             _say(outcomes[-1].line())

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers.software import java_and_jars
-from devstack.paths import PROJECT
 from devstack.ports import HOST
 from devstack.processes import Children
 
 VERSION = "Debezium 3.6.1.Final on Kafka Connect 4.1.2"
-_LOGGING = PROJECT / "devstack/log4j2.properties"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
@@ -33,15 +32,34 @@ class Variant:
     worker: Mapping[str, str]
     connector: Mapping[str, str]
 
+    @property
+    def has_transactions(self) -> bool:
+        """Whether records are written in transactions."""
+        return bool(self.worker)
 
+
+_REQUIRED = {"exactly.once.support": "required", "transaction.boundary": "poll"}
+_ENABLED = {"exactly.once.source.support": "enabled"}
+_SOON = {"connect.keep.alive.interval.ms": "3000"}
+"""As near to the heartbeats of one second that our own worker has in these tests as this goes."""
+_PATIENT = {"producer.override.transaction.timeout.ms": "15000"}
+"""That of our own worker's transactions."""
 EXACTLY_ONCE = Variant(
     name="exactly-once",
-    title="exactly once",
-    worker={"exactly.once.source.support": "enabled"},
-    connector={"exactly.once.support": "required", "transaction.boundary": "poll"},
+    title="exactly once, timeouts as ours",
+    worker=_ENABLED,
+    connector=_REQUIRED | _SOON | _PATIENT,
 )
-DEFAULTS = Variant(name="defaults", title="its defaults, at least once", worker={}, connector={})
-VARIANTS = {one.name: one for one in (EXACTLY_ONCE, DEFAULTS)}
+OWN_TIMEOUTS = Variant(
+    name="own-timeouts",
+    title="exactly once, its own timeouts of 60 s",
+    worker=_ENABLED,
+    connector=_REQUIRED,
+)
+AT_LEAST_ONCE = Variant(
+    name="at-least-once", title="at least once, its default", worker={}, connector=_SOON
+)
+VARIANTS = {one.name: one for one in (EXACTLY_ONCE, OWN_TIMEOUTS, AT_LEAST_ONCE)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +117,6 @@ def connector(variant: Variant, links: Links, *, prefix: str) -> dict[str, str]:
         "database.server.id": "6200",
         "database.ssl.mode": links.tls,
         "driver.allowPublicKeyRetrieval": "true",
-        # As near to the heartbeats of one second that our own worker has in these tests as this goes.
-        "connect.keep.alive.interval.ms": "3000",
         "topic.prefix": prefix,
         "database.include.list": "shop",
         "snapshot.mode": "no_data",

@@ -68,7 +68,7 @@ def table(outcomes: Sequence[PeerOutcome]) -> str:
     missing = [f"`{name}`" for name in FAULTS if name not in tried]
     outside = [f"`{name}`" for name in SCENARIOS if name not in FAULTS]
     lines = [f"{VERSION}.", ""]
-    lines += [f"`{summary(outcomes, one)}`  " for one in seen]
+    lines += [f"* {one.name}: `{summary(outcomes, one)}`" for one in seen]
     lines += ["", *_HEAD, *map(_row, outcomes)]
     if missing:
         lines += ["", f"Not tried in these runs: {', '.join(missing)}."]
@@ -77,7 +77,7 @@ def table(outcomes: Sequence[PeerOutcome]) -> str:
 
 
 def _row(one: PeerOutcome) -> str:
-    title = "exactly once" if one.variant == EXACTLY_ONCE.name else "defaults"
+    title = one.variant
     if not one.judged:
         words = one.how.strip().splitlines()[0].replace("|", "/")[:160]
         return f"| `{one.name}` | {title} | not judged: {words} | | | | | | | {one.seed} |"
