@@ -8,6 +8,7 @@ for _name in (
     "kafka_link",
     "brokers",
     "files",
+    "changes",
     "journal",
     "quarantine",
     "zookeeper",

@@ -1,0 +1,63 @@
+"""What the source itself does that is hard to publish: much at once, and other tables than before."""
+
+from __future__ import annotations
+
+from tests.crash.scenario import fault
+from tests.crash.scene import Scene
+
+_LARGE = 30_000
+_FIRST = 80_000_000
+_DDL = (
+    # Nobody's INSERT without names sees it.
+    "ALTER TABLE shop.goods ADD COLUMN hidden INT NOT NULL DEFAULT 7 INVISIBLE",
+    "ALTER TABLE shop.moves MODIFY v VARCHAR(500)",
+    "CREATE TABLE shop.others (id BIGINT PRIMARY KEY, t TEXT)",
+    "INSERT INTO shop.others VALUES (1, 'one'), (2, 'two')",
+    "ALTER TABLE shop.goods ADD INDEX by_n (n)",
+    "ALTER TABLE shop.others ADD COLUMN d DATETIME(3) FIRST",
+    "UPDATE shop.others SET t = 'first' WHERE id = 1",
+    "ALTER TABLE shop.goods DROP COLUMN hidden",
+    "ALTER TABLE shop.moves MODIFY v VARCHAR(600), ALGORITHM=COPY",
+)
+
+
+@fault("load.large", f"a transaction of {_LARGE:,} rows, and a kill -9 in the midst of it")
+def large(at: Scene) -> str:
+    at.begin()
+    _write_much(at)
+    at.pause(0.1, 1.0)
+    at.worker.kill()
+    return f"went on in {at.wait_going_on():.1f} s"
+
+
+@fault("load.cut", f"the link to MySQL is cut within a transaction of {_LARGE:,} rows, three times")
+def cut(at: Scene) -> str:
+    at.begin()
+    for n in range(3):
+        at.mysql.way("down", cut_after=at.rng.randint(100_000, 1_500_000))
+        if not n:
+            _write_much(at)
+        at.pause(1, 3)
+    at.mysql.heal()
+    return f"went on in {at.wait_going_on():.1f} s"
+
+
+def _write_much(at: Scene) -> None:
+    at.servers.run(
+        f"SET SESSION cte_max_recursion_depth = {_LARGE}",
+        "INSERT INTO shop.moves (id, n, v) "
+        f"WITH RECURSIVE one (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < {_LARGE}) "
+        f"SELECT {_FIRST} + n, n, REPEAT('x', 100) FROM one",
+    )
+
+
+@fault("load.ddl", "tables are made and changed under load, with a kill -9 in the midst of it")
+def ddl(at: Scene) -> str:
+    at.begin()
+    killed = at.rng.randrange(len(_DDL))
+    for n, statement in enumerate(_DDL):
+        at.servers.run(statement)
+        if n == killed:
+            at.worker.kill()
+        at.pause(0.1, 0.6)
+    return f"{len(_DDL)} statements; went on in {at.wait_going_on():.1f} s"
