@@ -1,0 +1,149 @@
+"""A person's words to one worker without ZooKeeper; a place that is gone: a flag chooses, asked twice."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.__main__ import main
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.integration.process.consumed import rows
+from tests.integration.process.worker import Worker, running, settings
+from tests.integration.worker.source import connected, run
+
+
+def test_it_is_told_while_it_runs_and_goes_on_behind_a_gap_only_where_that_is_chosen(
+    stack: Stack,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+    person = Person(capsys, monkeypatch)
+    mysql = stack.second_mysql(tmp_path.name, {"server_id": 9})
+    mysql.start()
+    try:
+        run(mysql, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY)")
+        wanted = settings(stack, mysql, tmp_path, decoders=0)
+
+        def ids() -> list[int]:
+            return [one.value["after"]["id"] for one in rows(stack, wanted["prefix"], "t")]
+
+        with running(wanted, tmp_path) as worker:
+            _insert(mysql, 1)
+            worker.wait(lambda status: status["rows"] == 1)
+            _paused_resumed_restarted(mysql, worker, person)
+            assert ids() == [1, 2]
+            _purged(mysql, worker, person)
+            assert ids() == [1, 2, 4]
+            _reset(mysql, worker, person)
+            assert ids() == [1, 2, 4, 6]
+            assert worker.stop() == 0
+            assert "Traceback" not in worker.log
+    finally:
+        mysql.kill()
+
+
+def _paused_resumed_restarted(mysql: Mysql, worker: Worker, person: Person) -> None:
+    person.does("destination", "pause", "shop")
+    worker.wait(_is("PAUSED"))
+    _insert(mysql, 2)
+    time.sleep(1.5)
+    assert worker.destination()["rows"] == 1
+    person.does("destination", "resume", "shop")
+    worker.wait(lambda status: status["rows"] == 2 and status["state"] == "RUNNING")
+    epoch = worker.destination()["cursor"]["epoch"]
+    person.does("destination", "restart", "shop")
+    worker.wait(
+        lambda status: status["state"] == "RUNNING" and status["cursor"]["epoch"] == epoch + 1
+    )
+
+
+def _purged(mysql: Mysql, worker: Worker, person: Person) -> None:
+    person.does("destination", "stop", "shop")
+    worker.wait(_is("STOPPED"))
+    _insert(mysql, 3)
+    with connected(mysql) as cursor:
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("SHOW BINARY LOGS")
+        cursor.execute(f"PURGE BINARY LOGS TO '{cursor.fetchall()[-1][0]}'")
+    _insert(mysql, 4)
+    person.does("destination", "resume", "shop")
+    why = worker.wait(_is("FAILED"))["error"]
+    assert why.startswith("PositionPurged: ")
+    # What it names can be typed as it stands.
+    words = shlex.split(re.findall(r"`python -m (app cursor set shop [^`]+)`", why)[0])
+    assert words[3:] == ["shop", "--earliest", "--why", "REASON"]
+    code, told = person.says(*words[1:])
+    assert code == 1
+    assert "forward: 1 transaction(s) are never published" in told
+    assert "NotConfirmed" in told
+    assert "NotConfirmed" in person.types("shopp", *words[1:])[1]
+    assert worker.destination()["state"] == "FAILED"
+    code, told = person.types("shop", *words[1:])
+    assert (code, "Type 'shop' to go on" in told) == (0, True), told
+    worker.wait(lambda status: status["rows"] == 3 and status["state"] == "RUNNING")
+
+
+def _reset(mysql: Mysql, worker: Worker, person: Person) -> None:
+    person.does("destination", "pause", "shop")
+    worker.wait(_is("PAUSED"))
+    run(mysql, "RESET BINARY LOGS AND GTIDS")
+    _insert(mysql, 5)
+    person.does("destination", "resume", "shop")
+    why = worker.wait(_is("FAILED"))["error"]
+    assert why.startswith("PositionAhead: ")
+    assert "cursor set shop --earliest" in why
+    person.does("cursor", "set", "shop", "--latest", "--why", "reset", "--yes-lose-changes")
+    worker.wait(_is("RUNNING"))
+    _insert(mysql, 6)
+    worker.wait(lambda status: status["rows"] == 4)
+
+
+def _insert(mysql: Mysql, number: int) -> None:
+    run(mysql, f"INSERT INTO shop.t VALUES ({number})")
+
+
+def _is(state: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda status: bool(status["state"] == state)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """At a terminal, or without one."""
+
+    printed: pytest.CaptureFixture[str]
+    patch: pytest.MonkeyPatch
+
+    def says(self, *words: str) -> tuple[int, str]:
+        """What comes of a command: its code, and all that it said."""
+        self.printed.readouterr()
+        code = main([*words])
+        return code, "".join(self.printed.readouterr())
+
+    def does(self, *words: str) -> None:
+        """Say what must be done at once."""
+        code, told = self.says(*words)
+        assert code == 0, told
+
+    def types(self, answer: str, *words: str) -> tuple[int, str]:
+        """The same where the question is answered at a terminal."""
+        ours, theirs = pty.openpty()
+        try:
+            os.write(ours, f"{answer}\n".encode())
+            with self.patch.context() as patch, os.fdopen(theirs) as terminal:
+                patch.setattr(sys, "stdin", terminal)
+                return self.says(*words)
+        finally:
+            os.close(ours)
