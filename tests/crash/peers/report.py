@@ -5,7 +5,7 @@ The law: each row says of which seed it is; a piece that was run alone changes i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,11 +20,11 @@ from tests.crash.scenario import SCENARIOS
 PAGE = PROJECT / "docs" / "reliability.md"
 STORE = RUNS / "crash-peers.json"
 BEGIN, END = "<!-- crash of peers: begin -->", "<!-- crash of peers: end -->"
+_OURS = 6
+"""Columns of our own table."""
 _KINDS = ("lost", "repeated", "disordered")
-_HEAD = (
-    "| fault | with | went on in | by itself | lost | repeated | disordered | else | rows | seed |",
-    "|---|---|---|---|---|---|---|---|---|---|",
-)
+_COLUMNS = "fault|our worker|Debezium|set for|by itself|lost|repeated|disordered|else|rows|seed"
+_HEAD = (f"| {_COLUMNS.replace('|', ' | ')} |", "|---" * len(_COLUMNS.split("|")) + "|")
 
 
 def summary(outcomes: Sequence[PeerOutcome], variant: Variant) -> str:
@@ -57,11 +57,22 @@ def write(path: Path = STORE) -> str:
     outcomes = kept(path)
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(outcomes)}{END}{after}")
+    text = table(outcomes, ours(before))
+    PAGE.write_text(f"{before}{BEGIN}\n{text}{END}{after}")
     return summary(outcomes, EXACTLY_ONCE)
 
 
-def table(outcomes: Sequence[PeerOutcome]) -> str:
+def ours(page: str) -> dict[str, str]:
+    """By fault, what the page's table has of our own worker."""
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    found = {}
+    for row in rows:
+        if len(row) == _OURS and row[0].strip("`") in SCENARIOS:
+            found[row[0].strip("`")] = row[2] if row[-1] == "nothing" else "**something wrong**"
+    return found
+
+
+def table(outcomes: Sequence[PeerOutcome], own: Mapping[str, str]) -> str:
     """The table as text, and a line for each variant above it."""
     seen = [one for one in VARIANTS.values() if any(out.variant == one.name for out in outcomes)]
     tried = {one.name for one in outcomes}
@@ -69,28 +80,31 @@ def table(outcomes: Sequence[PeerOutcome]) -> str:
     outside = [f"`{name}`" for name in SCENARIOS if name not in FAULTS]
     lines = [f"{VERSION}.", ""]
     lines += [f"* {one.name}: `{summary(outcomes, one)}`" for one in seen]
-    lines += ["", *_HEAD, *map(_row, outcomes)]
+    lines += ["", *_HEAD, *(_row(one, own.get(one.name, "")) for one in outcomes)]
     if missing:
         lines += ["", f"Not tried in these runs: {', '.join(missing)}."]
-    lines += ["", f"Does not apply, for these are within our own worker: {', '.join(outside)}."]
+    lines += [
+        "",
+        f"Not done to Debezium, most for no such part or point is in it: {', '.join(outside)}.",
+    ]
     return "\n".join([*lines, ""])
 
 
-def _row(one: PeerOutcome) -> str:
-    title = one.variant
+def _row(one: PeerOutcome, own: str) -> str:
+    begin = f"| `{one.name}` | {own}"
     if not one.judged:
-        words = one.how.strip().splitlines()[0].replace("|", "/")[:160]
-        return f"| `{one.name}` | {title} | not judged: {words} | | | | | | | {one.seed} |"
-    went = one.how if one.went_on is None else f"{one.went_on:.1f} s"
-    alone = f"no: {len(one.helped)} times {_short(one.helped[0])}" if one.helped else "yes"
-    counts = " | ".join(f"{one.counts.get(kind, 0) or 0:,}" for kind in _KINDS)
+        words = _short(one.how or "it did not end")
+        return f"{begin} | not judged: {words} | {one.variant} | | | | | | | {one.seed} |"
+    alone = f"no ({len(one.helped)}): {_short(one.helped[0])}" if one.helped else "yes"
+    alone = "rightly not" if one.how.startswith("stopped") else alone
+    counts = " | ".join(f"{one.counts.get(kind, 0):,}" for kind in _KINDS)
     others = {kind: n for kind, n in one.counts.items() if kind not in _KINDS}
     other = ", ".join(f"{kind} {n:,}" for kind, n in others.items()) or "nothing"
     return (
-        f"| `{one.name}` | {title} | {_short(went)} | {alone} | {counts} | {other} "
+        f"{begin} | {_short(one.how)} | {one.variant} | {alone} | {counts} | {other} "
         f"| {one.rows:,} | {one.seed} |"
     )
 
 
 def _short(text: str) -> str:
-    return text.splitlines()[0].replace("|", "/").strip()[:140]
+    return text.strip().splitlines()[0].replace("|", "/").strip()[:140]

@@ -182,9 +182,11 @@ def test_the_table_tells_of_each_fault_and_of_what_was_not_tried() -> None:
         rows=1200,
         counts={"lost": 3, "values": 1},
     )
-    text = report.table([outcome])
+    page = f"| `{name}` | kill -9 | went on in 0.2 s | 5,800 | 11 | nothing |"
+    text = report.table([outcome], report.ours(page))
     row = next(line for line in text.splitlines() if line.startswith(f"| `{name}`"))
-    assert "no: 1 times FencedException: too old" in row
+    assert row.startswith(f"| `{name}` | went on in 0.2 s | went on in 2.0 s | exactly-once |")
+    assert "| no (1): FencedException: too old |" in row
     assert "| 3 | 0 | 0 | values 1 | 1,200 | 7 |" in row
     assert "`term`" in text.partition("Not tried")[2]
     assert "faults=1 clean=0 by-itself=0 lost=3" in text
