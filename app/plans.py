@@ -6,7 +6,6 @@ The law: nothing below this file knows the settings' names, and nothing is decid
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from app.pipeline.rules import Rules
@@ -15,6 +14,7 @@ from app.publisher import TopicPlans
 from app.settings import DestinationSettings, Settings
 from app.settings_source import SourceSettings
 from app.settings_start import place_of
+from connectors.claims_s3 import S3Access
 from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient
 from connectors.mysql.meta_store import MetaStore
@@ -86,7 +86,8 @@ def destination_plan(
             max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),
             largest=topics.max_message_bytes,
             oversize=destination.oversize,
-            claims=str((destination.claim_check_path or Path()).absolute()),
+            claims=destination.claims,
+            claims_access=S3Access(**destination.claim_check_s3.model_dump()),
             poison_limit=destination.poison_limit if destination.poison == "dead_letter" else 0,
             ddl_include=settings.ddl.include,
             ddl_exclude=settings.ddl.exclude,
@@ -163,8 +164,8 @@ def _failover(destination: DestinationSettings) -> Failover:
         interval=failover.heartbeat.interval_seconds,
         retries=failover.heartbeat.retries,
         back=failover.back,
-        accept_errant=failover.errant == "accept",
         back_after=failover.back_after_seconds,
+        accept_errant=failover.errant == "accept",
         fingerprints=failover.fingerprints == "on"
         or (failover.fingerprints == "auto" and has_others),
         fallback_ms=int(failover.fallback_seconds * 1000),

@@ -5,10 +5,26 @@ The law: by default nothing goes out but whole; each other way is chosen for a d
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+_BUCKET = re.compile(r"s3://[A-Za-z0-9][A-Za-z0-9._-]{1,62}(/[A-Za-z0-9._-]+)*/?")
+"""Names that are the same in a URI, in an object's key and in a path."""
+
+
+class S3Settings(BaseModel):
+    """How a claim store in a bucket is reached. What is empty is looked for where all programs for S3 do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    endpoint: str = Field(default="", pattern=r"^(https?://[^/@\s?#]+(/[^@\s?#]*)?)?$")
+    """The server's URL; empty: AWS's own of the region."""
+    region: str = ""
+    profile: str = ""
+    """Of the files of credentials."""
 
 
 class RecordSettings(BaseModel):
@@ -18,18 +34,36 @@ class RecordSettings(BaseModel):
 
     oversize: Literal["stop", "claim_check", "key_only"] = "stop"
     """Of a row whose record is larger than its topic takes."""
-    claim_check_path: Path | None = None
-    """The folder for the values of such records."""
+    claim_check_path: str | None = None
+    """The folder for the values of such records, or ``s3://bucket/prefix``."""
+    claim_check_s3: S3Settings = S3Settings()
     poison: Literal["stop", "dead_letter"] = "stop"
     """Of a row that cannot be decoded."""
     poison_limit: int = Field(default=10, ge=1, le=10_000)
     """How many of them may be put among the dead letters in an hour."""
 
+    @field_validator("claim_check_path", mode="before")
+    @classmethod
+    def _as_text(cls, path: object) -> object:
+        return str(path) if isinstance(path, Path) else path
+
     @model_validator(mode="after")
-    def _has_a_folder(self) -> Self:
+    def _has_a_store(self) -> Self:
         path = self.claim_check_path
-        if self.oversize == "claim_check" and path is None:
-            raise ValueError("oversize: claim_check needs claim_check_path")
-        if path is not None and not path.is_dir():
+        if path is None:
+            if self.oversize == "claim_check":
+                raise ValueError("oversize: claim_check needs claim_check_path")
+        elif "://" in path:
+            if not _BUCKET.fullmatch(path) or "/../" in f"{path}/":
+                raise ValueError(
+                    f"claim_check_path {path} is neither a folder nor s3://bucket/prefix"
+                )
+        elif not Path(path).is_dir():
             raise ValueError(f"claim_check_path {path} is not a folder")
         return self
+
+    @property
+    def claims(self) -> str:
+        """Where the store is: an absolute path, or the bucket's URI."""
+        path = self.claim_check_path or ""
+        return path.rstrip("/") if "://" in path else str(Path(path).absolute())

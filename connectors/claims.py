@@ -1,8 +1,8 @@
-"""Where the values of records wait that are too large for their topics.
+"""Where the rows of records wait that are too large for their topics.
 
-The law: a value is on disk for good when ``put`` returns, so a pointer is never published before what it points
-to; nothing is ever changed or removed here. What belongs to a Kafka transaction that was aborted stays: nothing
-points to it.
+The law: a value is kept for good when ``put`` returns, so a pointer is never published before what it points
+to; a name has one content, for ever, and nothing is removed here. What belongs to a Kafka transaction that was
+aborted stays: nothing points to it, until the same change comes again and finds its own name.
 """
 
 from __future__ import annotations
@@ -13,14 +13,25 @@ import uuid
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from connectors.errors import ClaimStoreLost
+from connectors.errors import ClaimGone, ClaimStoreLost
+
+PARTS_OF_A_NAME = 3
+"""Topic, day, SHA-256: the last parts of a location are the name in its store."""
+
+
+def name_of(location: str) -> str:
+    """The name of a value in its store, wherever that is seen from."""
+    return "/".join(location.split("/")[-PARTS_OF_A_NAME:])
 
 
 class ClaimStore(Protocol):
     """Keeps values by names such as ``aq.shop.orders/2026-11-21/<sha256>.json``."""
 
     def put(self, name: str, value: bytes) -> str:
-        """Keep a value for good; where it is, for whoever reads it. Raises ClaimStoreLost."""
+        """Keep a value for good; where it is, for whoever reads it. Raises a named error of the store."""
+
+    def get(self, name: str) -> bytes:
+        """What was kept. Raises ClaimGone, or another named error of the store."""
 
 
 class FolderStore:
@@ -41,9 +52,20 @@ class FolderStore:
             raise ClaimStoreLost(f"{error.strerror or error}", path=str(path)) from error
         return path.as_uri()
 
+    def get(self, name: str) -> bytes:
+        """Read a file."""
+        path = self._folder.joinpath(*PurePosixPath(name).parts)
+        try:
+            return path.read_bytes()
+        except FileNotFoundError as error:
+            raise ClaimGone(path=str(path)) from error
+        except OSError as error:
+            raise ClaimStoreLost(f"{error.strerror or error}", path=str(path)) from error
+
     def _make(self, folder: Path) -> None:
         """Make the folders between; the store's own must be there, as one that is not mounted is not."""
-        if folder in self._made or folder == self._folder:
+        # One that was there may have been removed since, with all that was old in it.
+        if (folder in self._made and folder.is_dir()) or folder == self._folder:
             return
         self._make(folder.parent)
         with contextlib.suppress(FileExistsError):
@@ -84,3 +106,9 @@ class MemoryStore:
         """Keep it."""
         self.values[name] = value
         return f"memory:///{name}"
+
+    def get(self, name: str) -> bytes:
+        """What was kept."""
+        if name not in self.values:
+            raise ClaimGone(name=name)
+        return self.values[name]

@@ -10,6 +10,11 @@ from collections.abc import Iterable
 
 from connectors.errors_base import AqueductError as AqueductError
 from connectors.errors_base import Retry as Retry
+from connectors.errors_claims import ClaimBucketGone as ClaimBucketGone
+from connectors.errors_claims import ClaimGone as ClaimGone
+from connectors.errors_claims import ClaimStoreDenied as ClaimStoreDenied
+from connectors.errors_claims import ClaimStoreLost as ClaimStoreLost
+from connectors.errors_claims import ClaimStoreRefused as ClaimStoreRefused
 from connectors.errors_coordination import CoordinationLost as CoordinationLost
 from connectors.errors_coordination import CoordinationRefused as CoordinationRefused
 from connectors.errors_coordination import LeadershipLost as LeadershipLost
@@ -28,7 +33,6 @@ from connectors.errors_position import ResumeMismatch as ResumeMismatch
 from connectors.errors_position import SourceDiverged as SourceDiverged
 from connectors.errors_position import SourceReset as SourceReset
 from connectors.errors_position import TimeInFuture as TimeInFuture
-from connectors.errors_record import ClaimStoreLost as ClaimStoreLost
 from connectors.errors_record import PoisonLimitReached as PoisonLimitReached
 from connectors.errors_record import RecordTooLarge as RecordTooLarge
 from connectors.errors_switch import LostInReplication as LostInReplication

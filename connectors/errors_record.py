@@ -5,7 +5,7 @@ The law: the row is named by its table, its place and its ChangeId, so that a pe
 
 from __future__ import annotations
 
-from connectors.errors_base import AqueductError, Retry
+from connectors.errors_base import AqueductError
 
 
 class RecordTooLarge(AqueductError):
@@ -24,14 +24,4 @@ class PoisonLimitReached(AqueductError):
     remedy = (
         "Nothing from there on was published. Look at `python -m app dead-letters list` for what is wrong with "
         "them; then raise the destination's poison_limit, or restart to allow as many again."
-    )
-
-
-class ClaimStoreLost(AqueductError):
-    """A record that is too large could not be written to the claim store."""
-
-    retry = Retry.TIMED
-    remedy = (
-        "Aqueduct tries again by itself; check claim_check_path: that it is mounted and may be written to, "
-        "and that its disk has room."
     )

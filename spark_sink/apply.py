@@ -16,8 +16,8 @@ from typing import Any
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.batch import Contents, TablePart, contents, envelopes, parsed_envelopes
-from spark_sink.claims import texts
+from spark_sink.batch import Contents, TablePart, contents, envelopes
+from spark_sink.claims import redeemed
 from spark_sink.compact import changes
 from spark_sink.evolve import Shape, shaped
 from spark_sink.ledger import Entry, Floor, Ledger, Offsets, spans
@@ -54,7 +54,7 @@ class Applier:
         batch = envelopes(records).localCheckpoint(eager=False)
         found = contents(batch)
         if found.claims:
-            fetched = parsed_envelopes(texts(batch, found.claims, store=self.claim_checks))
+            fetched = redeemed(batch, found.claims, store=self.claim_checks)
             batch = batch.where("claim IS NULL").unionByName(fetched).localCheckpoint(eager=False)
             found = contents(batch)
         self._merge_all(batch, found)

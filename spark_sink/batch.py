@@ -66,11 +66,6 @@ def envelopes(records: DataFrame) -> DataFrame:
     text = records.where("value IS NOT NULL").selectExpr(
         "topic", "partition", "offset", "CAST(value AS STRING) AS text"
     )
-    return parsed_envelopes(text)
-
-
-def parsed_envelopes(text: DataFrame) -> DataFrame:
-    """The same of texts with their places."""
     parsed = text.withColumn("e", f.from_json("text", ENVELOPE, JSON_OPTIONS))
     return parsed.selectExpr(*(f"{sql} AS `{name}`" for name, sql in FIELDS.items()))
 

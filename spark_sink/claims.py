@@ -1,7 +1,7 @@
-"""Records whose values were too large for their topic, fetched from the claim store.
+"""Records whose images were too large for their topic, fetched from the claim store.
 
-Law: a value is what its pointer says to the last bit, by length and SHA-256, or the batch stops; it is read on
-Spark's workers through Hadoop's file systems, as Spark's own files are.
+Law: what is fetched is what its pointer says to the last bit, by length and SHA-256, or the batch stops; it is
+read on Spark's workers through Hadoop's file systems, as Spark's own files are.
 """
 
 from __future__ import annotations
@@ -11,15 +11,27 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from spark_sink.errors import ClaimLost
-from spark_sink.wire import poison_sql
+from spark_sink.wire import CLAIM, FIELDS, JSON_OPTIONS, MISFIT, poison_sql
 
 _PARTS_OF_A_NAME: Final = 3
 """The last parts of a location are the name in its store: topic, day, SHA-256."""
-_DIGEST: Final = "([0-9a-f]{64})[.]json$"
+_NAME: Final = "([^/]+/[^/]+/[0-9a-f]{64})[.]json$"
+_IMAGES: Final = "before STRING, after STRING"
+_MISFIT: Final = (
+    "(stored.before IS NOT NULL) <> (op IN ('u', 'd'))"
+    " OR (stored.after IS NOT NULL) <> (op IN ('c', 'u', 'r'))"
+)
+_S3A: Final = (
+    "Start the sink with hadoop-aws of Spark's own Hadoop among its jars, and with "
+    "spark.hadoop.fs.s3a.endpoint where the bucket is not at AWS (docs/sink.md); or set claim_checks "
+    "to a copy that it can read"
+)
 
 
 class Claim(NamedTuple):
@@ -36,6 +48,9 @@ def path_of(claim: Claim, store: str) -> str:
     if store:
         name = location.split("/")[-_PARTS_OF_A_NAME:]
         return "/".join([_plain(store.rstrip("/")), *map(_plain, name)])
+    if location.startswith("s3:"):
+        # Hadoop has one name for such a bucket, everybody else another.
+        return location.replace("s3:", "s3a:", 1)
     # Hadoop takes a path as it is, where a URI has its odd characters encoded.
     return _plain(unquote(location)) if location.startswith("file:") else location
 
@@ -45,24 +60,36 @@ def _plain(path: str) -> str:
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
 
 
-def texts(batch: DataFrame, claims: Iterable[Claim], *, store: str) -> DataFrame:
-    """The claimed values of a batch's records, in the columns that envelopes are parsed from."""
+def redeemed(batch: DataFrame, claims: Iterable[Claim], *, store: str) -> DataFrame:
+    """A batch's records that are claims, with their images where the pointers were."""
     paths = sorted({path_of(claim, store) for claim in claims})
-    try:
-        files = batch.sparkSession.read.format("binaryFile").load(paths)
-    except AnalysisException as fault:
-        raise ClaimLost(
-            " ".join(str(fault).split())[:300],
-            advice="Give the sink access to the claim store, or set claim_checks to its path",
-        ) from fault
-    named = files.selectExpr(f"regexp_extract(path, '{_DIGEST}', 1) AS digest", "length", "content")
-    pointers = batch.where("claim IS NOT NULL").select("topic", "partition", "offset", "claim")
-    joined = pointers.join(named, pointers["claim.sha256"] == named["digest"], "left")
+    files = _read(batch.sparkSession, paths)
+    named = files.selectExpr(f"regexp_extract(path, '{_NAME}', 1) AS name", "length", "content")
+    pointers = batch.where("claim IS NOT NULL")
+    # By the whole name: rows of two tables or days may have the same images.
+    own = f.regexp_extract("claim.location", _NAME, 1)
+    joined = pointers.join(named, own == named["name"], "left")
     fault_sql = poison_sql("'the claimed value is not the one that was stored'")
-    return joined.selectExpr(
-        "topic",
-        "partition",
-        "offset",
+    text = (
         "if(length <=> claim.size AND sha2(content, 256) <=> claim.sha256, "
-        f"decode(content, 'UTF-8'), {fault_sql}) AS text",
+        f"decode(content, 'UTF-8'), {fault_sql})"
     )
+    found = joined.withColumn("stored", f.from_json(f.expr(text), _IMAGES, JSON_OPTIONS))
+    changed = {
+        "before": "stored.before",
+        "after": "stored.after",
+        "claim": f"CAST(NULL AS {CLAIM})",
+        "reason": f"if({_MISFIT}, coalesce(reason, '{MISFIT}'), reason)",
+    }
+    return found.selectExpr(*(f"{changed.get(name, f'`{name}`')} AS `{name}`" for name in FIELDS))
+
+
+def _read(session: SparkSession, paths: list[str]) -> DataFrame:
+    try:
+        return session.read.format("binaryFile").load(paths)
+    except (PySparkException, Py4JJavaError) as fault:
+        said = " ".join(str(fault).split())
+        advice = "Give the sink access to the claim store, or set claim_checks to its path"
+        if "S3AFileSystem" in said:
+            said, advice = f"{paths[0]}: this Spark has no file system for buckets", _S3A
+        raise ClaimLost(said[:300], advice=advice) from fault

@@ -65,7 +65,9 @@ def start(settings: Settings) -> SparkSession:
     """The session for the sink."""
     own = {} if submitted() else _own_jvm(settings)
     given = SparkConf()
-    wanted = {**{k: v for k, v in _DEFAULTS.items() if not given.contains(k)}, **_ALWAYS, **own}
+    asked = {k: v for k, v in settings.spark_options.items() if not given.contains(k)}
+    defaults = {k: v for k, v in _DEFAULTS.items() if not given.contains(k)}
+    wanted = {**defaults, **own, **asked, **_ALWAYS}
     builder = SparkSession.builder.appName(f"aqueduct-sink {settings.prefix}")
     for key, value in wanted.items():
         builder = builder.config(key, value)

@@ -63,6 +63,7 @@ class Settings(BaseSettings):
     include: str = ""
     exclude: str = ""
     kafka_options: dict[str, str] = {}
+    spark_options: dict[str, str] = {}
     master: str = "local[2]"
     driver_memory: Annotated[str, Field(pattern=r"^[0-9]+[mg]$")] = "1g"
     jars: Path = Path(os.environ.get("AQUEDUCT_SPARK_JARS") or _JARS)
@@ -92,6 +93,14 @@ class Settings(BaseSettings):
         taken = sorted(key for key in value if key.lower() in _OURS or "isolation" in key)
         if taken:
             raise ValueError(f"{', '.join(taken)} cannot be set: exactness depends on it")
+        return value
+
+    @field_validator("spark_options")
+    @classmethod
+    def _spark_s(cls, value: dict[str, str]) -> dict[str, str]:
+        strange = sorted(key for key in value if not key.startswith("spark."))
+        if strange:
+            raise ValueError(f"{', '.join(strange)}: a setting of Spark begins with spark.")
         return value
 
     @model_validator(mode="after")

@@ -11,12 +11,13 @@ from typing import Final
 NUMBER: Final = 1
 
 _CORRUPT: Final = "__not_json"
+CLAIM: Final = "STRUCT<location STRING, size BIGINT, sha256 STRING>"
+MISFIT: Final = "before and after do not fit op"
 ENVELOPE: Final = (
     "before STRING, after STRING, absent ARRAY<STRING>, op STRING, "
     "source STRUCT<name STRING, db STRING, `table` STRING, logical_db STRING, "
     "logical_table STRING, ts_ms BIGINT, seq BIGINT, epoch BIGINT, `schema` INT, wire INT>, "
-    "claim_check STRUCT<location STRING, size BIGINT, sha256 STRING>, left_out STRING, "
-    f"{_CORRUPT} STRING"
+    f"claim_check {CLAIM}, left_out STRING, {_CORRUPT} STRING"
 )
 LONGEST_TEXT: Final = str(2**31 - 1)
 """Characters of a text in JSON; a reader's own limit is 20 million."""
@@ -41,7 +42,7 @@ _FAULTS: Final = (
     ),
     ("op is none of c, u, d, r, t", "e.op IS NULL OR e.op NOT IN ('c', 'u', 'd', 'r', 't')"),
     (
-        "before and after do not fit op",
+        MISFIT,
         (
             "e.claim_check IS NULL AND e.left_out IS NULL"
             " AND ((e.before IS NOT NULL) <> (e.op IN ('u', 'd'))"

@@ -34,6 +34,7 @@ from app.auditing.truth import Truth, filter_of, read
 from app.auditing.verdict import Verdict
 from app.auditing.window import Bound, End, Window
 from app.pipeline.ddl_filter import StatementTypes
+from connectors.claims import ClaimStore
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.gtid import GtidSet
@@ -71,6 +72,8 @@ class Scope:
     """Whether the transactions topic is written."""
     compacted: bool = False
     """Whether row topics keep only the last record of each key."""
+    claims: ClaimStore | None = None
+    """Where images wait that were too large for their topic."""
 
 
 def audit(scope: Scope) -> Verdict:
@@ -103,6 +106,7 @@ def audit(scope: Scope) -> Verdict:
         versions=versions,
         partitions=topics,
         beginnings={part: beginnings[part] for part in parts},
+        claims=scope.claims,
     )
     begin = scope.begin
     if begin is None and not scope.from_start:

@@ -13,12 +13,14 @@ from typing import Any
 
 import orjson
 
+from app.auditing.claimed import Claims, is_whole
 from app.auditing.comparison import Comparer, key_fault
 from app.auditing.published import Partition, Versions
 from app.auditing.store import Change, Transaction
 from app.auditing.truth import Truth
 from app.auditing.verdict import Finding, Kind, Verdict
 from app.auditing.window import End
+from connectors.claims import ClaimStore
 from connectors.kafka.reading import StoredRecord
 from connectors.wire import HEADER_CHANGE_ID, row_topic
 
@@ -41,6 +43,8 @@ class Subject:
     versions: Versions
     partitions: Mapping[str, int]
     beginnings: Mapping[Partition, int]
+    claims: ClaimStore | None = None
+    """Where images wait that were too large for their topic."""
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class Examination:
         self.greatest = 0
         self.others: Counter[str] = Counter()
         self._comparer = Comparer(verdict.unjudged)
+        self._claims = Claims(subject.claims, verdict.unjudged)
 
     def take(self, topic: str, partition: int, record: StoredRecord) -> None:
         """Examine a record of a row topic, or of the DDL topic."""
@@ -189,9 +194,11 @@ class Examination:
             return
         columns = self._comparer.columns(change.shape, version)
         place = (one.partition, subject.partitions[one.topic])
-        fault = self._comparer.fault(change, one.value, half, version) or key_fault(
-            columns, one.value, one.record, place
-        )
+        fault = self._claims.redeem(one.value)
+        if fault is None and is_whole(one.value):
+            fault = self._comparer.fault(change, one.value, half, version) or key_fault(
+                columns, one.value, one.record, place
+            )
         if fault is not None:
             self._fault(Kind.DIFFERENT, one, fault)
         if one.value["op"] == "d" and one.record.key:

@@ -16,6 +16,7 @@ from app.auditing.window import Bound
 from app.commands import arguments
 from app.commands.arguments import GivenPlace
 from app.commands.report import answer
+from app.pipeline.oversize import claim_store
 from app.plan import Plan
 from app.plans import destination_plan, kafka_client, topic_plans
 from app.settings import Settings, load
@@ -81,6 +82,7 @@ def _scope(options: argparse.Namespace, settings: Settings) -> Scope:
         from_start=isinstance(plan.start, Earliest),
         borders=rules.borders,
         compacted="compact" in settings.topics.cleanup_policy,
+        claims=claim_store(rules) if settings.destinations[plan.name].claim_check_path else None,
     )
 
 

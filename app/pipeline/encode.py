@@ -13,7 +13,7 @@ from app.pipeline.borders import Begun, Borders
 from app.pipeline.dead_letter import letter_of, record_of_dead
 from app.pipeline.envelope import Envelope, TableText
 from app.pipeline.gather import Ddl, Item, ParkedRows, Rows
-from app.pipeline.oversize import Lightening
+from app.pipeline.oversize import Lightening, claim_store
 from app.pipeline.parked import record_of_rows, record_of_statement
 from app.pipeline.piece import DeadLetter
 from app.pipeline.poison import DeadRows
@@ -47,6 +47,8 @@ class Encoder:
         self.connector = connector
         """What kind of server the source is: ``mysql`` or ``mariadb``."""
         self.epoch = epoch
+        self.claims = claim_store(rules)
+        """For a run, as it may have a connection."""
         self._texts: dict[tuple[str, str], TableText] = {}
 
     def text(self, version: TableVersion) -> TableText:
@@ -98,7 +100,7 @@ class Encoding:
             self._all_borders = Borders(rules, self._single(topic), epoch=encoder.epoch)
         self._borders: Borders | None = None
         """Of the transaction that is encoded, where any may be told."""
-        self._lightening = None if rules.oversize == "stop" else Lightening(rules)
+        self._lightening = None if rules.oversize == "stop" else Lightening(rules, encoder.claims)
         self._finished: list[FinishedBatch] = []
         self._enough = _ENOUGH
         self._counts = dict.fromkeys(_OPS, 0)

@@ -1,12 +1,14 @@
 """A record that is larger than its topic takes: made small enough, as the settings say.
 
 The law: only the images are left out, and the record says so; its key, ChangeId, ``seq`` and place stay.
-A claimed value is stored for good before its pointer is anywhere.
+Claimed images are stored for good before their pointer is anywhere, under the name that their own bytes give
+them: the same change has the same images whoever publishes it, so written again it is the same object.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -15,20 +17,32 @@ import orjson
 
 from app.pipeline.rules import Rules
 from connectors.claims import ClaimStore, FolderStore
+from connectors.claims_s3 import SCHEME, S3Store
 from connectors.kafka.batches import Record
 from connectors.wire import HEADER_CLAIM_CHECK, HEADER_LEFT_OUT
 
 CLAIM_CHECK, KEY_ONLY = "claim_check", "key_only"
 
+_JSON = json.JSONDecoder()
+_BEFORE, _AFTER = '{"before":', ',"after":'
+"""What stands before the images in every row's value."""
+
+
+def claim_store(rules: Rules) -> ClaimStore:
+    """The store that the settings name; nothing is opened yet."""
+    if rules.claims.startswith(SCHEME):
+        return S3Store(rules.claims, rules.claims_access)
+    return FolderStore(rules.claims)
+
 
 class Lightening:
     """Makes records of rows smaller, for one chunk, and counts what it did."""
 
-    def __init__(self, rules: Rules, store: ClaimStore | None = None) -> None:
+    def __init__(self, rules: Rules, store: ClaimStore) -> None:
         self.largest = rules.largest
         """Bytes of a finished batch above which a record goes through here."""
         self._way = rules.oversize
-        self._store = store if store is not None else FolderStore(rules.claims)
+        self._store = store
         self.counts: Counter[str] = Counter()
         """Records by what was done with them."""
         self.saved = 0
@@ -39,26 +53,38 @@ class Lightening:
         key, value, headers = record
         if value is None:
             return record
-        envelope: dict[str, Any] = orjson.loads(value)
+        images, rest = _parted(value)
         if self._way == CLAIM_CHECK:
-            name, told = HEADER_CLAIM_CHECK, self._claimed(topic, envelope, value)
+            name, told = HEADER_CLAIM_CHECK, self._claimed(topic, rest, images)
         else:
-            name, told = HEADER_LEFT_OUT, _left_out(envelope)
-        rest = {field: held for field, held in envelope.items() if field not in ("before", "after")}
+            name, told = HEADER_LEFT_OUT, _left_out(images)
         light = orjson.dumps({"before": None, "after": None, name: told, **rest})
         self.counts[self._way] += 1
         self.saved += len(value) - len(light)
         return key, light, [*headers, (name, orjson.dumps(told))]
 
-    def _claimed(self, topic: str, envelope: dict[str, Any], value: bytes) -> dict[str, Any]:
-        """Where the value is from now on."""
-        digest = hashlib.sha256(value).hexdigest()
-        day = datetime.fromtimestamp(envelope["source"]["ts_ms"] / 1000, UTC).date().isoformat()
-        location = self._store.put(f"{topic}/{day}/{digest}.json", value)
-        return {"location": location, "size": len(value), "sha256": digest}
+    def _claimed(
+        self, topic: str, rest: dict[str, Any], images: tuple[bytes, bytes]
+    ) -> dict[str, Any]:
+        """Where the images are from now on."""
+        before, after = images
+        stored = b'{"before":%b,"after":%b}' % (before, after)
+        digest = hashlib.sha256(stored).hexdigest()
+        day = datetime.fromtimestamp(rest["source"]["ts_ms"] / 1000, UTC).date().isoformat()
+        location = self._store.put(f"{topic}/{day}/{digest}.json", stored)
+        return {"location": location, "size": len(stored), "sha256": digest}
 
 
-def _left_out(envelope: dict[str, Any]) -> dict[str, int]:
+def _parted(value: bytes) -> tuple[tuple[bytes, bytes], dict[str, Any]]:
+    """The images to the byte, and all else of a value."""
+    text = value.decode()
+    _, middle = _JSON.raw_decode(text, len(_BEFORE))
+    _, end = _JSON.raw_decode(text, middle + len(_AFTER))
+    images = text[len(_BEFORE) : middle].encode(), text[middle + len(_AFTER) : end].encode()
+    return images, orjson.loads(b"{" + text[end + 1 :].encode())
+
+
+def _left_out(images: tuple[bytes, bytes]) -> dict[str, int]:
     """What is not there any more, and how many bytes of JSON it was."""
-    images = {name: envelope[name] for name in ("before", "after")}
-    return {name: len(orjson.dumps(image)) for name, image in images.items() if image is not None}
+    named = zip(("before", "after"), images, strict=True)
+    return {name: len(image) for name, image in named if image != b"null"}

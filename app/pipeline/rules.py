@@ -5,9 +5,10 @@ The law: plain values, since they travel to the processes of decoders; nothing i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.pipeline.ddl_filter import StatementTypes, shadow_rules
+from connectors.claims_s3 import S3Access
 from connectors.mysql.ddl.online import ShadowRules
 
 
@@ -39,7 +40,9 @@ class Rules:
     oversize: str = "stop"
     """What becomes of a row's record that is larger: ``stop``, ``claim_check`` or ``key_only``."""
     claims: str = ""
-    """The folder for values that are claimed."""
+    """The folder for values that are claimed, or ``s3://bucket/prefix``."""
+    claims_access: S3Access = field(default_factory=S3Access)
+    """How such a bucket is reached."""
     poison_limit: int = 0
     """Rows that cannot be decoded and are put among the dead letters in an hour; 0: the first one stops."""
     ddl_include: str = ""

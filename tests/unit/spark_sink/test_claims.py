@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ pytestmark = [
 LARGE = "x" * 100_000
 
 
-def claimed(store: Path, change: Change) -> Change:
-    """A change whose value is in a store, as a worker publishes it."""
-    value = change.value().encode()
+def claimed(store: Path, change: Change, *, day: str = "2026-11-21") -> Change:
+    """A change whose images are in a store, as a worker publishes it."""
+    value = json.dumps({"before": change.before, "after": change.after}).encode()
     digest = hashlib.sha256(value).hexdigest()
-    file = store / "aq.shop.t" / "2026-11-21" / f"{digest}.json"
+    file = store / "aq.shop.t" / day / f"{digest}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(value)
     told = {"location": file.as_uri(), "size": len(value), "sha256": digest}
@@ -54,6 +55,46 @@ def test_a_claimed_row_is_fetched_and_takes_its_place_among_the_others(
     assert found.keys() == {1, 2}
     assert found[1] == "last"
     assert found[2] == LARGE
+
+
+def test_the_same_images_of_two_days_are_two_rows_of_a_table_without_a_key(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    warehouse.schemas = [schema(("v", "longtext"), key=())]
+    changes = [Change(op="c", seq=seq, after={"v": "same"}) for seq in (1, 2, 3)]
+    warehouse.take(
+        claimed(tmp_path, changes[0], day="2026-11-20"),
+        *(claimed(tmp_path, change) for change in changes[1:]),
+    )
+    assert [row["v"] for row in warehouse.rows()] == ["same"] * 3
+
+
+def test_images_that_do_not_fit_their_record_stop_the_sink(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    pointer = claimed(tmp_path, Change(op="c", seq=1, after={"id": 1, "v": "a"}))
+    with pytest.raises(PoisonRecord, match="do not fit op"):
+        warehouse.take(Change(op="d", seq=1, more=pointer.more))
+
+
+def test_a_bucket_that_this_spark_cannot_read_is_told_with_what_it_takes(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    pointer = claimed(tmp_path, Change(op="c", seq=1, after={"id": 1, "v": "a"}))
+    told = (pointer.more or {})["claim_check"]
+    file = Path(told["location"].removeprefix("file://"))
+    name = "/".join(file.parts[-3:])
+    elsewhere = Change(
+        op="c", seq=1, more={"claim_check": {**told, "location": f"s3://bucket/claims/{name}"}}
+    )
+    with pytest.raises(ClaimLost, match=r"s3a://bucket/claims/.*hadoop-aws.*endpoint"):
+        warehouse.take(elsewhere)
+    # A copy that it can read will do.
+    warehouse.applier.claim_checks = str(tmp_path)
+    warehouse.take(elsewhere)
+    assert by_id(warehouse) == {1: "a"}
 
 
 def test_a_store_may_be_elsewhere_for_the_sink(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -93,6 +134,8 @@ def test_a_row_that_was_left_out_stops_the_sink_by_name(warehouse: Warehouse) ->
         ("file:///c/a%20b/t/d/x.json", "", "file:///c/a b/t/d/x.json"),
         ("file:///c/t/d/x.json", "s3a://bucket/claims/", "s3a://bucket/claims/t/d/x.json"),
         ("s3a://bucket/t/d/x.json", "", "s3a://bucket/t/d/x.json"),
+        ("s3://bucket/p/t/d/x.json", "", "s3a://bucket/p/t/d/x.json"),
+        ("s3://bucket/p/t/d/x.json", "/mnt/claims", "/mnt/claims/t/d/x.json"),
     ],
 )
 def test_the_path_of_a_claim(location: str, store: str, path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -36,7 +37,7 @@ def pieces(way: str, folder: Path) -> list[Piece]:
     return run(source.chunks(source.first, (False,)), first_cursor(source), rules=rules)
 
 
-def test_a_claimed_value_is_the_record_that_would_have_been(tmp_path: Path) -> None:
+def test_a_claim_has_the_images_of_the_record_that_would_have_been(tmp_path: Path) -> None:
     plain = [r for r in records_of(pieces("stop", tmp_path)) if r.topic == "aq.shop.orders"]
     found = pieces("claim_check", tmp_path)
     light = [r for r in records_of(found) if r.topic == "aq.shop.orders"]
@@ -54,10 +55,10 @@ def test_a_claimed_value_is_the_record_that_would_have_been(tmp_path: Path) -> N
         assert orjson.loads(dict(record.headers)["claim_check"]) == told
         stored = Path(unquote(urlsplit(told["location"]).path)).read_bytes()
         assert (len(stored), hashlib.sha256(stored).hexdigest()) == (told["size"], told["sha256"])
-        claimed = orjson.loads(stored)
-        assert claimed | {"ts_ms": 0} == whole.value | {"ts_ms": 0}
-        rest = {name: value for name, value in record.value.items() if name != "claim_check"}
-        assert rest == claimed | {"before": None, "after": None}
+        assert record.value["before"] is record.value["after"] is None
+        redeemed = record.value | orjson.loads(stored) | {"ts_ms": 0}
+        del redeemed["claim_check"]
+        assert redeemed == whole.value | {"ts_ms": 0}
     assert pointers == 3
     assert sum((piece.oversize for piece in found), start=found[0].oversize)["claim_check"] >= 3
     assert found[-1].seq == 4
@@ -79,20 +80,39 @@ def test_a_record_without_its_images_says_what_it_lacks(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def value_of(epoch: int, *, after: str = '{"id":1,"v":"\u00e9 ,\\"after\\":1}"}') -> bytes:
+    """A row's value as a leader of some epoch publishes it."""
+    source = {"ts_ms": 1_795_234_567_123, "epoch": epoch}
+    rest = orjson.dumps({"source": source, "op": "c", "ts_ms": 1_795_234_570_000 + epoch}).decode()
+    return f'{{"before":null,"after":{after},{rest[1:]}'.encode()
+
+
 def test_what_was_stored_has_its_topic_and_day_in_its_name() -> None:
-    store = MemoryStore()
+    store, value = MemoryStore(), value_of(1)
     way = Lightening(replace(RULES, oversize="claim_check", largest=1), store)
-    value = orjson.dumps(
-        {"before": None, "after": {"id": 1}, "source": {"ts_ms": 1_795_234_567_123}}
-    )
     key, light, headers = way("aq.shop.orders", (b"k", value, [("change_id", b"x#0")]))
     ((name, kept),) = store.values.items()
-    assert name == f"aq.shop.orders/2026-11-21/{hashlib.sha256(value).hexdigest()}.json"
-    assert kept == value
+    assert name == f"aq.shop.orders/2026-11-21/{hashlib.sha256(kept).hexdigest()}.json"
+    images = {name: orjson.loads(value)[name] for name in ("before", "after")}
+    assert orjson.loads(kept) == images
+    assert value.startswith(kept[:-1])
     assert key == b"k"
     assert [header for header, _ in headers] == ["change_id", "claim_check"]
     assert way.counts == {"claim_check": 1}
     assert way.saved == len(value) - len(light or b"")
+
+
+def test_the_same_change_is_the_same_object_whoever_publishes_it() -> None:
+    store, pointers = MemoryStore(), []
+    for epoch in (1, 2):
+        way = Lightening(replace(RULES, oversize="claim_check", largest=1), store)
+        _, light, _ = way("aq.shop.orders", (b"k", value_of(epoch), []))
+        pointers.append(orjson.loads(light or b""))
+    assert len(store.values) == 1
+    assert pointers[0]["claim_check"] == pointers[1]["claim_check"]
+    assert [pointer["source"]["epoch"] for pointer in pointers] == [1, 2]
+    way("aq.shop.orders", (b"k", value_of(2, after='{"id":2}'), []))
+    assert len(store.values) == 2
 
 
 def test_a_tombstone_stays_as_it_is() -> None:
@@ -109,9 +129,12 @@ class TestFolderStore:
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "t/d/x.json"]
         assert (tmp_path / "t/d/x.json").read_bytes() == b"value"
 
-    def test_the_same_value_may_come_again(self, tmp_path: Path) -> None:
+    def test_a_day_that_was_cleaned_up_meanwhile_is_made_again(self, tmp_path: Path) -> None:
         store = FolderStore(str(tmp_path))
-        assert store.put("t/d/x.json", b"value") == store.put("t/d/x.json", b"value")
+        store.put("t/d/x.json", b"value")
+        shutil.rmtree(tmp_path / "t/d")
+        store.put("t/d/y.json", b"value")
+        assert store.get("t/d/y.json") == b"value"
 
     def test_it_is_synced_before_it_has_its_name(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,171 @@
+"""A claim store in a bucket: of AWS, or of anything that speaks S3, as MinIO and Ceph do.
+
+The law: the server has said what it keeps before ``put`` returns: its length, and a checksum that it made
+itself, or else the whole value was read back. A name has one content, so the same change written twice is one
+object. No secret comes from the settings: credentials are looked for where every program for S3 does. Whoever
+has no such store never imports the library.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.errors import (
+    AqueductError,
+    ClaimBucketGone,
+    ClaimGone,
+    ClaimStoreDenied,
+    ClaimStoreLost,
+    ClaimStoreRefused,
+)
+
+SCHEME = "s3://"
+
+_ATTEMPTS = 4
+"""Of one request, with growing pauses between them; after those the run ends, and begins anew with its own."""
+_CONNECT_SECONDS, _ANSWER_SECONDS = 5, 20
+_ANY_REGION = "us-east-1"
+"""What servers other than AWS take where nobody says a region."""
+_FORBIDDEN = (401, 403)
+_DENIED = frozenset(
+    {"AccessDenied", "ExpiredToken", "InvalidToken", "RequestTimeTooSkewed", "TokenRefreshRequired"}
+)
+_DAMAGED = frozenset({"BadDigest", "IncompleteBody", "RequestTimeout", "XAmzContentSHA256Mismatch"})
+"""What came there is not what was sent; sent again, it may."""
+_SERVER_FAULT = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Access:
+    """How a store is reached; what is empty is left to the environment and the usual files."""
+
+    endpoint: str = ""
+    region: str = ""
+    profile: str = ""
+
+
+class S3Store:
+    """Values below ``s3://bucket/prefix``."""
+
+    def __init__(self, place: str, access: S3Access) -> None:
+        self._place = place.rstrip("/")
+        self._bucket, _, self._prefix = self._place.removeprefix(SCHEME).partition("/")
+        self._access = access
+        self._made: Any = None
+
+    def put(self, name: str, value: bytes) -> str:
+        """Keep a value for good; its URI. Raises a named error of the claim store."""
+        # The checksum that S3 itself keeps of what it was sent; every such server makes it.
+        checksum = hashlib.md5(value, usedforsecurity=False)
+        with self._named(name):
+            self._client().put_object(
+                **self._object(name),
+                Body=value,
+                ContentMD5=base64.b64encode(checksum.digest()).decode(),
+                ContentType="application/json",
+            )
+        told = self._head(name)
+        is_whole = told["ContentLength"] == len(value)
+        # Of an object that the server encrypts, the tag is another; then only reading it back proves it.
+        is_same = told.get("ETag", "").strip('"') == checksum.hexdigest()
+        if not is_whole or not (is_same or self.get(name) == value):
+            raise self._error(ClaimStoreLost, "it does not hold what was sent", name)
+        return f"{self._place}/{name}"
+
+    def _head(self, name: str) -> dict[str, Any]:
+        try:
+            with self._named(name):
+                told: dict[str, Any] = self._client().head_object(**self._object(name))
+        except ClaimGone as error:
+            raise self._error(ClaimStoreLost, "it took it and does not hold it", name) from error
+        return told
+
+    def get(self, name: str) -> bytes:
+        """What is kept by a name. Raises ClaimGone, and what ``put`` raises."""
+        with self._named(name):
+            body = self._client().get_object(**self._object(name))["Body"]
+            with body:
+                value: bytes = body.read()
+        return value
+
+    def _object(self, name: str) -> dict[str, str]:
+        key = f"{self._prefix}/{name}" if self._prefix else name
+        return {"Bucket": self._bucket, "Key": key}
+
+    def _error(self, kind: type[AqueductError], what: str, name: str) -> AqueductError:
+        where = f"{self._place}/{name}"
+        return kind(what, object=where, endpoint=self._access.endpoint or None)
+
+    def _client(self) -> Any:
+        """The library's client, made when the first value comes."""
+        if self._made is None:
+            # Both take a while, and most workers never need them.
+            from botocore.config import Config
+            from botocore.session import Session
+
+            session = Session(profile=self._access.profile or None)
+            self._made = session.create_client(
+                "s3",
+                region_name=self._access.region
+                or session.get_config_variable("region")
+                or _ANY_REGION,
+                endpoint_url=self._access.endpoint or None,
+                config=Config(
+                    retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+                    connect_timeout=_CONNECT_SECONDS,
+                    read_timeout=_ANSWER_SECONDS,
+                    # Its newer checksums come in a form that older servers refuse; ours is the body's own.
+                    request_checksum_calculation="when_required",
+                    response_checksum_validation="when_required",
+                    s3={"payload_signing_enabled": True},
+                ),
+            )
+        return self._made
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """The library's errors by our names."""
+        from botocore import exceptions as theirs
+
+        try:
+            yield
+        except theirs.ClientError as error:
+            raise self._answered(error, name) from error
+        except (
+            theirs.NoCredentialsError,
+            theirs.PartialCredentialsError,
+            theirs.CredentialRetrievalError,
+            theirs.ProfileNotFound,
+            theirs.TokenRetrievalError,
+            theirs.SSOError,
+        ) as error:
+            raise self._error(ClaimStoreDenied, str(error), name) from error
+        except (
+            theirs.HTTPClientError,
+            theirs.ConnectionError,
+            theirs.IncompleteReadError,
+            OSError,
+        ) as error:
+            raise self._error(ClaimStoreLost, str(error), name) from error
+        except theirs.BotoCoreError as error:
+            raise self._error(ClaimStoreRefused, str(error), name) from error
+
+    def _answered(self, error: Any, name: str) -> AqueductError:
+        """What the server's answer means."""
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        kind: type[AqueductError] = ClaimStoreRefused
+        if code == "NoSuchBucket":
+            kind = ClaimBucketGone
+        elif code in ("NoSuchKey", "404"):
+            kind = ClaimGone
+        elif status in _FORBIDDEN or code in _DENIED:
+            kind = ClaimStoreDenied
+        elif status >= _SERVER_FAULT or code in _DAMAGED:
+            kind = ClaimStoreLost
+        return self._error(kind, str(error), name)
