@@ -18,6 +18,7 @@ from pymysql.cursors import Cursor
 
 from connectors.errors import (
     AqueductError,
+    BinlogFileMissing,
     PositionGone,
     ServerIdConflict,
     SourceDiverged,
@@ -239,6 +240,8 @@ def _dump_error(text: str, address: SourceAddress) -> AqueductError:
     lowered = text.lower()
     if "same server_uuid/server_id" in lowered or "same server_id" in lowered:
         return ServerIdConflict(text, source=address, server_id=address.server_id)
+    if "could not open log file" in lowered:
+        return BinlogFileMissing(f"{text}: it is in the index, and is gone", source=address)
     if re.search(r"purged|could not find|impossible position|> file size", lowered):
         return PositionGone(text, source=address)
     if "not in the master's binlog" in lowered:
