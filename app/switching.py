@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from app.errant import errant, subtracted
 from app.pipeline.filter import TableFilter
 from app.pipeline.rules import Rules
 from app.plan import Failover
@@ -32,7 +33,7 @@ from connectors.mysql.fingerprint_scan import Scan, scan
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.replication import Channel, channels, clock_ms
-from connectors.mysql.server import ServerFacts, SourceAddress, connected
+from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.spans import Spans
 from connectors.mysql.start import Earliest, check, first_offset, gtids_before
 from tables.cursor import Cursor
@@ -88,7 +89,7 @@ class Switch:
             check(self.cursor.offset, self.facts, self.address)
         except SourceDiverged as error:
             self._refuse_or_wait(gtids, error)
-        if isinstance(gtids, GtidSet) and not self.failover.accept_errant:
+        if not self.failover.accept_errant:
             self._refuse_errant(gtids)
         place = place_behind(gtids, self.facts, self.address)
         return Moved(offset=self._offset(place, gtids))
@@ -100,57 +101,31 @@ class Switch:
         """Whether what it lacks may still come."""
         if isinstance(gtids, GtidSet) != (not self.facts.is_mariadb):
             raise error
-        missing = GtidSet()
+        missing = f"all behind {self.facts.gtids_at_end or 'nothing'} up to {gtids}"
         if isinstance(gtids, GtidSet):
-            missing = _subtracted(str(gtids), str(self.facts.gtid_executed), self.address)
+            missing = str(subtracted(str(gtids), str(self.facts.gtid_executed), self.address))
         channel = self._followed()
         if channel is not None:
             raise StandbyLags(
-                f"it lacks {missing or 'the newest transactions'}, and {channel}",
+                f"it lacks {missing}, and {channel}",
                 source=self.address,
             ) from error
         raise SourceDiverged(
-            f"it lacks {missing or gtids} for good, which were published: it is nobody's replica",
+            f"it lacks {missing} for good, which were published: it is nobody's replica",
             source=self.address,
             remedy="Take another source, or choose a new start and reload the tables that differ.",
         ) from error
 
-    def _refuse_errant(self, gtids: GtidSet) -> None:
+    def _refuse_errant(self, gtids: Gtids) -> None:
         """Raise SourceDiverged where a replica has transactions of its own that its source lacks."""
-        if self._followed() is None:
-            # It follows nobody, so what it has more is what is written to it now.
-            return
-        more = _subtracted(str(self.facts.gtid_executed), str(gtids), self.address)
-        if not more:
-            return
-        theirs = self._executed_by_other()
-        if theirs is not None:
-            errant = _subtracted(str(more), theirs, self.address)
-        elif self.facts.variables.get("read_only", "OFF").upper() == "ON":
-            # Nobody is to write here, so what it has of its own nobody else has.
-            errant = _own(more, self.facts.server_uuid)
-        else:
-            return
-        if errant:
+        found = errant(gtids, self.facts, self.address, self.other) if self._followed() else ""
+        if found:
             raise SourceDiverged(
-                f"it has transactions of its own that its source lacks: {errant}",
+                f"it has transactions of its own that its source lacks: {found}",
                 source=self.address,
                 remedy="Reload what they changed and make them on the source too (as empty transactions), "
                 "or set failover.errant to accept, and they are published.",
             )
-
-    def _executed_by_other(self) -> str | None:
-        """What the source that was read has; None where it does not answer."""
-        if self.other is None:
-            return None
-        try:
-            with connected(self.other) as cursor:
-                cursor.execute("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed")
-                uuid, executed = cursor.fetchall()[0]
-        except Exception:
-            log.debug("the other source does not answer", exc_info=True)
-            return None
-        return None if uuid == self.facts.server_uuid else str(executed)
 
     def _by_fingerprints(self, ring: Fingerprints) -> Moved:
         cursor = self.cursor
@@ -294,18 +269,6 @@ class Switch:
                 "%s: the clocks of the sources differ by %d ms", self.destination, mine - theirs
             )
         return mine - theirs
-
-
-def _subtracted(whole: str, part: str, address: SourceAddress) -> GtidSet:
-    with connected(address) as cursor:
-        cursor.execute("SELECT GTID_SUBTRACT(%s, %s)", (whole, part))
-        return GtidSet.parse(cursor.fetchall()[0][0])
-
-
-def _own(gtids: GtidSet, server_uuid: str) -> GtidSet:
-    """Of a set, what one server wrote first."""
-    parts = str(gtids).split(",")
-    return GtidSet.parse(",".join(part for part in parts if part.startswith(f"{server_uuid}:")))
 
 
 def _listed(prints: tuple[Fingerprint, ...]) -> str:

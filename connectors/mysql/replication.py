@@ -49,7 +49,11 @@ def channels(address: SourceAddress) -> list[Channel]:
             names = [column[0].lower() for column in cursor.description or ()]
             rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
             return [_channel(row) for row in rows]
-    raise SourceRefused("it does not say whether it is a replica", source=address)
+    raise SourceRefused(
+        "it does not say whether it is a replica",
+        source=address,
+        remedy=f"GRANT REPLICATION CLIENT ON *.* TO '{address.user}'; on a MariaDB GRANT SLAVE MONITOR ON *.*.",
+    )
 
 
 _NOT_KNOWN = {pymysql.constants.ER.PARSE_ERROR, pymysql.constants.ER.SPECIFIC_ACCESS_DENIED_ERROR}

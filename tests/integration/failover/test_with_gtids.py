@@ -13,7 +13,6 @@ import pytest
 
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.crash.links import proxy
 from tests.integration.failover.servers import (
     Pair,
     Writer,
@@ -25,7 +24,7 @@ from tests.integration.failover.servers import (
     promote,
 )
 from tests.integration.failover.setting import has_rows, reads, shows, two_sources
-from tests.integration.process.worker import running, settings
+from tests.integration.process.worker import running
 
 
 @pytest.fixture
@@ -120,28 +119,3 @@ def test_a_person_switches_and_is_told_why_a_standby_is_not_fit(
         assert "SourceDiverged: it lacks" in told
         reads(worker, both.standby)
     assert notes(stack, given["prefix"]) == ["one", "two", "three", "errant"]
-
-
-def test_another_server_behind_the_same_address_is_gone_on_with(
-    stack: Stack, both: Pair, tmp_path: Path
-) -> None:
-    given = settings(stack, both.master, tmp_path, heartbeat_seconds=1, decoders=1)
-    with proxy(tmp_path) as links:
-        wire = links.link("mysql", both.master.host, both.master.port)
-        given["destinations"]["shop"]["source"]["port"] = wire.port
-        with running(given, tmp_path) as worker:
-            insert(both.master, "one", "two")
-            has_rows(worker, 2)
-            both.caught_up()
-            promote(both.standby)
-            insert(both.standby, "three")
-            wire.backend(both.standby.host, both.standby.port)
-            wire.reset()
-            has_rows(worker, 3)
-            assert "another server answers at its address" in worker.log
-            # What the new one lacks for good is refused by name.
-            insert(both.master, "lost")
-            wire.backend(both.master.host, both.master.port)
-            wire.reset()
-            shows(worker, "FAILED", "SourceDiverged", "it lacks")
-    assert notes(stack, given["prefix"]) == ["one", "two", "three"]

@@ -1,0 +1,90 @@
+"""What a standby has of its own: transactions that its source lacks.
+
+The law: only a server that replicates has such; what another one has more is what is written to it now. They
+are told by the source that was read, if it answers; else by who wrote them, if the standby is read-only.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.mariadb.gtid import MariadbGtidList, MariadbGtidState
+from connectors.mysql.position import Gtids
+from connectors.mysql.server import ServerFacts, SourceAddress, connected
+
+log = logging.getLogger(__name__)
+
+
+def errant(
+    gtids: Gtids, facts: ServerFacts, address: SourceAddress, other: SourceAddress | None
+) -> str:
+    """Of a replica, the GTIDs that its source lacks and that are not among ``gtids``; or nothing.
+
+    ``other`` is the source that was read. It blocks while it asks.
+    """
+    if isinstance(gtids, MariadbGtidList):
+        return _of_mariadb(gtids, facts, other)
+    more = subtracted(str(facts.gtid_executed), str(gtids), address)
+    if not more:
+        return ""
+    theirs = _told(other, facts, "@@GLOBAL.server_uuid", "@@GLOBAL.gtid_executed")
+    if theirs is not None:
+        return str(subtracted(str(more), theirs, address))
+    return str(_written_by(more, facts.server_uuid)) if _is_read_only(facts) else ""
+
+
+def subtracted(whole: str, part: str, address: SourceAddress) -> GtidSet:
+    """What a set has that another one has not, as a server tells."""
+    with connected(address) as cursor:
+        cursor.execute("SELECT GTID_SUBTRACT(%s, %s)", (whole, part))
+        return GtidSet.parse(cursor.fetchall()[0][0])
+
+
+def _of_mariadb(position: MariadbGtidList, facts: ServerFacts, other: SourceAddress | None) -> str:
+    """A MariaDB tells of each domain the last one that each server wrote, so only its own are looked at."""
+    own = {
+        at: sequence
+        for at, sequence in MariadbGtidState.parse(
+            facts.variables.get("gtid_binlog_state", "")
+        ).last.items()
+        if str(at[1]) == facts.variables.get("server_id")
+    }
+    told = _told(other, facts, "@@GLOBAL.server_uid", "@@GLOBAL.gtid_binlog_state")
+    theirs = MariadbGtidState.parse(told).last if told is not None else {}
+    found = [
+        f"{domain}-{server}-{sequence}"
+        for (domain, server), sequence in sorted(own.items())
+        if (
+            theirs.get((domain, server), -1) < sequence
+            if told is not None
+            else _is_read_only(facts) and not position.holds(f"{domain}-{server}-{sequence}")
+        )
+    ]
+    return ", ".join(found)
+
+
+def _is_read_only(facts: ServerFacts) -> bool:
+    return facts.variables.get("read_only", "OFF").upper() not in ("OFF", "0")
+
+
+def _told(
+    other: SourceAddress | None, facts: ServerFacts, name: str, transactions: str
+) -> str | None:
+    """What the source that was read has; None where it does not answer, or is this very server."""
+    if other is None:
+        return None
+    try:
+        with connected(other) as cursor:
+            cursor.execute(f"SELECT {name}, {transactions}")
+            found, told = cursor.fetchall()[0]
+    except Exception:
+        log.debug("the other source does not answer", exc_info=True)
+        return None
+    return None if found == facts.server_uuid else str(told)
+
+
+def _written_by(gtids: GtidSet, server_uuid: str) -> GtidSet:
+    """Of a set, what one server wrote first."""
+    parts = str(gtids).split(",")
+    return GtidSet.parse(",".join(part for part in parts if part.startswith(f"{server_uuid}:")))

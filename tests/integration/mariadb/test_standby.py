@@ -1,0 +1,155 @@
+"""A MariaDB and its standby: by GTIDs the standby is waited for, read on, and refused where it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from app.pipeline.rules import Rules
+from app.plan import Failover
+from app.switching import Moved, Switch
+from connectors.errors import SourceDiverged, SourceRefused
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from devstack import Stack
+from devstack.mysql import Mysql
+from devstack.processes import Children
+from tables.cursor import Cursor
+from tables.fingerprints import Fingerprints
+from tests.integration.failover.servers import Pair, ask, insert, notes, until
+from tests.integration.failover.setting import has_rows, reads, shows, two_sources
+from tests.integration.mariadb.conftest import SERIES, started
+from tests.integration.mariadb.source import end_of, place_of
+from tests.integration.process.worker import running
+from tests.integration.worker.source import address_of, facts_of
+
+
+@pytest.fixture(params=SERIES)
+def both(
+    request: pytest.FixtureRequest, children: Children, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pair]:
+    servers = [
+        started(request.param, children, tmp_path_factory, server_id=n, log_slave_updates="ON")
+        for n in (21, 22)
+    ]
+    pair = Pair(*servers)
+    try:
+        _follow(pair.standby, pair.master)
+        ask(
+            pair.master,
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.t (id int PRIMARY KEY AUTO_INCREMENT, x int, note varchar(40))",
+        )
+        until(lambda: bool(ask(pair.standby, "SHOW DATABASES LIKE 'shop'")))
+        yield pair
+    finally:
+        pair.kill()
+
+
+def test_the_standby_is_read_on_once_it_has_all_and_one_with_rows_of_its_own_is_refused(
+    stack: Stack, both: Pair, tmp_path: Path
+) -> None:
+    given = two_sources(stack, both, tmp_path)
+    given["destinations"]["shop"]["decoders"] = 0
+    with running(given, tmp_path) as worker:
+        insert(both.master, "one", "two")
+        has_rows(worker, 2)
+        both.caught_up()
+        ask(both.standby, "STOP SLAVE SQL_THREAD")
+        insert(both.master, "three")
+        has_rows(worker, 3)
+        end = end_of(both.master)
+        until(lambda: _received(both.standby) == (end.file, end.pos))
+        both.master.kill()
+        # Nothing says that it replicates to an account that may not ask.
+        shows(worker, "RETRYING", "SourceRefused", "whether it is a replica")
+        _let_ask(both.standby)
+        shows(worker, "RETRYING", "StandbyLags", "applies nothing")
+        ask(both.standby, "START SLAVE SQL_THREAD")
+        reads(worker, both.standby)
+        _promote(both.standby)
+        insert(both.standby, "four", "five")
+        has_rows(worker, 5)
+        assert worker.stop() == 0
+        assert "Traceback" not in worker.log
+    assert notes(stack, given["prefix"]) == ["one", "two", "three", "four", "five"]
+    _way_back(both)
+
+
+def _way_back(both: Pair) -> None:
+    """The old master, as its cursor is one of the standby's."""
+    position = place_of(both.standby).gtid_set
+    assert position is not None
+    both.master.start()
+    with pytest.raises(SourceRefused, match="whether it is a replica"):
+        _moved(both, position)
+    _let_ask(both.master)
+    with pytest.raises(SourceDiverged, match=r"for good.*nobody's replica"):
+        _moved(both, position)
+    _follow(both.master, both.standby)
+    both.caught_up()
+    assert _moved(both, position).offset.coordinates == end_of(both.master)
+    ask(both.master, "CREATE DATABASE own")
+    insert(both.standby, "six")
+    # With the source that was read, and without it.
+    ask(both.master, "SET GLOBAL read_only = ON")
+    until(lambda: _has(both.master, "six"))
+    own = str(ask(both.master, "SELECT @@GLOBAL.gtid_binlog_state")[0][0]).split(",")
+    (errant,) = (gtid for gtid in own if gtid.startswith("0-21-"))
+    with pytest.raises(SourceDiverged, match=f"of its own that its source lacks: {errant}"):
+        _moved(both, position)
+    both.standby.kill()
+    with pytest.raises(SourceDiverged, match=f"of its own that its source lacks: {errant}"):
+        _moved(both, position)
+    assert _moved(both, position, accept_errant=True)
+
+
+def _follow(replica: Mysql, source: Mysql) -> None:
+    ask(
+        replica,
+        "SET GLOBAL gtid_slave_pos = @@gtid_binlog_pos",
+        f"CHANGE MASTER TO MASTER_HOST = '{source.host}', MASTER_PORT = {source.port}, "
+        "MASTER_USER = 'aqueduct', MASTER_PASSWORD = 'aqueduct', MASTER_CONNECT_RETRY = 1, "
+        "MASTER_SSL = 0, MASTER_USE_GTID = slave_pos",
+        "START SLAVE",
+    )
+
+
+def _let_ask(server: Mysql) -> None:
+    # Not in its binlog, where it would be a transaction of its own.
+    ask(server, "SET SESSION sql_log_bin = 0", "GRANT SLAVE MONITOR ON *.* TO 'aqueduct'@'%'")
+
+
+def _promote(replica: Mysql) -> None:
+    ask(replica, "STOP SLAVE", "RESET SLAVE ALL")
+
+
+def _received(replica: Mysql) -> tuple[str, int]:
+    row = ask(replica, "SHOW SLAVE STATUS")[0]
+    return str(row[5]), int(row[6])
+
+
+def _has(server: Mysql, note: str) -> bool:
+    return bool(ask(server, f"SELECT 1 FROM shop.t WHERE note = '{note}'"))
+
+
+def _moved(both: Pair, position: Gtids, *, accept_errant: bool = False) -> Moved:
+    """Where the master is gone on with behind the standby's position."""
+    place = SourceOffset(
+        server_uuid="standby", coordinates=Coordinates("binlog.000001", 4), gtid_set=position
+    )
+    switch = Switch(
+        destination="shop",
+        cursor=Cursor(
+            destination="shop", installation="i", epoch=1, seq=5, versions=0, offset=place
+        ),
+        facts=facts_of(both.master),
+        address=address_of(both.master),
+        failover=Failover(accept_errant=accept_errant),
+        rules=cast(Rules, None),
+        other=address_of(both.standby, heartbeat=0.5),
+        clocks={},
+    )
+    return switch.moved(Fingerprints("shop"))
