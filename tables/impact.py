@@ -12,6 +12,7 @@ from typing import Any
 
 from connectors.mysql.ddl.cut_over import Logical, Noise, OnlineAlter, SetAside
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
+from connectors.mysql.ddl.effect.options import is_sequence
 from connectors.wire import row_topic
 from tables.column_impact import column_findings
 from tables.finding import Finding, Severity
@@ -135,6 +136,8 @@ class _Reading:
     def findings(self) -> Iterator[tuple[TableName, Finding]]:
         for change in self._changes:
             if isinstance(change, Noise | DatabaseChange) or not self._captured(change.name):
+                continue
+            if isinstance(change, TableChange) and is_sequence(change.new or change.old):
                 continue
             for finding in self._of(change):
                 yield change.name, finding

@@ -16,6 +16,7 @@ from connectors.mysql.column_type import column_charset, column_type
 from connectors.mysql.compiled.counting import RowCounter
 from connectors.mysql.compiled.decoder import CompiledDecoder
 from connectors.mysql.ddl.definition import Server, Table, TableChange
+from connectors.mysql.ddl.effect.options import is_sequence
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.described import tells_all
 from connectors.mysql.hidden import row_hashes
@@ -141,13 +142,19 @@ class TableBook:
         self._wanted.clear()
 
     def captures(self, name: Name) -> bool:
-        """Whether rows of a table are wanted; those that a tool makes beside one are not."""
+        """Whether rows of a table are wanted; those of a sequence, or that a tool makes beside one, are not."""
         wanted = self._wanted.get(name)
         if wanted is None:
             wanted = self._wanted[name] = (
-                self._filter.captures(*name) and self._shadows.shadow(name, self._names) is None
+                self._filter.captures(*name)
+                and self._shadows.shadow(name, self._names) is None
+                and not self._is_sequence(name)
             )
         return wanted
+
+    def _is_sequence(self, name: Name) -> bool:
+        known = self._known.get(name)
+        return isinstance(known, Table) and is_sequence(known)
 
     def set_aside(self, record: SchemaRecord | None, truncated: Name | None) -> tuple[Name, ...]:
         """The captured tables that wait for a person, of those that a statement concerns."""

@@ -23,7 +23,7 @@ class State:
         self.temporary: dict[TemporaryName, Table | None] = {}
         """None: it is there, and its columns are not known."""
         self.others: frozenset[TableName] = frozenset()
-        """Views and sequences that statements made."""
+        """Views that statements made."""
 
     def copy(self) -> State:
         """Another state of the same content."""

@@ -47,6 +47,22 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSequence(CreateTable):
+    """CREATE SEQUENCE: a table whose columns the server chooses."""
+
+    type: ClassVar[str] = "CREATE SEQUENCE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterSequence:
+    """ALTER SEQUENCE that changes the type of its numbers."""
+
+    type: ClassVar[str] = "ALTER SEQUENCE"
+    name: TableRef
+    columns: tuple[ColumnSpec, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTable:
     """ALTER TABLE, CREATE INDEX and DROP INDEX."""
 
@@ -73,6 +89,13 @@ class DropTables:
     names: tuple[TableRef, ...]
     temporary: bool = False
     if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropSequences(DropTables):
+    """DROP SEQUENCE."""
+
+    type: ClassVar[str] = "DROP SEQUENCE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +144,12 @@ class NoTable:
     type: str
     """Its first words."""
     made: tuple[TableRef, ...] = ()
-    """Views and sequences that exist from now on."""
+    """Views that exist from now on."""
 
 
 Statement = (
     CreateTable
+    | AlterSequence
     | AlterTable
     | RenameTables
     | DropTables

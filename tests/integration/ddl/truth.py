@@ -43,7 +43,7 @@ class Seen:
 _NOT_SYSTEM = "table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
 _TABLES = f"""\
 SELECT table_schema, table_name, table_collation FROM information_schema.tables
- WHERE {_NOT_SYSTEM} AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"""
+ WHERE {_NOT_SYSTEM} AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')"""
 _COLUMNS = f"""\
 SELECT table_schema, table_name, column_name, column_type, is_nullable, character_set_name,
        collation_name, extra

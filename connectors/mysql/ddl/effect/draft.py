@@ -154,15 +154,15 @@ class Draft:
             self._databases[self._state.folded(name)] = None if new is None else (written, new)
 
     def is_other(self, name: TableName) -> bool:
-        """Whether it is known to be a view or a sequence."""
+        """Whether it is known to be a view."""
         return self._state.key(name) in self._others
 
     def add_other(self, name: TableName) -> None:
-        """A view or sequence."""
+        """A view."""
         self._others |= {self._state.key(name)}
 
     def remove_other(self, name: TableName) -> None:
-        """A view or sequence that is gone, or has another name."""
+        """A view that is gone, or has another name."""
         self._others -= {self._state.key(name)}
 
     # --- the end ------------------------------------------------------------------------------------

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.mysql.ddl.definition import Server, Session
+from connectors.mysql.ddl.definition import Server, Session, Table
 from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
 from connectors.mysql.ddl.grammar.options import table_options
 from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader
 from connectors.mysql.ddl.spec import NO_OPTIONS, TableOptions
 
 _VERSIONED = "WITH SYSTEM VERSIONING"
+_TRUE = {"1", "YES", "ON", "TRUE"}
 
 
 def text_of(options: TableOptions) -> str:
@@ -28,6 +29,14 @@ def merged(text: str, changes: Sequence[TableOptions], versioned: bool | None = 
         return text
     old = _parsed(text)
     return _text({**dict(old.texts), **new}, old.versioned if versioned is None else versioned)
+
+
+def is_sequence(table: Table | None) -> bool:
+    """Whether a table is what MariaDB counts with; its rows are no one's data."""
+    if table is None or "SEQUENCE" not in table.options.upper():
+        return False
+    told = dict(_parsed(table.options).texts).get("SEQUENCE", "")
+    return told.upper() in _TRUE
 
 
 def _text(options: dict[str, str], versioned: bool) -> str:

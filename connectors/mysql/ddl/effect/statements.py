@@ -6,18 +6,20 @@ nothing that others see.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatch
 
 from connectors.mysql.ddl.action import PartitionToTable, RenameTo, TableToPartition
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.ddl.effect.alter import altered_table
 from connectors.mysql.ddl.effect.charset import Defaults
-from connectors.mysql.ddl.effect.columns import Refused
+from connectors.mysql.ddl.effect.columns import Refused, made
 from connectors.mysql.ddl.effect.create import chosen, created
 from connectors.mysql.ddl.effect.draft import Draft
 from connectors.mysql.ddl.effect.query import selected
 from connectors.mysql.ddl.statement import (
     AlterDatabase,
+    AlterSequence,
     AlterTable,
     CreateDatabase,
     CreateTable,
@@ -94,6 +96,16 @@ def _pattern(name: TableName, draft: Draft) -> Table:
 
 
 # --- ALTER and RENAME TABLE -------------------------------------------------------------------------
+
+
+@apply.register
+def _alter_sequence(statement: AlterSequence, draft: Draft) -> None:
+    name = draft.name(statement.name)
+    table = draft.table(name)
+    if table is not None and not draft.is_temporary(name):
+        columns = [made(spec, draft.defaults(name[0]), draft.terms) for spec in statement.columns]
+        new = replace(table, columns=tuple(columns))
+        draft.change(name, table if new == table else new)
 
 
 @apply.register

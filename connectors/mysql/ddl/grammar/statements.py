@@ -19,6 +19,7 @@ from connectors.mysql.ddl.grammar.indexes import create_index, drop_index
 from connectors.mysql.ddl.grammar.keys import skip_wait
 from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader, TableRef
+from connectors.mysql.ddl.grammar.sequences import alter_sequence, create_sequence, drop_sequences
 from connectors.mysql.ddl.statement import (
     DropTables,
     NoTable,
@@ -37,7 +38,7 @@ _LINES = frozenset({"ONLINE", "OFFLINE"})
 _NO_TABLES = frozenset(
     {
         "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "USER", "ROLE", "SERVER", "TABLESPACE", "UNDO",
-        "LOGFILE", "RESOURCE", "REFERENCE", "SEQUENCE", "PACKAGE", "LIBRARY", "JSON", "INSTANCE", "PREPARE",
+        "LOGFILE", "RESOURCE", "REFERENCE", "PACKAGE", "LIBRARY", "JSON", "INSTANCE", "PREPARE",
         "MASKING", "CATALOG",
     }
 )  # fmt: skip
@@ -100,6 +101,8 @@ def _create(reader: Reader) -> Statement:
         return create_index(reader, kind)
     if reader.take("INDEX"):
         return create_index(reader, "KEY")
+    if reader.take("SEQUENCE"):
+        return create_sequence(reader, or_replace=or_replace, temporary=temporary)
     _skip_preamble(reader)
     return _no_table(reader, "CREATE")
 
@@ -138,7 +141,7 @@ def _no_table(reader: Reader, verb: str) -> NoTable:
     if word is None:
         raise reader.fault(f"not known to {verb}")
     made: tuple[TableRef, ...] = ()
-    if verb == "CREATE" and word in ("VIEW", "SEQUENCE"):
+    if verb == "CREATE" and word == "VIEW":
         reader.take("IF", "NOT", "EXISTS")
         made = (reader.table(),)
     return NoTable(type=f"{verb} {word}", made=made)
@@ -154,6 +157,8 @@ def _alter(reader: Reader) -> Statement:
         return alter_table(reader)
     if reader.take_one(_DATABASES):
         return alter_database(reader)
+    if reader.take("SEQUENCE"):
+        return alter_sequence(reader)
     _skip_preamble(reader)
     return _no_table(reader, "ALTER")
 
@@ -164,6 +169,8 @@ def _drop(reader: Reader) -> Statement:
         return _drop_tables(reader, temporary)
     if reader.take_one(_DATABASES):
         return drop_database(reader)
+    if reader.take("SEQUENCE"):
+        return drop_sequences(reader, temporary=temporary)
     reader.take_one(_LINES)
     if reader.take("INDEX"):
         return drop_index(reader)
