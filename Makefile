@@ -9,6 +9,8 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c '$(MINIMUM)' 2>/dev/null && echo $$python && break; done)
 
 FUZZ_SECONDS ?= 300
+# Each runs one file of tests at a time, with servers of its own.
+JOBS ?= 2
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
@@ -28,8 +30,8 @@ demo: setup ## run the whole of it on real servers; KEEP=1 leaves them running
 demo-stop: ## end a demo that was left running
 	@$(VENV_PYTHON) -m demo stop
 
-test: setup ## run every test; it starts the servers it needs
-	@$(VENV_PYTHON) -m pytest $(ARGS)
+test: setup ## run every test, JOBS=2 files at a time; it starts the servers it needs
+	@$(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 test-servers: setup ## the tests that ask MySQL and MariaDB themselves, on every version from 5.5 on
 	@SERVERS=all $(VENV_PYTHON) -m pytest tests/integration/baseline tests/integration/central_store \
@@ -39,7 +41,7 @@ check: setup ## lint, formatting, types, and every test
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
-	@$(VENV_PYTHON) -m pytest $(ARGS)
+	@$(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 crash: setup ## kill, cut, freeze and forge on real servers, then say what was lost; ONLY=kill, SEED=7, PART=1/3; PEERS=1 hurts Debezium
 	@$(VENV_PYTHON) -m tests.crash$(if $(PEERS),.peers) $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) $(if $(PART),--part $(PART))
