@@ -10,6 +10,7 @@ import random
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import tests.crash.faults  # noqa: F401 - it names the scenarios
@@ -33,6 +34,7 @@ def main() -> int:
         _say(report.write())
         return 0
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
+    began = time.monotonic()
     RUNS.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="crash-", dir=options.folder or RUNS))
     _say(f"crash: seed {seed}, logs in {folder}")
@@ -56,6 +58,7 @@ def main() -> int:
     good = all(one.survived for one in outcomes) and all(found.values())
     if good and not options.keep:
         shutil.rmtree(folder, ignore_errors=True)
+    _say(f"crash: all of it took {(time.monotonic() - began) / 60:.1f} minutes")
     _say(report.summary(outcomes, found))
     return 0 if good else 1
 

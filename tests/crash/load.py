@@ -102,7 +102,9 @@ class Load:
         self._connect = connect
         self._pause = pause
         self._stop = threading.Event()
-        self._rest = threading.Event()
+        self._may = threading.Event()
+        self._may.set()
+        self._between = [threading.Event() for _ in range(writers)]
         self.committed = 0
         self.errors: list[BaseException] = []
         self._threads = [
@@ -118,9 +120,22 @@ class Load:
             if thread.ident is None:
                 thread.start()
 
+    def hold(self) -> None:
+        """Let each finish its transaction and wait behind it."""
+        for one in self._between:
+            one.clear()
+        self._may.clear()
+        for one in self._between:
+            assert one.wait(30), "a writer does not come to the end of its transaction"
+
+    def go_on(self) -> None:
+        """Let those go on that are held."""
+        self._may.set()
+
     def stop(self) -> None:
         """Let each finish what it does; raises what went wrong with one."""
         self._stop.set()
+        self._may.set()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=30)
@@ -140,6 +155,9 @@ class Load:
 
     def _write(self, writer: Writer, connection: Connection) -> None:
         while not self._stop.is_set():
+            if not self._may.is_set():
+                self._between[writer.number - 1].set()
+                self._may.wait()
             statements, commits = writer.plan()
             try:
                 with connection.cursor() as cursor:

@@ -217,7 +217,7 @@ class _Endless:
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
-        self.hold = self.confirm = self.announce = _nothing
+        self.hold = self.confirm = self.announce = self.hand_over = _nothing
 
     def check(self) -> None:
         """It always holds."""

@@ -26,6 +26,7 @@ from demo.truth import Truth
 from devstack.mysql import Mysql
 from devstack.ports import HOST, free_port
 from tests.crash import load as loads
+from tests.crash.counted import counted, is_at, place_of
 from tests.crash.keeper import FAUST, Keeper
 from tests.crash.links import Wire
 from tests.crash.load import Load
@@ -72,6 +73,9 @@ class Scene:
     """The server that is written to, where it is not the first any more."""
     most_claims: int | None = None
     """So many epochs are claimed at most, where the scenario knows."""
+    has_gtids: bool = True
+    until_end: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """What is there until the verdict is spoken."""
 
     @property
     def mysql(self) -> Wire:
@@ -108,7 +112,10 @@ class Scene:
         number = len(self.workers) + 1
         settings = self._settings(number)
         own = changes.pop("destination", {})
-        settings["destinations"][DESTINATION].update({**self.extra, **own})
+        shop = settings["destinations"][DESTINATION] | self.extra | own
+        settings["destinations"][DESTINATION] = {
+            name: value for name, value in shop.items() if value is not None
+        }
         worker = Keeper(
             f"worker-{number}", self.folder, settings | changes, self.command, faults=list(faults)
         )
@@ -188,7 +195,9 @@ class Scene:
         time.sleep(self.rng.uniform(least, most))
 
     def executed(self) -> str:
-        """All transactions that the source has."""
+        """All transactions that the source has; without GTIDs, where its binlog ends."""
+        if not self.has_gtids:
+            return place_of(self.source_server)
         return str(self.servers.run("SELECT @@GLOBAL.gtid_executed", to=self.primary)[0][0])
 
     def _holds(self, gtids: str, worker: Keeper | None = None) -> bool:
@@ -196,6 +205,8 @@ class Scene:
         held = (status.get("cursor") or {}).get("gtid_set") or ""
         if status.get("state") != "RUNNING":
             return False
+        if not self.has_gtids:
+            return is_at(status, gtids)
         with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute("SELECT GTID_SUBSET(%s, %s)", (gtids, held))
             return bool(cursor.fetchone()[0])
@@ -225,6 +236,8 @@ class Scene:
 
     def source(self) -> Source:
         """What the source says of itself."""
+        if not self.has_gtids:
+            return Source(Truth(), self._rows(), "", counted(self.source_server, DESTINATION))
         told = self.binlog()
         if self.earlier is not None and self.is_another:
             told = self.earlier
@@ -319,3 +332,4 @@ def scene(
             worker.stop()
         with contextlib.suppress(Exception):
             at.load.stop()
+        at.until_end.close()

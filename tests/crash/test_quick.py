@@ -18,8 +18,8 @@ SEED = int(os.environ.get("AQUEDUCT_TEST_SEED", "") or random.SystemRandom().ran
 FAULTS = (
     "kill.commit.before",
     "kill.commit.after",
-    "mysql.cut.down",
     "kafka.lost.end-transaction.answer",
+    "zookeeper.expiry",
 )
 
 

@@ -13,6 +13,8 @@ for _name in (
     "quarantine",
     "zookeeper",
     "leaders",
+    "switch",
+    "subscribers",
     "nemesis",
 ):
     importlib.import_module(f"{__name__}.{_name}")

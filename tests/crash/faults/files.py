@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import threading
 import time
@@ -52,17 +53,7 @@ def reset(at: Scene) -> str:
 
 @fault("binlog.unlisted", "a file that is still needed is missing from the index", settles=False)
 def unlisted(at: Scene) -> str:
-    at.begin()
-    at.pause(0.5, 1.5)
-    at.worker.again = False
-    at.worker.kill()
-    at.wait(lambda: bool(at.worker.exits), "does not end")
-    at.load.stop()
-    # The file where the cursor stands stays; the next one, full of what is not read yet, is lost.
-    for n in range(3):
-        at.servers.run("FLUSH BINARY LOGS", f"UPDATE shop.goods SET n = {1000 + n} WHERE id = 1")
-    names = [str(row[0]) for row in at.servers.run("SHOW BINARY LOGS")]
-    at.earlier = at.binlog()
+    names = _left_with_three_files(at)
     at.servers.mysql.stop()
     index = at.servers.mysql.data / "binlog.index"
     listed = index.read_text()
@@ -76,6 +67,83 @@ def unlisted(at: Scene) -> str:
         index.write_text(listed)
         at.servers.mysql.start()
     return f"stopped: {error}"
+
+
+@fault("binlog.missing", "a file that is still needed is in the index, and is gone", settles=False)
+def missing(at: Scene) -> str:
+    names = _left_with_three_files(at)
+    file = at.servers.mysql.data / names[-3]
+    away = file.with_name(f"away-{file.name}")
+    file.rename(away)
+    try:
+        at.start()
+        error = at.wait_state("FAILED", worker=at.workers[1])
+    finally:
+        away.rename(file)
+    return f"stopped: {error}"
+
+
+@fault("binlog.moved", "MySQL goes on with its files in another folder, then in the old one")
+def moved(at: Scene) -> str:
+    at.begin()
+    at.pause(0.5, 1.5)
+    folder = at.folder / "moved"
+    folder.mkdir()
+    try:
+        _move_binlogs(at, folder)
+        took = at.wait_going_on()
+        at.pause(0.5, 1.5)
+    finally:
+        _move_binlogs(at, at.servers.mysql.data)
+        at.servers.mysql._options["log_bin"] = "binlog"
+    return f"went on in {took:.1f} s, then in {at.wait_going_on():.1f} s"
+
+
+@fault("binlog.renamed", "all files and the index get other names while the worker is away")
+def renamed(at: Scene) -> str:
+    at.begin()
+    at.pause(0.5, 1.5)
+    at.worker.signal(signal.SIGSTOP)
+    at.pause(0.5, 1)
+    try:
+        _rename_binlogs(at, "renamed")
+        at.worker.signal(signal.SIGCONT)
+        took = at.wait_going_on()
+        at.settle()
+        worker, at.workers = at.workers, []
+        for one in worker:
+            one.stop()
+    finally:
+        _rename_binlogs(at, "binlog")
+    at.start()
+    return f"went on in {took:.1f} s; by the old names in {at.wait_going_on():.1f} s"
+
+
+def _rename_binlogs(at: Scene, name: str) -> None:
+    mysql = at.servers.mysql
+    mysql.stop()
+    old = Path(str(mysql._options["log_bin"])).name
+    for file in sorted(mysql.data.glob(f"{old}.[0-9]*")):
+        file.rename(mysql.data / f"{name}{file.suffix}")
+    index = mysql.data / f"{old}.index"
+    (mysql.data / f"{name}.index").write_text(index.read_text().replace(f"{old}.", f"{name}."))
+    index.unlink()
+    mysql._options["log_bin"] = name
+    mysql.start()
+
+
+def _left_with_three_files(at: Scene) -> list[str]:
+    """The worker is away; the file of its cursor stays, and three more have what it has not read."""
+    at.begin()
+    at.pause(0.5, 1.5)
+    at.worker.again = False
+    at.worker.kill()
+    at.wait(lambda: bool(at.worker.exits), "does not end")
+    at.load.stop()
+    for n in range(3):
+        at.servers.run("FLUSH BINARY LOGS", f"UPDATE shop.goods SET n = {1000 + n} WHERE id = 1")
+    at.earlier = at.binlog()
+    return [str(row[0]) for row in at.servers.run("SHOW BINARY LOGS")]
 
 
 @fault("account.password", "the password is changed while the worker runs, and given back")

@@ -1,0 +1,66 @@
+"""What a source without GTIDs can be asked: where its binlog ends, and how many records it must give.
+
+The law: as elsewhere here, another library reads the binlog.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pymysql
+from pymysqlreplication import BinLogStreamReader
+from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+
+from devstack.mysql import Mysql
+
+_READER_SERVER_ID = 5798
+_ROWS = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent)
+
+
+def place_of(server: Mysql) -> str:
+    """The end of its binlog, with the server's port in front."""
+    connection = pymysql.connect(host=server.host, port=server.port, user="root")
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOG STATUS")
+        file, place = cursor.fetchone()[:2]
+    return f"{server.port}|{file}|{place}"
+
+
+def is_at(status: Mapping[str, Any], place: str) -> bool:
+    """Whether a destination is at this place or behind it, on the same server."""
+    port, file, pos = place.split("|")
+    read = [one["address"] for one in status["sources"] if one["is_read"]]
+    cursor = status.get("cursor")
+    if not cursor or not read or not str(read[0]).endswith(f":{port}"):
+        return False
+    return (str(cursor["file"]), int(cursor["pos"])) >= (file, int(pos))
+
+
+def counted(server: Mysql, database: str) -> Counter[str]:
+    """By table, the records that its binlog must give: two for a row whose key changes."""
+    found: Counter[str] = Counter()
+    stream = BinLogStreamReader(
+        {"host": server.host, "port": server.port, "user": "root", "password": ""},
+        server_id=_READER_SERVER_ID,
+        resume_stream=True,
+        blocking=False,
+        log_file="binlog.000001",
+        log_pos=4,
+        only_events=_ROWS,
+        verify_checksum=True,
+        enable_logging=False,
+    )
+    try:
+        for event in stream:
+            if event.schema != database:
+                continue
+            for row in event.rows:
+                moved = isinstance(event, UpdateRowsEvent) and (
+                    row["before_values"]["id"] != row["after_values"]["id"]
+                )
+                found[event.table] += 1 + moved
+    finally:
+        stream.close()
+    return found
