@@ -10,9 +10,10 @@ import pytest
 
 from demo.checks import Record
 from demo.truth import Truth
+from tests.crash.fencing import fencing_faults
 from tests.crash.report import summary
 from tests.crash.scenario import Outcome
-from tests.crash.verdict import GtidRanges, Read, Source, Topics, compare, fencing_faults
+from tests.crash.verdict import GtidRanges, Read, Source, Topics, compare
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 LAST = 10

@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer
 from demo import checks
 from demo.checks import Record
 from demo.truth import Truth
+from tests.crash.fencing import claims_faults, fencing_faults
 
 _PATIENCE_MS = 15_000
 _SHOWN = 3
@@ -189,7 +190,7 @@ def compare(source: Source, topics: Topics, *, whole: bool = True) -> Findings:
         "seq": checks.seq_faults(everything),
         "epochs": [*checks.epochs_gone_back(everything), *_cursors_gone_back(topics.cursors)],
         "fencing": fencing_faults(topics),
-        "claims": _claims(topics),
+        "claims": claims_faults(topics),
         "disordered": disordered(everything),
         "scattered": scattered(topics.rows),
         "values": values(source.rows, topics.rows) if whole else [],
@@ -294,32 +295,6 @@ def cursor_faults(topics: Topics, gtids: str | None) -> list[str]:
     if gtids is not None and _gtids(last["gtid_set"]) != _gtids(gtids):
         faults.append(f"it holds {last['gtid_set']}, the source {gtids}")
     return faults
-
-
-def fencing_faults(topics: Topics) -> list[str]:
-    """Commits of a producer behind those of a later one, and epochs that two producers claimed."""
-    faults: list[str] = []
-    seen: list[tuple[int, int]] = []
-    owners: dict[int, tuple[int, int]] = {}
-    for cursor, offset in zip(topics.cursors, topics.offsets, strict=False):
-        producer = topics.producers.get(offset)
-        if producer is None or cursor.get("by"):
-            continue  # a person's
-        if producer in seen[:-1]:
-            faults.append(f"producer {producer} commits at {offset} behind {seen[-1]}")
-        if not seen or producer != seen[-1]:
-            seen.append(producer)
-        owner = owners.setdefault(cursor["epoch"], producer)
-        if owner != producer:
-            faults.append(f"epoch {cursor['epoch']} is of {owner} and of {producer}")
-    return faults
-
-
-def _claims(topics: Topics) -> list[str]:
-    epochs = sorted({cursor["epoch"] for cursor in topics.cursors})
-    if topics.most_claims is None or len(epochs) <= topics.most_claims:
-        return []
-    return [f"{len(epochs)} epochs were claimed, where {topics.most_claims} had cause"]
 
 
 class GtidRanges:
