@@ -64,11 +64,11 @@ def reached(asked: Journal, state: DestinationState, *, server_uuid: str | None 
         if len(faults) == 1:
             raise faults[0][1]
         raise NoSourceFits(
-            "; ".join(f"{address}: {error.name}: {error.detail}" for address, error in faults),
+            "; ".join(f"{address}: {fault.name}: {fault.detail}" for address, fault in faults),
             remedy="Nothing was changed; mend one of them, and try again.",
         )
-    for address, error in faults:
-        sys.stderr.write(f"{address} does not answer, {first.address} is asked: {error.detail}\n")
+    for address, fault in faults:
+        sys.stderr.write(f"{address} does not answer, {first.address} is asked: {fault.detail}\n")
     return first
 
 

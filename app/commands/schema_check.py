@@ -13,11 +13,8 @@ from typing import Any
 
 from app.commands import arguments
 from app.commands.report import answer, difference_value
-from app.commands.told_history import Tell, ToldHistory, check_destination, told
-from app.plans import source_address
-from app.settings import load
+from app.commands.told_history import Tell, ToldHistory, told
 from connectors.mysql.baseline import Baseline, read_baseline
-from connectors.mysql.server import read_facts
 from tables.comparison import Deviation, deviations
 from tables.place import HistoryPlace, reached
 
@@ -40,10 +37,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def live(destination: str) -> Baseline:
     """What the server says now."""
-    settings = load()
-    check_destination(settings, destination)
-    address = source_address(settings, destination)
-    return read_baseline(address, read_facts(address))
+    # Only here is the journal asked which source is read.
+    from app.commands.journal import Journal
+    from app.commands.reached import reached as answering
+
+    asked = Journal.of(destination)
+    source = answering(asked, asked.now())
+    return read_baseline(source.address, source.facts)
 
 
 def run(
