@@ -141,14 +141,16 @@ class Destination:
     async def _outcome(self, lease: Lease) -> AqueductError | None:
         """Run; what ended it, or None where it was told to end or begins anew by itself."""
         run = asyncio.create_task(self._run.run())
+        is_leaving = True
         try:
             await _first(_done(run), self._told.wait(), lease.ended.wait())
+            is_leaving = False
         finally:
             if lease.ended.is_set():
                 run.cancel()
                 await asyncio.wait([run])
             elif not run.done():
-                await self._signals.mandate.end(run)
+                await self._signals.mandate.end(run, hand_over=is_leaving)
         lease.check()
         if run.cancelled():
             return None

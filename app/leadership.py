@@ -103,9 +103,11 @@ def unforeseen(tasks: Iterable[asyncio.Task[None]]) -> None:
 
 
 async def ended(tasks: Any) -> None:
-    """Cancel tasks, and wait until they have ended."""
+    """Cancel tasks, and wait until they have ended; one that was told to end is not told again, which would cut
+    short what it does for that."""
     wanted = list(tasks)
     for task in wanted:
-        task.cancel()
+        if not task.cancelling():
+            task.cancel()
     with contextlib.suppress(ValueError):  # of none at all
         await asyncio.wait(wanted)

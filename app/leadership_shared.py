@@ -253,7 +253,7 @@ class Shared:
         moving = self._moves.due(self._led, plan, self._who.worker, now())
         for name in (*unwanted, *moving[:1]):
             task, lease = self._led[name]
-            if not lease.ended.is_set():
+            if not lease.ended.is_set() and not task.cancelling():
                 task.cancel()
 
     async def _take(self, session: Session, name: str) -> None:
@@ -266,29 +266,18 @@ class Shared:
             return
         self._vacant.filled(name)
         lease = NodeLease(session, path, node, self._who)
-        task = asyncio.create_task(self._lead(session, name, lease))
+        task = asyncio.create_task(self._lead(name, lease))
         task.add_done_callback(lambda _: self._wake.set())
         self._led[name] = (task, lease)
         metrics.LEADER.labels(name).set(1)
         metrics.TAKEOVERS.labels(name).inc()
         log.info("%s: is to be led here, term %d", name, lease.term)
 
-    async def _lead(self, session: Session, name: str, lease: NodeLease) -> None:
+    async def _lead(self, name: str, lease: NodeLease) -> None:
         try:
             await self._troupe.lead(name, lease)
         finally:
-            await self._release(session, lease, self._nodes.running(name))
-
-    async def _release(self, session: Session, lease: NodeLease, path: str) -> None:
-        """Remove the node that says that we lead, if it is still ours; so another need not wait."""
-        if session.state is not SessionState.CONNECTED:
-            return
-        try:
-            node = await session.read(path)
-            if node is not None and node.czxid == lease.term and node.owner == session.id:
-                await session.delete(path)
-        except AqueductError as error:
-            log.info("%s is left to the session's end: %s", path, error.detail)
+            await lease.release()
 
     async def _go(self, session: Session) -> None:
         """Leave: first as a candidate, so that nobody counts on this worker; then what it leads."""

@@ -12,24 +12,28 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from app import metrics
+from app.beside import beside
 from app.faults import point
 from app.mandate import Leaving
 from app.opening import Opened, Opening
 from app.phases import Phases
 from app.plan import Plan, Signals, Source
 from app.publisher import Publisher
-from app.recovery import installation_of, last_cursor, recover
+from app.recovery import installation_of, known_installation, last_cursor, recover
 from app.sources import Sources, Standing
 from app.status import DestinationStatus, State
-from connectors.errors import Fenced, HistoryTooShort, WitnessesDiffer
+from connectors.errors import BeginsAnew, Fenced, HistoryTooShort, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
+from connectors.mysql.baseline import server_of
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.inventory import InventoryReader
 from connectors.mysql.position import Coordinates
-from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
+from connectors.mysql.server import ServerFacts, SourceAddress, connected, facts_of
 from tables.checkpoint import Checkpoint
 from tables.control import Wish
 from tables.cursor import Cursor
@@ -40,6 +44,7 @@ from tables.quarantine import Quarantine, note_of
 
 log = logging.getLogger(__name__)
 
+Answer = tuple[SourceAddress, ServerFacts]
 _REPLICAS = uuid.UUID("5b1c2a52-6d0e-4a5c-8f2e-3f1f0c7d9a11")
 """The namespace of the UUIDs by which MySQL knows our destinations."""
 
@@ -66,6 +71,8 @@ class Leading:
     sources: Sources
     status: DestinationStatus
     phases: Phases
+    names: dict[str, frozenset[TableName]] = field(default_factory=dict)
+    """The tables of servers that were asked, by address."""
 
     @contextlib.asynccontextmanager
     async def lead(self, unreadable: list[WitnessesDiffer]) -> AsyncIterator[Led]:
@@ -75,38 +82,64 @@ class Leading:
         """
         plan = self.plan
         topics = Topics(plan.kafka_options)
-        await topics.ensure(*plan.topics.of(plan.name))
-        self.phases.reached("topics checked")
-        installation = await installation_of(
-            plan.topics.journal().name, options=plan.kafka_options, worker=plan.worker
-        )
+        known = known_installation(self.checkpoint)
+        if known is None:
+            await topics.ensure(*plan.topics.of(plan.name))
+            known = await self._installation(topics)
+        self.phases.reached("installation known")
         producer = TransactionalProducer(
-            f"{installation}.{plan.name}", options=plan.kafka_options, compression=plan.compression
+            f"{known}.{plan.name}", options=plan.kafka_options, compression=plan.compression
         )
         try:
-            point("init.before")
-            lease = self.signals.mandate.lease
-            await lease.confirm()
-            if not lease.shared:
-                await self._yield_to_others()
-            self.phases.reached("installation known")
-            await producer.init_transactions()
-            self.phases.reached("id taken over")
-            point("init.after")
-            led = await self._read(producer, topics, installation)
-            point("recover.after")
-            # Who was slow from the first look to here may have taken the id from a later leader.
-            await lease.confirm()
+            async with beside(self._installation(topics)) as confirmed:
+                led = await self._taken(producer, topics, known, confirmed)
             notes = [*led.opened.notes, *self._set_aside(unreadable, led)]
             # Noted before, as the claim may be committed without an answer.
             self.signals.claimed = led.opened.cursor.epoch
             await led.publisher.claim(notes)
             self.phases.reached("epoch claimed")
             self._leads(led.opened.cursor)
-            await lease.announce(led.opened.cursor.epoch)
+            await self.signals.mandate.lease.announce(led.opened.cursor.epoch)
             yield led
         finally:
             await producer.discard()
+
+    async def _installation(self, topics: Topics) -> str:
+        """The installation by the journal itself, once all topics are checked."""
+        plan = self.plan
+        await topics.ensure(*plan.topics.of(plan.name))
+        found = self.signals.installation = await installation_of(
+            plan.topics.journal().name, options=plan.kafka_options, worker=plan.worker
+        )
+        return found
+
+    async def _taken(
+        self,
+        producer: TransactionalProducer,
+        topics: Topics,
+        installation: str,
+        confirmed: asyncio.Task[str],
+    ) -> Led:
+        """All that comes before the claim; what was only known so far is confirmed by then."""
+        point("init.before")
+        lease = self.signals.mandate.lease
+        await lease.confirm()
+        if not lease.shared:
+            await self._yield_to_others()
+        await producer.init_transactions()
+        self.phases.reached("id taken over")
+        point("init.after")
+        # Whoever led before writes no more, so that the server has all that the journal tells of.
+        async with beside(
+            asyncio.to_thread(self._asked, self.sources.current, installation)
+        ) as asked:
+            led = await self._read(producer, topics, installation, asked)
+        point("recover.after")
+        if await confirmed != installation:
+            raise BeginsAnew(f"as the journal is of {await confirmed}, not of {installation}")
+        # Who was slow from the first look to here may have taken the id from a later leader.
+        await lease.confirm()
+        return led
 
     async def _yield_to_others(self) -> None:
         """Raise Fenced where another worker has led since this one did; nobody but the journal says so here.
@@ -128,14 +161,18 @@ class Leading:
             raise Fenced(f"epoch {cursor.epoch} is in the journal, this led in {claimed}")
 
     async def _read(
-        self, producer: TransactionalProducer, topics: Topics, installation: str
+        self,
+        producer: TransactionalProducer,
+        topics: Topics,
+        installation: str,
+        asked: asyncio.Task[Answer],
     ) -> Led:
         """Find out where to go on, and whether the server can."""
         plan = self.plan
         state = await self._recovered(installation)
         self.phases.reached("journal read")
         self._heed(state)
-        standing = await self._stood(state, installation)
+        standing = await self._stood(state, installation, asked)
         self.phases.reached("server asked")
         facts, address = standing.facts, standing.address
         opening = Opening(
@@ -146,6 +183,7 @@ class Leading:
             address=address,
             policy=plan.history,
             moved=standing.moved.offset if standing.moved is not None else None,
+            names=self.names.get(str(address), frozenset()),
         )
         try:
             opened = await asyncio.to_thread(opening.open, state)
@@ -166,16 +204,34 @@ class Leading:
         )
         return Led(publisher=publisher, state=state, opened=opened, facts=facts, address=address)
 
-    async def _stood(self, state: DestinationState, installation: str) -> Standing:
-        """The source to read, once one is fit."""
-        name, status = self.plan.name, self.status
-        replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{name}"))
+    def _asked(self, source: Source, installation: str) -> Answer:
+        """Ask a server; raise where it cannot be captured at all."""
+        replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{self.plan.name}"))
+        address = replace(source.address, replica_uuid=replica)
+        has_history = self.plan.history is not None
+        with connected(address) as cursor:
+            facts = facts_of(cursor)
+            preflight.check(facts, address, history=has_history)
+            if has_history:
+                names = InventoryReader(cursor, server_of(facts)).names()
+                self.names[str(address)] = frozenset(names)
+        return address, facts
 
-        def judge(source: Source) -> tuple[SourceAddress, ServerFacts]:
-            address = replace(source.address, replica_uuid=replica)
-            facts = read_facts(address)
-            preflight.check(facts, address, history=self.plan.history is not None)
-            return address, facts
+    async def _stood(
+        self, state: DestinationState, installation: str, ahead: asyncio.Task[Answer]
+    ) -> Standing:
+        """The source to read, once one is fit; the one that was read last was asked already."""
+        status = self.status
+        answers: dict[str, asyncio.Task[Answer]] = {}
+        current = self.sources.current
+        if self.sources.is_current(current, state):
+            await asyncio.wait([ahead])
+            answers[str(current.address)] = ahead
+
+        def judge(source: Source) -> Answer:
+            # An answer is good for once: whoever asks again waits for another one.
+            answer = answers.pop(str(source.address), None)
+            return answer.result() if answer else self._asked(source, installation)
 
         def tell(why: str) -> None:
             status.show(State.RETRYING, why)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from app.leadership_nodes import Identity
-from connectors.errors import CoordinationLost, CoordinationRefused, LeadershipLost
+from connectors.errors import AqueductError, CoordinationLost, CoordinationRefused, LeadershipLost
 from connectors.zookeeper.tree import Node, Session, SessionState, now
+
+log = logging.getLogger(__name__)
 
 GIVEN_UP_AFTER = 2 / 3
 """Of the session's time without a word from the servers, the owner gives up. They wait for all of it."""
@@ -47,6 +50,10 @@ class Lease(Protocol):
         """Let people see which epoch was claimed with it."""
         ...
 
+    async def hand_over(self) -> None:
+        """It is over by our own will: nothing is written any more, and another need not wait for us."""
+        ...
+
 
 @dataclass(slots=True)
 class Unshared:
@@ -66,6 +73,9 @@ class Unshared:
         """See Lease."""
 
     async def announce(self, epoch: int) -> None:
+        """See Lease."""
+
+    async def hand_over(self) -> None:
         """See Lease."""
 
 
@@ -122,8 +132,27 @@ class NodeLease:
 
     async def announce(self, epoch: int) -> None:
         """See Lease."""
+        if self.ended.is_set():
+            # The node may be another's by now.
+            return
         with contextlib.suppress(CoordinationLost, CoordinationRefused):
             await self._session.write(self._path, self._who.data(epoch))
+
+    async def hand_over(self) -> None:
+        """See Lease."""
+        self.end("it is handed over")
+        await self.release()
+
+    async def release(self) -> None:
+        """Remove the node, if it is still ours; so another need not wait for the session's end."""
+        if self._session.state is not SessionState.CONNECTED:
+            return
+        try:
+            node = await self._session.read(self._path)
+            if node is not None and node.czxid == self.term and node.owner == self._session.id:
+                await self._session.delete(self._path)
+        except AqueductError as error:
+            log.info("%s is left to the session's end: %s", self._path, error.detail)
 
     def believe(self, node: Node | None) -> None:
         """Take note of the node as it was read."""

@@ -47,11 +47,21 @@ class Mandate:
         finally:
             self.is_writing = False
 
-    async def end(self, run: asyncio.Task[Any]) -> None:
-        """End a run: behind its transaction if one is open, at once if none is."""
+    async def end(self, run: asyncio.Task[Any], *, hand_over: bool = False) -> None:
+        """End a run: behind its transaction if one is open, at once if none is.
+
+        To hand over is to let the next leader begin as soon as nothing is written here any more; what the run
+        still has to tear down is nothing to it.
+        """
         self.is_leaving = True
-        if self.is_writing and not run.done():
-            await asyncio.wait([run], timeout=_LAST_TRANSACTION_SECONDS)
-        run.cancel()
-        await asyncio.wait([run])
-        self.is_leaving = False
+        try:
+            if self.is_writing and not run.done():
+                await asyncio.wait([run], timeout=_LAST_TRANSACTION_SECONDS)
+            run.cancel()
+            if hand_over:
+                await self.lease.hand_over()
+            await asyncio.wait([run])
+        finally:
+            # Whoever waits for this may be told to end at once, too.
+            run.cancel()
+            self.is_leaving = False

@@ -59,6 +59,8 @@ class Opening:
     """Of the schema history; None keeps none."""
     moved: SourceOffset | None = None
     """The cursor's place at this server, where it is of another one."""
+    names: frozenset[TableName] = frozenset()
+    """The server's tables, where it was asked for them already."""
 
     def open(self, state: DestinationState) -> Opened:
         """Raises PositionGone and its kin where the server cannot go on, HistoryTooShort where the history
@@ -211,9 +213,11 @@ class Opening:
     def _lacks(self, history: SchemaHistory) -> bool:
         """Whether the server has tables of which the history has never heard."""
         now = history.now()
+        return any(now.state(*name) is None for name in self.names or self._names())
+
+    def _names(self) -> set[TableName]:
         with connected(self.address) as cursor:
-            names = InventoryReader(cursor, server_of(self.facts)).names()
-        return any(now.state(*name) is None for name in names)
+            return InventoryReader(cursor, server_of(self.facts)).names()
 
     def _taken_in(self, history: SchemaHistory, offset: SourceOffset) -> list[Note]:
         """Complete a history by the tables that are certain at its end, which is the cursor's place."""

@@ -92,6 +92,8 @@ class Signals:
     """The last source that a person asked for."""
     tried_ms: int = 0
     """Of the newest such wish that this worker's runs know of."""
+    installation: str | None = None
+    """As the journal said when it was read last."""
     leave: AqueductError | None = None
     """Why the source of this run is to be left."""
 

@@ -44,6 +44,16 @@ async def installation_of(topic: str, *, options: Mapping[str, Any], worker: str
     raise JournalDamaged("it holds no installation although one was just written", topic=topic)
 
 
+def known_installation(checkpoint: Checkpoint) -> str | None:
+    """The same as the tables have it, which may be of another journal; for who looks it up afterwards."""
+    known = [
+        (row["offset"], key)
+        for key, row in checkpoint.rows.items()
+        if key.startswith("installation/")
+    ]
+    return min(known)[1].partition("/")[2] if known else None
+
+
 async def _found(installation: str, topic: str, *, options: Mapping[str, Any], worker: str) -> None:
     """Propose an installation; whose record comes first in the partition wins, also between two workers."""
     producer = TransactionalProducer(f"{installation}.founding", options=options, compression=None)

@@ -12,8 +12,10 @@ import time
 from dataclasses import dataclass, field, replace
 
 from app import metrics
+from app.beside import beside
 from app.central_store import Mirror
 from app.dead_letters import DeadLetters
+from app.decoding.stage import Decoders
 from app.decoding.start import start as start_decoders
 from app.expiry import Expiry
 from app.faults import point
@@ -170,22 +172,26 @@ class Run:
             max_bytes=max(MAX_BYTES, 2 * rules.max_bytes),
             enough=rules.max_bytes,
         )
-        decoders = await asyncio.to_thread(
-            start_decoders,
-            spec,
-            count=self.plan.decoders,
-            state=Numbers.of(cursor),
-            deliver=handoff.put,
-            fail=handoff.fail,
-            name=self.plan.name,
-        )
-        self._phases.reached("decoders started")
         stream = BinlogStream(address, cursor.offset, prepared=cursor.prepared)
-        try:
-            await asyncio.to_thread(stream.open)
-        except BaseException:
-            await asyncio.to_thread(decoders.close)
-            raise
+        async with beside(asyncio.to_thread(stream.open)) as opened:
+            decoders: Decoders | None = None
+            try:
+                decoders = await asyncio.to_thread(
+                    start_decoders,
+                    spec,
+                    count=self.plan.decoders,
+                    state=Numbers.of(cursor),
+                    deliver=handoff.put,
+                    fail=handoff.fail,
+                    name=self.plan.name,
+                )
+                self._phases.reached("decoders started")
+                await opened
+            except BaseException:
+                stream.close()
+                if decoders is not None:
+                    await asyncio.to_thread(decoders.close)
+                raise
         historian = Historian.of(history, spec) if history is not None else None
         return _Reading(Reader(stream, decoders, historian, skipping.left_out), handoff)
 

@@ -197,6 +197,12 @@ class Sources:
             made.start()
         return made
 
+    def is_current(self, source: Source, state: DestinationState) -> bool:
+        """Whether this one is asked first, by the journal."""
+        choice = state.source_choice
+        told = choice.current.address if choice.current else None
+        return source is (self._find(told) or self.sources[0]) and choice.open_wish is None
+
     def _find(self, address: str | None) -> Source | None:
         return next((one for one in self.sources if str(one.address) == address), None)
 

@@ -1,4 +1,4 @@
-"""How long a destination stands still when its worker dies, ends or is restarted: ``python -m bench.takeover``.
+"""How long destinations stand still when a worker dies, ends or is restarted: ``python -m bench.takeover``.
 
 The law: real workers, real servers, rows written all the time; what counts is when a consumer that reads
 committed records only sees the first one of the next leader.
@@ -16,36 +16,61 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pymysql
 from aiokafka import AIOKafkaConsumer
 
 from devstack import Stack
-from tests.integration.process.shared import Pair, pair_settings
+from tests.integration.process.shared import SESSION, Pair, pair_settings
 
-_EACH_SECONDS = 0.02
+_EACH_SECONDS = 0.04
+_KILL, _STOP, _ROLL = "kill -9 of a leader", "SIGTERM to a leader", "both restarted, one by one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """What was measured: seconds, once for each destination that stood still each time."""
+
+    kind: str
+    destinations: int
+    seconds: list[float] = field(default_factory=list)
+
+    def percentile(self, percent: float) -> float:
+        """By the nearest rank."""
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, round(percent / 100 * (len(ordered) - 1)))]
+
+    def line(self) -> str:
+        """A row of the table."""
+        return (
+            f"| {self.kind:<26} | {self.destinations:>12} | {len(self.seconds):>3} "
+            f"| {statistics.median(self.seconds):>5.2f} | {self.percentile(95):>5.2f} "
+            f"| {max(self.seconds):>5.2f} |"
+        )
 
 
 class Watch:
-    """Sees each record of a topic as it becomes visible: when, and of which epoch."""
+    """Sees each record of some topics as it becomes visible: when, and of which epoch."""
 
-    def __init__(self, kafka: str, topic: str) -> None:
-        self.seen: list[tuple[float, int]] = []
+    def __init__(self, kafka: str, topics: dict[str, str]) -> None:
+        self._seen: dict[str, list[tuple[float, int]]] = {name: [] for name in topics}
+        self._names = {topic: name for name, topic in topics.items()}
         self._stopping = threading.Event()
-        self._kafka, self._topic = kafka, topic
+        self._kafka = kafka
         self._thread = threading.Thread(target=lambda: asyncio.run(self._read()), daemon=True)
         self._thread.start()
 
     async def _read(self) -> None:
         consumer = AIOKafkaConsumer(
-            self._topic,
+            *self._names,
             bootstrap_servers=self._kafka,
             isolation_level="read_committed",
-            auto_offset_reset="earliest",
+            auto_offset_reset="latest",
             fetch_max_wait_ms=20,
             metadata_max_age_ms=1000,
         )
@@ -53,11 +78,11 @@ class Watch:
         while not self._stopping.is_set():
             found = await consumer.getmany(timeout_ms=50)
             now = time.monotonic()
-            for records in found.values():
+            for tp, records in found.items():
+                seen = self._seen[self._names[tp.topic]]
                 for record in records:
                     if record.value:
-                        epoch = orjson.loads(record.value)["source"]["epoch"]
-                        self.seen.append((now, epoch))
+                        seen.append((now, orjson.loads(record.value)["source"]["epoch"]))
         await consumer.stop()
 
     def stop(self) -> None:
@@ -65,38 +90,38 @@ class Watch:
         self._stopping.set()
         self._thread.join()
 
-    def epoch(self) -> int:
-        """The greatest so far."""
-        return max((epoch for _, epoch in list(self.seen)), default=0)
+    def epoch(self, name: str) -> int:
+        """The greatest so far, once there is one."""
+        while not self._seen[name]:
+            time.sleep(0.01)
+        return max(epoch for _, epoch in list(self._seen[name]))
 
-    def next_leader(self, since: float, epoch: int, patience: float = 60.0) -> float:
+    def next_leader(self, name: str, since: float, epoch: int, patience: float = 60.0) -> float:
         """Seconds from a moment until a later epoch was seen."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
-            for at, each in list(self.seen):
+            for at, each in list(self._seen[name]):
                 if each > epoch and at > since:
                     return at - since
             time.sleep(0.01)
-        raise TimeoutError(f"no epoch above {epoch} in {patience} s")
+        raise TimeoutError(f"{name}: no epoch above {epoch} in {patience} s")
 
-    def longest_gap(self, since: float) -> float:
+    def longest_gap(self, name: str, since: float) -> float:
         """The longest time without any record."""
-        times = [since, *(at for at, _ in list(self.seen) if at >= since)]
+        times = [since, *(at for at, _ in list(self._seen[name]) if at >= since)]
         return max((b - a for a, b in itertools.pairwise(times)), default=0.0)
 
 
 @contextlib.contextmanager
-def writing(stack: Stack) -> Iterator[None]:
-    """Rows, all the time."""
+def writing(stack: Stack, database: str, names: tuple[str, ...]) -> Iterator[None]:
+    """Rows in all tables, all the time."""
     stopping = threading.Event()
 
     def write() -> None:
-        connection = pymysql.connect(
-            host=stack.mysql.host, port=stack.mysql.port, user="root", autocommit=True
-        )
-        with connection, connection.cursor() as cursor:
+        with _root(stack) as connection, connection.cursor() as cursor:
             while not stopping.wait(_EACH_SECONDS):
-                cursor.execute("INSERT INTO takeover.shop (x) VALUES (1)")
+                for name in names:
+                    cursor.execute(f"INSERT INTO {database}.{name} (x) VALUES (1)")
 
     thread = threading.Thread(target=write, daemon=True)
     thread.start()
@@ -107,71 +132,144 @@ def writing(stack: Stack) -> Iterator[None]:
         thread.join()
 
 
+def _root(stack: Stack) -> pymysql.Connection:
+    mysql = stack.mysql
+    return pymysql.connect(host=mysql.host, port=mysql.port, user="root", autocommit=True)
+
+
+class Trial:
+    """Two workers that share some destinations, all of them busy."""
+
+    def __init__(self, stack: Stack, folder: Path, count: int) -> None:
+        self._stack, self._folder = stack, folder
+        self.names = tuple(f"d{number}" for number in range(1, count + 1))
+        self._database = f"takeover{count}"
+
+    def run(self, *, kills: int, stops: int, rolls: int) -> list[Times]:
+        """Measure all three."""
+        with _root(self._stack) as root, root.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {self._database}")
+            for name in self.names:
+                cursor.execute(
+                    f"CREATE TABLE {self._database}.{name} (id bigint PRIMARY KEY AUTO_INCREMENT, x int)"
+                )
+        self._folder.mkdir()
+        wanted = pair_settings(
+            self._stack, self._stack.mysql, self._folder, names=self.names, database=self._database
+        )
+        topics = {name: f"{wanted['prefix']}.{self._database}.{name}" for name in self.names}
+        with (
+            Pair(wanted, self._folder) as pair,
+            writing(self._stack, self._database, self.names),
+        ):
+            pair.start("a")
+            pair.start("b")
+            self._balanced(pair)
+            watch = Watch(self._stack.kafka, topics)
+            try:
+                return [
+                    self._times(
+                        _KILL, (self._ended(pair, watch, signal.SIGKILL) for _ in range(kills))
+                    ),
+                    self._times(
+                        _STOP, (self._ended(pair, watch, signal.SIGTERM) for _ in range(stops))
+                    ),
+                    self._times(_ROLL, (self._rolled(pair, watch) for _ in range(rolls))),
+                ]
+            finally:
+                watch.stop()
+
+    def _times(self, kind: str, runs: Iterator[list[float]]) -> Times:
+        times = Times(kind=kind, destinations=len(self.names))
+        for seconds in runs:
+            times.seconds.extend(seconds)
+            told = ", ".join(f"{each:.2f}" for each in seconds)
+            sys.stdout.write(f"  {kind}, {len(self.names)} destination(s): {told} s\n")
+            sys.stdout.flush()
+        return times
+
+    def _balanced(self, pair: Pair) -> dict[str, str]:
+        """Who leads which, once all are led by somebody, and by each worker as many as by the other."""
+
+        def spread() -> dict[str, str] | None:
+            leaders = {}
+            for name in self.names:
+                running = [one for one, state in pair.states(name).items() if state == "RUNNING"]
+                if len(running) != 1:
+                    return None
+                leaders[name] = running[0]
+            counts = Counter(leaders.values())
+            return leaders if len(self.names) // 2 <= min(counts[each] for each in "ab") else None
+
+        pair.settled()
+        found: dict[str, str] = pair.until(spread)
+        return found
+
+    def _ended(self, pair: Pair, watch: Watch, number: signal.Signals) -> list[float]:
+        """End a leader; seconds until the next one's first record, for each that it led."""
+        leaders = self._balanced(pair)
+        time.sleep(1.0)
+        worker = leaders[self.names[0]]
+        led = {name: watch.epoch(name) for name, leader in leaders.items() if leader == worker}
+        began = time.monotonic()
+        pair.end(worker, number)
+        took = [watch.next_leader(name, began, epoch) for name, epoch in led.items()]
+        pair.start(worker)
+        return took
+
+    def _rolled(self, pair: Pair, watch: Watch) -> list[float]:
+        """Restart one after the other; the longest time without a record, for each destination."""
+        self._balanced(pair)
+        began = time.monotonic()
+        for worker in ("a", "b"):
+            pair.end(worker, signal.SIGTERM)
+            pair.start(worker)
+            self._balanced(pair)
+        time.sleep(2.0)
+        return [watch.longest_gap(name, began) for name in self.names]
+
+
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--stops", type=int, default=5)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="takeover-") as name:
-        folder = Path(name)
-        with Stack(folder / "stack") as stack:
-            _measure(stack, folder, options.kills, options.stops)
-
-
-def _measure(stack: Stack, folder: Path, kills: int, stops: int) -> None:
-    root = pymysql.connect(
-        host=stack.mysql.host, port=stack.mysql.port, user="root", autocommit=True
+    parser.add_argument(
+        "--kills", type=int, default=5, help="times, for each number of destinations"
     )
-    with root, root.cursor() as cursor:
-        cursor.execute("CREATE DATABASE takeover")
-        cursor.execute("CREATE TABLE takeover.shop (id bigint PRIMARY KEY AUTO_INCREMENT, x int)")
-    wanted = pair_settings(stack, stack.mysql, folder, database="takeover")
-    with Pair(wanted, folder) as pair, writing(stack):
-        pair.start("a")
-        pair.start("b")
-        leader = pair.leader("shop")
-        pair.until(lambda: pair.status(leader)["destinations"]["shop"]["rows"] > 0)
-        watch = Watch(stack.kafka, f"{wanted['prefix']}.takeover.shop")
-        killed = [_one(pair, watch, signal.SIGKILL) for _ in range(kills)]
-        _tell("kill -9, session 6 s", killed)
-        stopped = [_one(pair, watch, signal.SIGTERM) for _ in range(stops)]
-        _tell("clean stop", stopped)
-        _tell("longest gap in a rolling restart of both", [_rolled(pair, watch)])
-        watch.stop()
+    parser.add_argument("--stops", type=int, default=5)
+    parser.add_argument("--rolls", type=int, default=1)
+    parser.add_argument("--destinations", type=int, nargs="+", default=[1, 4])
+    parser.add_argument(
+        "--folder", type=Path, help="where logs are kept; a temporary one without it"
+    )
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        folder = options.folder
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="takeover-")))
+        servers = stack.enter_context(Stack(folder / "stack"))
+        found = [
+            times
+            for count in options.destinations
+            for times in Trial(servers, folder / f"takeover{count}", count).run(
+                kills=options.kills, stops=options.stops, rolls=options.rolls
+            )
+        ]
+    _tell(found)
 
 
-def _one(pair: Pair, watch: Watch, number: signal.Signals) -> float:
-    """End the leader; seconds until the next one's first record."""
-    leader = pair.leader("shop")
-    pair.settled()
-    time.sleep(1.0)
-    epoch, began = watch.epoch(), time.monotonic()
-    pair.end(leader, number)
-    took = watch.next_leader(began, epoch)
-    sys.stdout.write(f"  {number.name}: {took:.2f} s\n")
-    sys.stdout.flush()
-    pair.start(leader)
-    return took
-
-
-def _rolled(pair: Pair, watch: Watch) -> float:
-    pair.settled()
-    began = time.monotonic()
-    for name in ("a", "b"):
-        pair.end(name, signal.SIGTERM)
-        pair.start(name)
-        pair.settled()
-        time.sleep(2.0)
-    return watch.longest_gap(began)
-
-
-def _tell(what: str, seconds: list[float]) -> None:
-    ordered: list[Any] = sorted(seconds)
-    p95 = ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))]
+def _tell(found: list[Times]) -> None:
+    told = [times for times in found if times.seconds]
     sys.stdout.write(
-        f"{what}: n={len(ordered)} p50={statistics.median(ordered):.2f} s p95={p95:.2f} s "
-        f"max={ordered[-1]:.2f} s\n"
+        f"Seconds without a record, ZooKeeper's session {SESSION:.0f} s\n"
+        f"| {'event':<26} | destinations |   n |   p50 |   p95 |   max |\n"
+        f"|{'-' * 28}|-------------:|----:|------:|------:|------:|\n"
+        + "".join(f"{times.line()}\n" for times in told)
+    )
+    killed = max((times.percentile(95) for times in told if times.kind == _KILL), default=0.0)
+    stopped = max((max(times.seconds) for times in told if times.kind == _STOP), default=0.0)
+    rolled = max((max(times.seconds) for times in told if times.kind == _ROLL), default=0.0)
+    sys.stdout.write(
+        f"takeover: kill_p95={killed:.2f} stop_max={stopped:.2f} rolling_max={rolled:.2f}\n"
     )
 
 

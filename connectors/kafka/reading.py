@@ -109,7 +109,7 @@ async def _records(
     try:
         async with asyncio.timeout(_DEADLINE) as limit:
             end = await _end(options, tp, "read_uncommitted" if is_patient else "read_committed")
-            async with _consumer(options, "read_committed") as consumer:
+            async with _consumer(options, tp.topic, "read_committed") as consumer:
                 await _go_to(consumer, tp, start=start, end=end)
                 while await consumer.position(tp) < end:
                     batches = await consumer.getmany(tp, timeout_ms=_POLL_MS)
@@ -142,13 +142,15 @@ async def _go_to(consumer: AIOKafkaConsumer, tp: TopicPartition, *, start: int, 
 
 async def _end(options: Mapping[str, Any], tp: TopicPartition, isolation: str) -> int:
     """The high watermark; of what is committed the last stable offset."""
-    async with _consumer(options, isolation) as consumer:
+    async with _consumer(options, tp.topic, isolation) as consumer:
         ends = await consumer.end_offsets([tp])
         return int(ends[tp])
 
 
 @asynccontextmanager
-async def _consumer(options: Mapping[str, Any], isolation: str) -> AsyncIterator[AIOKafkaConsumer]:
+async def _consumer(
+    options: Mapping[str, Any], topic: str, isolation: str
+) -> AsyncIterator[AIOKafkaConsumer]:
     consumer = AIOKafkaConsumer(
         **options,
         isolation_level=isolation,
@@ -159,6 +161,8 @@ async def _consumer(options: Mapping[str, Any], isolation: str) -> AsyncIterator
     )
     try:
         await consumer.start()
+        # Else the first question about the topic fails, and aiokafka asks again a tenth of a second later.
+        await consumer._client._wait_on_metadata(topic)
         yield consumer
     finally:
         await consumer.stop()

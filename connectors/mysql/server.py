@@ -175,18 +175,23 @@ def is_connection_charset(name: str) -> bool:
 def read_facts(address: SourceAddress) -> ServerFacts:
     """Ask the server; raise SourceLost or SourceRefused where it does not answer."""
     with connected(address) as cursor:
-        variables = {row[0]: row[1] for row in _rows(cursor, "SHOW GLOBAL VARIABLES")}
-        binlogs = tuple(_binlogs(cursor, variables))
-        is_mariadb = "mariadb" in variables.get("version", "").lower()
-        return ServerFacts(
-            variables=variables,
-            grants=tuple(grant for (grant,) in _rows(cursor, "SHOW GRANTS")),
-            replicas=tuple(_replicas(cursor)),
-            binlogs=binlogs,
-            charsets=_charsets(cursor),
-            is_replica=_is_replica(cursor) or bool(variables.get("gtid_slave_pos")),
-            gtids_before_binlogs=_before(cursor, binlogs) if is_mariadb else "",
-        )
+        return facts_of(cursor)
+
+
+def facts_of(cursor: Cursor) -> ServerFacts:
+    """The same over a connection that is there."""
+    variables = {row[0]: row[1] for row in _rows(cursor, "SHOW GLOBAL VARIABLES")}
+    binlogs = tuple(_binlogs(cursor, variables))
+    is_mariadb = "mariadb" in variables.get("version", "").lower()
+    return ServerFacts(
+        variables=variables,
+        grants=tuple(grant for (grant,) in _rows(cursor, "SHOW GRANTS")),
+        replicas=tuple(_replicas(cursor)),
+        binlogs=binlogs,
+        charsets=_charsets(cursor),
+        is_replica=_is_replica(cursor) or bool(variables.get("gtid_slave_pos")),
+        gtids_before_binlogs=_before(cursor, binlogs) if is_mariadb else "",
+    )
 
 
 def gtids_but(gtid: str, address: SourceAddress) -> GtidSet:

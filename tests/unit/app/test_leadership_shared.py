@@ -34,6 +34,9 @@ class Troupe:
         self.names = set(names)
         self.mine: dict[str, Lease] = {}
         self.fails: set[str] = set()
+        self.ends_in = 0.0
+        """Seconds that it takes to end one in order."""
+        self.cut_short = 0
 
     def wanted(self) -> Collection[str]:
         return sorted(self.names)
@@ -49,8 +52,14 @@ class Troupe:
             await lease.ended.wait()
             lease.check()
         finally:
-            Troupe.led[name] -= 1
-            self.mine.pop(name, None)
+            try:
+                await asyncio.sleep(self.ends_in)
+            except asyncio.CancelledError:
+                self.cut_short += 1
+                raise
+            finally:
+                Troupe.led[name] -= 1
+                self.mine.pop(name, None)
 
 
 class Member:
@@ -155,6 +164,17 @@ async def test_a_worker_that_leaves_is_followed_at_once(stage: Stage) -> None:
     await b.shared.leave()
     assert b.leads == set()
     assert await until(lambda: a.leads == ALL) < 0.25  # before anybody's turn
+    assert Troupe.twice == set()
+
+
+async def test_one_that_is_told_to_end_is_told_once_however_long_it_takes(stage: Stage) -> None:
+    a = stage.join("a", ALL)
+    await until(lambda: a.leads == ALL)
+    a.troupe.ends_in = 0.5
+    b = stage.join("b", ALL)
+    await until(lambda: len(a.leads) == len(b.leads) == 2)
+    await a.shared.leave()
+    assert a.troupe.cut_short == 0
     assert Troupe.twice == set()
 
 

@@ -122,11 +122,33 @@ async def test_a_node_that_another_made_since_ends_it() -> None:
         await lease.confirm()
 
 
+async def test_what_is_handed_over_is_over_here_and_free_for_another() -> None:
+    server = MemoryServer()
+    lease, _ = await held(server)
+    await lease.hand_over()
+    assert PATH not in server.nodes
+    with pytest.raises(LeadershipLost, match="handed over"):
+        lease.check()
+
+
+async def test_what_was_handed_over_is_not_touched_when_it_is_anothers() -> None:
+    server = MemoryServer()
+    lease, _ = await held(server)
+    await lease.hand_over()
+    other, _ = await held(server)
+    await other.announce(9)
+    await lease.announce(7)
+    await lease.release()
+    assert b'"epoch":9' in server.nodes[PATH].data
+
+
 async def test_without_coordination_it_is_never_over() -> None:
     lease = Unshared()
     lease.check()
     await lease.hold()
     await lease.confirm()
+    await lease.hand_over()
+    lease.check()
     assert (lease.term, lease.shared) == (0, False)
 
 
