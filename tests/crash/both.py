@@ -36,17 +36,17 @@ class Both:
 
     @classmethod
     @contextlib.contextmanager
-    def begun(cls, at: Scene, *faults: str) -> Iterator[Both]:
+    def begun(cls, at: Scene, *faults: str, **other: Any) -> Iterator[Both]:
         """Both running under load, one leading, the other known as a standby; the leader has the faults.
 
-        At the block's end no two must have led at once.
+        ``other``: what the second one's destination has otherwise. At the block's end no two must have led at once.
         """
         at.shared = True
         at.servers.with_zookeeper()
         at.load.start()
         first = at.start(*faults)
         at.wait_running(first)
-        second = at.start()
+        second = at.start(destination=other)
         with Watch(at):
             at.wait(lambda: _settled(at), "does not have a leader and a standby")
             leads = at.state(first) == "RUNNING"
