@@ -39,7 +39,7 @@ class Both:
     def begun(cls, at: Scene, *faults: str, **other: Any) -> Iterator[Both]:
         """Both running under load, one leading, the other known as a standby; the leader has the faults.
 
-        ``other``: what the second one's destination has otherwise. At the block's end no two must have led at once.
+        The second one's destination may have ``other`` settings. At the end no two must have led at once.
         """
         at.shared = True
         at.servers.with_zookeeper()
