@@ -182,6 +182,7 @@ def lease_off() -> None:
     fencing_off()
     lease = _of("app.lease").NodeLease
     lease.check = lambda _self: None
+    lease.end = lambda _self, _why: None
     lease.believe = lambda _self, _node: None
     lease.hold = _nothing
     lease.confirm = _nothing
