@@ -40,7 +40,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.packets import Packets, heartbeat_place
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.prepared import Prepared, PreparedAt, rows_again
-from connectors.mysql.server import SourceAddress, gtids_but, translated
+from connectors.mysql.server import SourceAddress, connection_to, gtids_but, translated
 
 _TYPE_OFFSET = 4
 _ERROR = 0xFF
@@ -81,10 +81,7 @@ class BinlogStream:
     def open(self) -> None:
         """Connect, register as a replica and ask for the binlog; raise our errors where that fails."""
         address = self._address
-        try:
-            connection = pymysql.connect(**address.connection_settings(), autocommit=True)
-        except pymysql.MySQLError as error:
-            raise translated(error, address) from error
+        connection = connection_to(address)
         try:
             self._ask(connection)
         except pymysql.MySQLError as error:
