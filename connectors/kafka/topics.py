@@ -35,15 +35,20 @@ class TopicPlan:
     max_message_bytes: int
     takes_all: bool = False
     """Whether one that is there must take records of so many bytes."""
+    segment_bytes: int | None = None
+    """Of a file, where it matters: a broker compacts all but the newest. No less than a record may have."""
 
     def config(self) -> dict[str, str]:
         """The topic's settings at creation."""
-        return {
+        config = {
             "cleanup.policy": self.cleanup_policy,
             "retention.ms": str(self.retention_ms),
             "retention.bytes": str(_FOR_EVER),
             "max.message.bytes": str(self.max_message_bytes),
         }
+        if self.segment_bytes is not None:
+            config["segment.bytes"] = str(max(self.segment_bytes, self.max_message_bytes))
+        return config
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,13 @@ def test_another_count_of_partitions_is_refused_with_what_to_set(partitions: int
     assert f"set topics.partitions to {partitions}" in fault
 
 
+def test_a_file_of_a_topic_is_never_smaller_than_what_a_record_may_have() -> None:
+    assert "segment.bytes" not in PLAN.config()
+    plan = replace(PLAN, segment_bytes=1000, max_message_bytes=10)
+    assert plan.config()["segment.bytes"] == "1000"
+    assert replace(plan, max_message_bytes=2000).config()["segment.bytes"] == "2000"
+
+
 @pytest.mark.parametrize("name", ["retention.ms", "retention.bytes"])
 def test_a_topic_that_forgets_is_refused_with_the_command_that_mends_it(name: str) -> None:
     (fault,) = told(PLAN, {**PLAN.config(), name: "604800000"})
