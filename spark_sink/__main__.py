@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_sink import session
+from spark_sink.dump import dump
 from spark_sink.errors import BadSettings, SinkError
 from spark_sink.log import configure
 from spark_sink.metrics import Metrics
@@ -57,6 +58,11 @@ def _act(
         rows = current(spark, settings.warehouse, database, table)
         rows.show(options.limit, truncate=False)
         return
+    if options.command == "dump":
+        with options.file.open("w", encoding="utf-8", newline="\n") as file:
+            number = dump(spark, settings.warehouse, file)
+        _log.info("warehouse dumped rows=%d", number)
+        return
     metrics = Metrics()
     if settings.metrics.port:
         metrics.serve(settings.metrics.bind, settings.metrics.port)
@@ -93,6 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="print what a table holds now")
     show.add_argument("table", metavar="DATABASE.TABLE")
     show.add_argument("--limit", type=int, default=20)
+    written = commands.add_parser("dump", help="write all that the warehouse holds, for an audit")
+    written.add_argument("file", metavar="FILE", type=Path)
     return parser
 
 

@@ -17,6 +17,8 @@ ORIGIN: Final = "__origin.json"
 
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _LONGEST: Final = 200
+CUT: Final = "%x"
+"""In the folder of a very long name; no other has it."""
 
 
 def topic_pattern(prefix: str, *, include: str = "", exclude: str = "") -> str:
@@ -49,12 +51,12 @@ def folder(name: str) -> str:
     if len(encoded) <= _LONGEST:
         return encoded
     digest = hashlib.sha256(name.encode()).hexdigest()[:32]
-    return re.sub(r"%[0-9A-F]?$", "", encoded[:150]) + "%x" + digest
+    return re.sub(r"%[0-9A-F]?$", "", encoded[:150]) + CUT + digest
 
 
 def unfolder(encoded: str) -> str:
     """The name of a folder made by `folder`; a cut name stays as it is."""
-    return encoded if "%x" in encoded else unquote(encoded)
+    return encoded if CUT in encoded else unquote(encoded)
 
 
 def table_path(warehouse: str, database: str, table: str) -> str:

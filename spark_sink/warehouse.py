@@ -16,9 +16,10 @@ from pyspark.sql import functions as f
 
 from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.evolve import KEY_PROPERTY, NAME_PROPERTY, Shape, alter_sql, create_sql
+from spark_sink.files import Files
 from spark_sink.ledger import Floor
 from spark_sink.merge import merge_sql, truncate_sql
-from spark_sink.names import delta, quoted, table_path
+from spark_sink.names import CUT, delta, quoted, table_path, unfolder
 from spark_sink.schemas import BOOKKEEPING, DELTA_COLUMN
 
 _OURS = frozenset({*(name for name, _ in BOOKKEEPING), DELTA_COLUMN[0]})
@@ -97,6 +98,25 @@ class DeltaWarehouse:
         """See Warehouse."""
         path = table_path(self._root, shape.database, shape.table)
         return self._spark.read.format("delta").load(path)
+
+    def tables(self) -> list[tuple[str, str]]:
+        """The names of all tables that are there."""
+        files, root = Files(self._spark), self._root
+        found = []
+        for database in files.names(root):
+            # The sink's own begin with this, and no database's folder does.
+            for table in () if database.startswith("_") else files.names(f"{root}/{database}"):
+                path = f"{root}/{database}/{table}"
+                if files.names(f"{path}/_delta_log"):
+                    name = self._name(path) if CUT in database + table else None
+                    found.append(name or (unfolder(database), unfolder(table)))
+        return found
+
+    def _name(self, path: str) -> tuple[str, str] | None:
+        """The name that a table was made with, where its folder does not have all of it."""
+        described = self._describe(path)
+        told = json.loads(described[0].get(NAME_PROPERTY, "null")) if described else None
+        return None if told is None else (told[0], told[1])
 
     def _describe(self, path: str) -> tuple[dict[str, str], list[tuple[str, str]]] | None:
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 
 import orjson
 
@@ -32,6 +33,8 @@ from app.auditing.published import (
 from app.auditing.store import Store
 from app.auditing.truth import Truth, filter_of, read
 from app.auditing.verdict import Verdict
+from app.auditing.warehouse import Warehouse
+from app.auditing.warehouse_store import WarehouseStore
 from app.auditing.window import Bound, End, Window
 from app.pipeline.ddl_filter import StatementTypes
 from connectors.claims import ClaimStore
@@ -74,6 +77,8 @@ class Scope:
     """Whether row topics keep only the last record of each key."""
     claims: ClaimStore | None = None
     """Where images wait that were too large for their topic."""
+    warehouse: Path | None = None
+    """What the sink told of the warehouse, before."""
 
 
 def audit(scope: Scope) -> Verdict:
@@ -111,13 +116,18 @@ def audit(scope: Scope) -> Verdict:
     begin = scope.begin
     if begin is None and not scope.from_start:
         begin = _first_delivered(scope, wanted) or end.gtids or end.coordinates
-    with Store() as store:
+    with Store() as store, WarehouseStore() as rows_of_warehouse:
+        warehouse = None
+        if scope.warehouse is not None:
+            warehouse = Warehouse(rows_of_warehouse, scope.warehouse, scope.destination)
         window = Window(
             begin=begin, until=scope.until, end=end, server_uuid=scope.binlog.server_uuid
         )
         truth = _truth(scope, window, store)
         _told(verdict, truth)
-        done = Examination(replace(subject, beginnings=_of_rows(subject, wanted)), truth, verdict)
+        of_rows = replace(subject, beginnings=_of_rows(subject, wanted))
+        watch = None if warehouse is None else warehouse.take
+        done = Examination(of_rows, truth, verdict, watch)
         scope.published.read(wanted, done.take)
         latest = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
         _parked(scope, done, latest, topics)
@@ -135,6 +145,9 @@ def audit(scope: Scope) -> Verdict:
         )
         reckoning.numbers(done, compacted=scope.compacted)
         reckoning.epochs(done, latest)
+        if warehouse is not None:
+            cut = set(names) if scope.compacted else {p[0] for p, at in beginnings.items() if at}
+            verdict.tables = warehouse.judge(versions, done.has_number, cut=cut)
         if has_borders:
             done.subject = subject
             uncounted = {

@@ -19,3 +19,12 @@ class TruthUnreadable(AqueductError):
 
 class NotAuditable(AqueductError):
     """There is nothing to audit by."""
+
+
+class WarehouseUnreadable(AqueductError):
+    """The sink could not tell what the warehouse holds."""
+
+    remedy = (
+        "Its own words are above. Run `python -m spark_sink --config sink.yaml dump FILE` where the sink runs, "
+        "and give FILE to --warehouse."
+    )

@@ -7,7 +7,7 @@ ChangeId alone and found in the source by that; its number, epoch and place are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,9 @@ from app.auditing.window import End
 from connectors.claims import ClaimStore
 from connectors.kafka.reading import StoredRecord
 from connectors.wire import HEADER_CHANGE_ID, row_topic
+
+Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]
+"""Who else looks at each record of a row topic, with its images."""
 
 WHOLE, OLD_HALF, NEW_HALF, PARKED = 1, 2, 4, 8
 """What was seen of a change, one bit each."""
@@ -72,7 +75,9 @@ class Span:
 class Examination:
     """Takes records; whoever closes it reads what was seen."""
 
-    def __init__(self, subject: Subject, truth: Truth, verdict: Verdict) -> None:
+    def __init__(
+        self, subject: Subject, truth: Truth, verdict: Verdict, watch: Watch | None = None
+    ) -> None:
         self.subject = subject
         self.truth = truth
         self.verdict = verdict
@@ -86,6 +91,7 @@ class Examination:
         self.others: Counter[str] = Counter()
         self._comparer = Comparer(verdict.unjudged)
         self._claims = Claims(subject.claims, verdict.unjudged)
+        self._watch = watch
 
     def take(self, topic: str, partition: int, record: StoredRecord) -> None:
         """Examine a record of a row topic, or of the DDL topic."""
@@ -121,8 +127,15 @@ class Examination:
         if topic == self.subject.ddl_topic:
             self._statement(one)
         else:
+            one.claim = self._claims.redeem(value)
             self._row(one, held)
+            if self._watch is not None:
+                self._watch(topic, partition, record, value)
         held.seq = max(held.seq, seq)
+
+    def has_number(self, seq: int) -> bool:
+        """Whether some record has this number."""
+        return seq <= self.subject.seq and bool(self.numbers[seq >> 3] & 1 << (seq & 7))
 
     def _number(self, one: _One, held: Held, epoch: int) -> None:
         seq = one.seq
@@ -194,7 +207,7 @@ class Examination:
             return
         columns = self._comparer.columns(change.shape, version)
         place = (one.partition, subject.partitions[one.topic])
-        fault = self._claims.redeem(one.value)
+        fault = one.claim
         if fault is None and is_whole(one.value):
             fault = self._comparer.fault(change, one.value, half, version) or key_fault(
                 columns, one.value, one.record, place
@@ -314,6 +327,8 @@ class _One:
     change_id: str
     seq: int
     transaction: Transaction | None = None
+    claim: str | None = None
+    """What is wrong with its images in the claim store."""
 
 
 def _order(file: str, pos: str) -> tuple[int, int]:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
+from app.auditing.table_verdict import TableVerdict, lines
+
 SHOWN = 5
 
 
@@ -83,6 +85,9 @@ class Verdict:
     unjudged: Counter[str] = field(default_factory=Counter)
     """What could not be compared, by reason."""
 
+    tables: list[TableVerdict] | None = None
+    """Those of the warehouse, where it was looked at."""
+
     def add(self, finding: Finding, *, times: int = 1) -> None:
         """Count a fault, and keep it if it is among the first of its kind."""
         self.counts[finding.kind] += times
@@ -93,7 +98,7 @@ class Verdict:
     @property
     def is_clean(self) -> bool:
         """Whether nothing is wrong."""
-        return not self.faults
+        return not self.faults and not any(table.faults for table in self.tables or ())
 
     @property
     def faults(self) -> dict[str, int]:
@@ -119,6 +124,8 @@ class Verdict:
             told += [f"  {finding}" for finding in found]
             if self.counts[kind] > len(found):
                 told.append(f"  … and {self.counts[kind] - len(found)} more")
+        if self.tables is not None:
+            told += lines(self.tables)
         return [*told, self.last_line()]
 
     def to_json(self) -> dict[str, Any]:
@@ -136,6 +143,9 @@ class Verdict:
                 for kind, found in self.shown.items()
                 for finding in found
             ],
+            **(
+                {} if self.tables is None else {"warehouse": [one.to_json() for one in self.tables]}
+            ),
             **{title.replace(" ", "_"): dict(by_name) for title, by_name in self._accounts()},
         }
 

@@ -6,12 +6,15 @@ The law: read-only, and beside a worker that goes on. Exit 0 says that all is ri
 from __future__ import annotations
 
 import argparse
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from app.auditing.audit import Scope, audit
 from app.auditing.mysqlbinlog import Binlog, BinlogFiles, ServerBinlog, program
 from app.auditing.published import KafkaTopics, journal
 from app.auditing.verdict import Verdict
+from app.auditing.warehouse_dump import asked, given
 from app.auditing.window import Bound
 from app.commands import arguments
 from app.commands.arguments import GivenPlace
@@ -45,6 +48,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="binlog files, the oldest first, in place of the server's; --server says whose they are",
     )
     arguments.add_server(parser)
+    warehouse = parser.add_mutually_exclusive_group()
+    warehouse.add_argument(
+        "--sink",
+        metavar="FILE",
+        type=Path,
+        help="settings of the sink, whose warehouse is audited too",
+    )
+    warehouse.add_argument(
+        "--warehouse",
+        metavar="FILE",
+        type=Path,
+        help="the same, by what `python -m spark_sink dump FILE` has written where the sink runs",
+    )
     arguments.add_format(parser)
 
 
@@ -54,9 +70,17 @@ def run(options: argparse.Namespace) -> int:
     if options.destination not in settings.destinations:
         known = ", ".join(sorted(settings.destinations))
         raise SettingsError(f"no destination is called {options.destination!r}; there is: {known}")
-    verdict = audit(_scope(options, settings))
+    # Before all else, so that no table is ahead of what is read of the topics.
+    with _warehouse(options) as dump:
+        verdict = audit(replace(_scope(options, settings), warehouse=dump))
     answer(options.format, verdict.to_json(), verdict.lines())
     return _code(verdict)
+
+
+def _warehouse(options: argparse.Namespace) -> AbstractContextManager[Path | None]:
+    if options.sink is not None:
+        return asked(options.sink)
+    return nullcontext() if options.warehouse is None else given(options.warehouse)
 
 
 def _code(verdict: Verdict) -> int:

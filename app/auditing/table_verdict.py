@@ -1,0 +1,63 @@
+"""What an audit found of one table of the warehouse.
+
+The law: as of the whole audit: each fault is counted, the first few are told, and what was not judged is named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SHOWN = 5
+COUNTS = ("rows", "missing", "extra", "different", "behind")
+
+
+@dataclass(slots=True)
+class TableVerdict:
+    """What was found of one table."""
+
+    name: str
+    rows: int = 0
+    """That must be there, and were compared."""
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    behind: int = 0
+    """Records that the sink has not applied yet: no fault."""
+    unjudged: Counter[str] = field(default_factory=Counter)
+    shown: list[str] = field(default_factory=list)
+
+    @property
+    def faults(self) -> int:
+        """How many rows are not as they must be."""
+        return self.missing + self.extra + self.different
+
+    def add(self, kind: str, what: str, *, times: int = 1) -> None:
+        """Count a fault, and keep it if it is among the first."""
+        setattr(self, kind, getattr(self, kind) + times)
+        if len(self.shown) < SHOWN:
+            self.shown.append(f"{kind}: {what}")
+
+    def line(self) -> str:
+        """In one line."""
+        return f"{self.name}: " + " ".join(f"{one}={getattr(self, one)}" for one in COUNTS)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        counts = {one: getattr(self, one) for one in COUNTS}
+        return {"table": self.name, **counts, "findings": self.shown, "not_judged": self.unjudged}
+
+
+def lines(tables: Sequence[TableVerdict]) -> list[str]:
+    """For people: each table, what is wrong with it, and all of them in one line."""
+    told = []
+    for table in tables:
+        told.append(table.line())
+        told += [f"  {finding}" for finding in table.shown]
+        if table.faults > len(table.shown):
+            told.append(f"  … and {table.faults - len(table.shown)} more")
+        told += [f"  not judged: {what}: {n}" for what, n in sorted(table.unjudged.items())]
+    sums = " ".join(f"{one}={sum(getattr(t, one) for t in tables)}" for one in COUNTS)
+    return [*told, f"warehouse: tables={len(tables)} {sums}"]

@@ -1,0 +1,100 @@
+"""A value of the wire against one of the warehouse.
+
+The law: what is held is equal by value, not by text: ``12.5`` is ``12.50``, and a column that was widened since
+holds its older values in its newer type. Source: docs/wire.md and docs/sink.md, and nothing of the sink's code.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+_EXACT = frozenset(
+    {
+        *(
+            "tinyint",
+            "smallint",
+            "mediumint",
+            "int",
+            "integer",
+            "bigint",
+            "year",
+            "bool",
+            "boolean",
+        ),
+        *("decimal", "numeric"),
+    }
+)
+_TEMPORAL = frozenset({"date", "datetime", "timestamp"})
+_BASE = re.compile(r"[a-z]+")
+
+
+def canonical(mysql_type: str) -> Callable[[Any], Any]:
+    """What brings both forms of a column's values to one that can be compared."""
+    found = _BASE.match(mysql_type)
+    base = found[0] if found else ""
+    if base in _EXACT:
+        return _exact
+    if base == "float":
+        return _single
+    if base in ("double", "real"):
+        return float
+    if base in _TEMPORAL:
+        return _moment
+    if base == "vector":
+        return _vector
+    return lambda value: value
+
+
+def different(
+    image: Mapping[str, Any],
+    types: Mapping[str, str],
+    held: Mapping[str, Any],
+    unrepresentable: Mapping[str, str],
+) -> str | None:
+    """The column in which a row of the warehouse is not what the wire has; None where there is none.
+
+    Names in ``held`` and ``unrepresentable`` are in lower case, as the warehouse takes names that differ by
+    case for one.
+    """
+    for name, value in image.items():
+        own = name.lower()
+        if own not in held:
+            return name
+        if value is None or held[own] is None:
+            # What Spark has no value for is kept as the wire's text.
+            if value is None and held[own] is None and own not in unrepresentable:
+                continue
+            if held[own] is None and unrepresentable.get(own) == value and value is not None:
+                continue
+            return name
+        form = canonical(types.get(name, ""))
+        try:
+            if form(value) != form(held[own]):
+                return name
+        except (ValueError, TypeError, InvalidOperation, OverflowError):
+            return name
+    absent = held.keys() - {name.lower() for name in image}
+    return next((name for name in sorted(absent) if held[name] is not None), None)
+
+
+def _exact(value: Any) -> Decimal:
+    return Decimal(str(value))
+
+
+def _single(value: Any) -> bytes:
+    return struct.pack("<f", float(value))
+
+
+def _moment(value: str) -> str:
+    """A date or moment without what is only form: ``T``, ``Z``, zeros at its end, midnight."""
+    day, _, time = value.replace("T", " ").removesuffix("Z").partition(" ")
+    whole, _, fraction = time.partition(".")
+    return f"{day} {whole or '00:00:00'}.{fraction.rstrip('0')}"
+
+
+def _vector(value: list[Any]) -> list[bytes]:
+    return [_single(one) for one in value]
