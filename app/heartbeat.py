@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from app import metrics
 from app.plan import Failover, Signals
-from connectors.errors import AqueductError, BeginsAnew, SourceSilent
+from connectors.errors import AqueductError, BeginsAnew, SourceRefused, SourceSilent
 from connectors.mysql.beat import Beat
 from connectors.mysql.server import SourceAddress
 
@@ -37,13 +37,15 @@ class Heartbeat:
         *,
         silent: Callable[[], None],
         is_back: Callable[[], bool] | None = None,
+        go_back: Callable[[], None] | None = None,
     ) -> None:
         self._name, self._failover, self._signals = destination, failover, signals
         # An answer that takes longer than three intervals is none.
         patience = max(1.0, 3 * failover.interval)
         self._address = replace(address, heartbeat=patience / 3)
-        self._silent, self._is_back = silent, is_back
+        self._silent, self._is_back, self._go_back = silent, is_back, go_back
         self._beat = Beat(failover.heartbeat) if failover.heartbeat is not None else None
+        self._has_answered = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="source-heartbeat", daemon=True)
 
@@ -61,28 +63,41 @@ class Heartbeat:
         gauge.set(0)
         returned = self._returned()
         while not self._over.is_set():
-            try:
-                if self._beat is not None:
-                    self._beat.ask(self._address)
-            except AqueductError as error:
-                failures += 1
-                gauge.set(failures)
+            error = self._asked()
+            failures = 0 if error is None else failures + 1
+            gauge.set(failures)
+            if error is not None:
                 log.warning("%s: heartbeat %d of %d: %s", self._name, failures, limit, error)
                 if failures >= limit and not self._over.is_set():
-                    self._leave(
-                        SourceSilent(
-                            f"{failures} times one after the other: {error.detail}",
-                            source=self._address,
-                        )
-                    )
+                    told = f"{failures} times one after the other: {error.detail}"
+                    self._leave(SourceSilent(told, source=self._address))
                     return
-            else:
-                failures = 0
-                gauge.set(0)
             if next(returned):
+                if self._go_back is not None:
+                    self._go_back()
                 self._signals.leave = BeginsAnew("to go back to an earlier source")
                 return
             self._over.wait(self._failover.interval)
+
+    def _asked(self) -> AqueductError | None:
+        """What is wrong with the source; None where it answers.
+
+        A server that refuses a statement which it never took is alive: the statement or a grant is to be
+        mended, and the next source would do no better.
+        """
+        if self._beat is None:
+            return None
+        try:
+            self._beat.ask(self._address)
+        except SourceRefused as error:
+            if self._has_answered:
+                return error
+            log.warning("%s: the heartbeat never worked; mend it: %s", self._name, error)
+        except AqueductError as error:
+            return error
+        else:
+            self._has_answered = True
+        return None
 
     def _leave(self, error: SourceSilent) -> None:
         self._silent()

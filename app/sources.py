@@ -87,6 +87,10 @@ class Sources:
         """The heartbeat has said that the present source is lost."""
         self._failures = max(self._failures, self.failover.retries)
 
+    def go_back(self) -> None:
+        """An earlier source has been fit for long enough."""
+        self.prefers_first = True
+
     def stand(self, state: DestinationState, judge: Judge, tell: Callable[[str], None]) -> Standing:
         """Find the source for a run, and where it goes on there. It blocks while it asks and waits.
 
@@ -114,11 +118,11 @@ class Sources:
         else:
             raise self._fault(faults)
         self.refusals.pop(str(source.address), None)
+        why = self._why(source, current, faults, wish.by if source is wanted and wish else None)
         self._failures, self.prefers_first, self.current = 0, False, source
         if self.failover.fingerprints and not standing.facts.has_gtids:
             # Once it is dead, its clock is told by nobody.
             self._clocks[standing.facts.server_uuid] = clock_ms(standing.address)
-        why = self._why(source, current, faults, wish.by if source is wanted and wish else None)
         was_moved = standing.moved is not None
         if wish is not None or source is not current or was_moved:
             refused = None
@@ -161,6 +165,7 @@ class Sources:
         except AqueductError as error:
             self.refusals[str(source.address)] = f"{error.name}: {error.detail}"
             return False
+        self.refusals.pop(str(source.address), None)
         return True
 
     def heartbeat(
@@ -182,8 +187,7 @@ class Sources:
             # by more than that would be waited for in vain.
             nonlocal mark
             before, mark = mark, reached()
-            self.prefers_first = any(self.fits(one, state, before) for one in earlier)
-            return self.prefers_first
+            return any(self.fits(one, state, before) for one in earlier)
 
         made = Heartbeat(
             self._name,
@@ -192,6 +196,7 @@ class Sources:
             signals,
             silent=self.silent,
             is_back=is_back if self.failover.back and earlier else None,
+            go_back=self.go_back,
         )
         if self.can_switch and self.failover.automatic:
             made.start()
@@ -280,6 +285,8 @@ class Sources:
         if source is current:
             return "another server answers at its address" if not faults else "stays with it"
         told = dict_of(faults).get(str(current.address))
+        if self.prefers_first and told is None:
+            return f"it is fit again, and comes before {current.address}"
         return f"{current.address} was given up: {told or 'its heartbeat failed'}"
 
     def _fault(self, faults: list[tuple[Source, AqueductError]]) -> AqueductError:

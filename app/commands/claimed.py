@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from app.commands.journal import Journal, operator
 from app.recovery import installation_of, recover
@@ -106,14 +107,21 @@ async def _claimed(asked: Journal, make: Make, why: str) -> Intervention:
             (cursor_key(plan.name), encoded(cursor.to_json())),
         ]
         async with producer.transaction() as kafka:
-            sent = [
-                await kafka.send(asked.topic, key=key, value=value, partition=asked.partition)
-                for key, value in notes
-            ]
+            sent = []
+            for key, value in notes:
+                one = await kafka.send(asked.topic, key=key, value=value, partition=asked.partition)
+                # Where a later one is refused at once, nobody asks any more what became of this one.
+                one.add_done_callback(_seen)
+                sent.append(one)
             await asyncio.gather(*sent)
         return told
     finally:
         await producer.discard()
+
+
+def _seen(sent: asyncio.Future[Any]) -> None:
+    if not sent.cancelled():
+        sent.exception()
 
 
 def _told(name: str, state: DestinationState, change: Change, why: str) -> Intervention:

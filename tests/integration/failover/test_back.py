@@ -53,7 +53,7 @@ def test_the_first_source_is_gone_back_to_and_only_who_may_is_written_to(
             confirmed = _gone_back(both, worker, wire)
             assert worker.stop() == 0
         assert notes(stack, given["prefix"]) == ["one", "two", "three", *confirmed]
-        _purged(both)
+        kept = _purged(both)
         wire.door("refuse")
         with running(given, tmp_path) as worker:
             _is_read(worker, both.master.port)
@@ -64,9 +64,12 @@ def test_the_first_source_is_gone_back_to_and_only_who_may_is_written_to(
             expected = ["one", "two", "three", *confirmed, "purged", "kept"]
             assert notes(stack, given["prefix"]) == expected
             monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
-            _commanded(both, worker, capsys)
+            # With that read, nothing of it is needed there any more.
+            _is_read(worker, both.standby.port)
+            _commanded(both, worker, kept, capsys)
             assert worker.stop() == 0
             assert "FENCED" not in worker.log
+        _asked_elsewhere(both, capsys)
         found = [change.value["after"]["note"] for change in rows(stack, given["prefix"], "t")]
         assert found == [*expected, "kept", "behind"]
 
@@ -151,17 +154,19 @@ def _executed(server: Mysql) -> str:
     return str(ask(server, "SELECT @@GLOBAL.gtid_executed")[0][0])
 
 
-def _purged(both: Pair) -> None:
-    """Nobody has read it, and only the one that replicates it still has it."""
+def _purged(both: Pair) -> str:
+    """Nobody has read it, and only the one that replicates it still has it; where what is kept begins."""
     insert(both.standby, "purged")
     ask(both.standby, "FLUSH BINARY LOGS")
     last = ask(both.standby, "SHOW BINARY LOGS")[-1][0]
     ask(both.standby, f"PURGE BINARY LOGS TO '{last}'")
+    executed = _executed(both.standby)
     insert(both.standby, "kept")
     both.caught_up()
+    return executed
 
 
-def _commanded(both: Pair, worker: Worker, capsys: pytest.CaptureFixture[str]) -> None:
+def _commanded(both: Pair, worker: Worker, kept: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Commands ask the source that is read, though the first of the settings is dead."""
 
     def said(*words: str) -> str:
@@ -171,20 +176,35 @@ def _commanded(both: Pair, worker: Worker, capsys: pytest.CaptureFixture[str]) -
         assert (code, told.err) == (0, ""), told.err
         return told.out
 
-    uuid = ask(both.standby, "SELECT @@server_uuid")[0][0]
     place = json.loads(said("show", "shop", "--format", "json"))
-    assert place["source"]["address"] == f"127.0.0.1:{both.master.port}"
-    executed = place["cursor"]["gtid_set"]
-    last = max(int(part.rpartition("-")[2]) for part in executed.split(",") if uuid in part)
+    assert place["source"]["address"] == f"127.0.0.1:{both.standby.port}"
+    assert "it is fit again, and comes before" in place["source"]["why"]
     epoch = worker.destination()["cursor"]["epoch"]
-    (first,) = (part for part in executed.replace("\n", "").split(",") if uuid in part)
-    before = executed.replace(first, f"{first.rpartition('-')[0]}-{last - 1}")
-    assert "back: 1 transaction(s)" in said("set", "shop", "--gtid", before, *_LOSE)
+    assert "back: " in said("set", "shop", "--gtid", kept, *_LOSE)
     worker.wait(lambda status: status["cursor"]["epoch"] > epoch + 1 and status["rows"] == 3)
-    said("skip", "shop", "--gtid", f"{uuid}:{last + 1}", *_LOSE)
-    insert(both.standby, "skipped", "behind")
+    gtid = f"{ask(both.standby, 'SELECT @@server_uuid')[0][0]}:1000000"
+    said("skip", "shop", "--gtid", gtid, *_LOSE)
+    skipped = "INSERT INTO shop.t (x, note) VALUES (1, 'skipped')"
+    ask(both.standby, f"SET gtid_next = '{gtid}'", skipped)
+    insert(both.standby, "behind")
     worker.wait(lambda status: status["rows"] == 4)
     (export := Path(f"{worker.log_file}.json")).write_text(said("export", "shop"))
-    assert "the same place" in said("import", "shop", str(export), *_LOSE)
     epoch = worker.destination()["cursor"]["epoch"]
-    worker.wait(lambda status: status["state"] == "RUNNING" and status["cursor"]["epoch"] > epoch)
+    said("import", "shop", str(export), *_LOSE)
+    worker.wait(
+        lambda status: status["state"] == "RUNNING" and status["cursor"]["epoch"] > epoch + 1
+    )
+    assert _switches(worker) == 2
+
+
+def _asked_elsewhere(both: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the one that was read is dead too, the next is asked, and is the one to read."""
+    both.caught_up()
+    both.standby.kill()
+    executed, other = _executed(both.master).replace("\n", ""), f"127.0.0.1:{both.master.port}"
+    capsys.readouterr()
+    assert main(["cursor", "set", "shop", "--gtid", executed, *_LOSE]) == 0
+    told = capsys.readouterr().err
+    assert f"127.0.0.1:{both.standby.port} does not answer, {other} is asked" in told
+    assert main(["cursor", "show", "shop"]) == 0
+    assert f"source      {other} since" in capsys.readouterr().out

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from app.__main__ import main
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.failover.servers import (
@@ -76,12 +77,9 @@ def test_a_person_switches_and_is_told_why_a_standby_is_not_fit(
     monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
 
     def switch(server: Mysql) -> tuple[int, str]:
-        command = [sys.executable, "-m", "app", "source", "switch", "shop"]
-        address = f"{server.host}:{server.port}"
-        done = subprocess.run(
-            [*command, address], stdout=subprocess.PIPE, text=True, timeout=90, check=False
-        )
-        return done.returncode, done.stdout
+        with contextlib.redirect_stdout(io.StringIO()) as told:
+            code = main(["source", "switch", "shop", f"{server.host}:{server.port}"])
+        return code, told.getvalue()
 
     with running(given, tmp_path) as worker:
         insert(both.master, "one")

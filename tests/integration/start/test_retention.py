@@ -66,14 +66,14 @@ def test_the_time_left_falls_as_files_expire_and_the_alarm_looks_at_it(
         versions=0,
         offset=SourceOffset(server_uuid=facts_of(server).server_uuid, coordinates=begin),
     )
-    looked(status, server, 1.2)
+    looked(status, server, 0.8)
     left, at = until_purged(if_stopped=True), time.time()
     # When a file was begun is told in seconds.
     assert left == pytest.approx(_KEPT - (at - ended), abs=1.5)
     # Nothing is read, so it stands still.
     assert until_purged() == pytest.approx(left, abs=5)
     time.sleep(1.5)
-    looked(status, server, 1.2)
+    looked(status, server, 0.8)
     assert left - until_purged(if_stopped=True) == pytest.approx(time.time() - at, abs=0.5)
     with connected(server) as cursor:
         cursor.execute("SET GLOBAL binlog_expire_logs_seconds = 1")
