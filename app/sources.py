@@ -157,7 +157,7 @@ class Sources:
             for source in self.sources
         ]
 
-    def fits(self, source: Source, state: DestinationState, cursor: Cursor) -> bool:
+    def fits(self, source: Source, state: DestinationState, cursor: Cursor | None) -> bool:
         """Whether a source could be read on from a cursor now; nothing is changed."""
         quick = replace(source, address=_quickly(source.address))
         try:

@@ -141,6 +141,21 @@ def test_an_earlier_one_is_gone_back_to_where_that_is_wanted_and_it_is_fit() -> 
     assert world.stand() == "a"
 
 
+def test_a_look_at_an_earlier_one_leads_nobody_back_before_it_was_fit_for_long_enough() -> None:
+    world = World(retries=1, back=True)
+    world.lose("a")
+    assert world.stand() == "b"
+    world.faults.clear()
+    first = world.sources.sources[0]
+    assert world.sources.fits(first, world.state, None)
+    # Whatever begins a new run meanwhile.
+    assert world.stand() == "b"
+    world.sources.go_back()
+    assert world.stand() == "a"
+    assert world.state.source_choice.current is not None
+    assert "it is fit again, and comes before b:3306" in world.state.source_choice.current.why
+
+
 def test_where_it_is_switched_off_only_a_person_switches() -> None:
     world = World(retries=1, automatic=False)
     world.lose("a")
