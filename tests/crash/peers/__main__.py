@@ -6,6 +6,7 @@ The law: it measures another program, so what it finds fails nothing; what could
 from __future__ import annotations
 
 import argparse
+import logging
 import random
 import shutil
 import sys
@@ -34,6 +35,8 @@ def main() -> int:
     RUNS.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="peers-", dir=options.folder or RUNS))
     variant = VARIANTS[options.variant]
+    # Brokers are killed here: that a consumer says so many times is no news.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     _say(f"crash of {VERSION}, {variant.title}: seed {seed}, logs in {folder}")
     wanted = [name for name in FAULTS if _chosen(name, options)]
     if options.part:

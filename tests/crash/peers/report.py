@@ -5,6 +5,7 @@ The law: each row says of which seed it is; a piece that was run alone changes i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -107,4 +108,5 @@ def _row(one: PeerOutcome, own: str) -> str:
 
 
 def _short(text: str) -> str:
-    return text.strip().splitlines()[0].replace("|", "/").strip()[:140]
+    first = text.strip().splitlines()[0].replace("|", "/")
+    return re.sub(r"\w+\{.*\}", "...", first).strip()[:140]
