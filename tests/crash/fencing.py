@@ -5,19 +5,22 @@ The law: an epoch is of one producer alone, and a producer that another has foll
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from tests.crash.verdict import Topics
+Cursors = Sequence[Mapping[str, Any]]
+"""As the journal has them, in its order."""
 
 
-def fencing_faults(topics: Topics) -> list[str]:
+def fencing_faults(
+    cursors: Cursors, offsets: Sequence[int], producers: Mapping[int, tuple[int, int]]
+) -> list[str]:
     """Commits of a producer behind those of a later one, and epochs that two producers claimed."""
     faults: list[str] = []
     seen: list[tuple[int, int]] = []
     owners: dict[int, tuple[int, int]] = {}
-    for cursor, offset in zip(topics.cursors, topics.offsets, strict=False):
-        producer = topics.producers.get(offset)
+    for cursor, offset in zip(cursors, offsets, strict=False):
+        producer = producers.get(offset)
         if producer is None or cursor.get("by"):
             continue  # a person's
         if producer in seen[:-1]:
@@ -30,9 +33,9 @@ def fencing_faults(topics: Topics) -> list[str]:
     return faults
 
 
-def claims_faults(topics: Topics) -> list[str]:
+def claims_faults(cursors: Cursors, most: int | None) -> list[str]:
     """More epochs than had cause to be claimed."""
-    epochs = sorted({cursor["epoch"] for cursor in topics.cursors})
-    if topics.most_claims is None or len(epochs) <= topics.most_claims:
+    epochs = sorted({cursor["epoch"] for cursor in cursors})
+    if most is None or len(epochs) <= most:
         return []
-    return [f"{len(epochs)} epochs were claimed, where {topics.most_claims} had cause"]
+    return [f"{len(epochs)} epochs were claimed, where {most} had cause"]

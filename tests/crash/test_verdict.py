@@ -158,16 +158,20 @@ def test_a_commit_behind_a_later_producer_is_one_behind_a_fence() -> None:
     found.cursors = [{**found.cursors[0], "epoch": epoch} for epoch in (1, 2, 3)]
     found.offsets = [5, 9, 12]
     found.producers = {5: (1, 0), 9: (1, 1), 12: (1, 0)}
-    assert fencing_faults(found) == ["producer (1, 0) commits at 12 behind (1, 1)"]
+    assert fencing_faults(found.cursors, found.offsets, found.producers) == [
+        "producer (1, 0) commits at 12 behind (1, 1)"
+    ]
 
 
 def test_an_epoch_is_of_one_producer_alone() -> None:
     found = topics()
     found.offsets = [5, 9]
     found.producers = {5: (1, 0), 9: (1, 1)}
-    assert fencing_faults(found) == []
+    assert fencing_faults(found.cursors, found.offsets, found.producers) == []
     found.cursors = [{**cursor, "epoch": 1} for cursor in found.cursors]
-    assert fencing_faults(found) == ["epoch 1 is of (1, 0) and of (1, 1)"]
+    assert fencing_faults(found.cursors, found.offsets, found.producers) == [
+        "epoch 1 is of (1, 0) and of (1, 1)"
+    ]
 
 
 def test_epochs_that_nobody_had_cause_to_claim_are_seen() -> None:
