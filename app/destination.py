@@ -189,6 +189,10 @@ class Destination:
             self._signals.set_in = cursor.epoch
             self._called.set()
 
+    def prepare(self, installation: str) -> None:
+        """Know ahead what a takeover needs first, and confirms later."""
+        self._signals.installation = self._signals.installation or installation
+
     def resolve(self, resolution: Resolution) -> None:
         """Take note of a resolution that was folded from the journal; the next run tries it."""
         self._signals.resolution = resolution

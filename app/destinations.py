@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from mode import Service
 
+from app.beside import beside
 from app.central_store import CentralStore
 from app.decoding.spawning import NURSERY
 from app.destination import Destination
@@ -31,6 +32,7 @@ from tables.source_choice import Asked
 log = logging.getLogger(__name__)
 
 STATUS_LINE_SECONDS = 10.0
+_PREPARE_SECONDS = 10.0
 
 Make = Callable[[Settings, str], Destination]
 PlanOf = Callable[[Settings, str], Plan]
@@ -48,13 +50,14 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         *,
         load: Callable[[], Settings],
         plan: PlanOf,
+        installation: Callable[[], Coroutine[Any, Any, str]],
         store: CentralStore | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self._settings, self._make = settings, make
         self._load, self._plan = load, plan
-        self._store = store
+        self._installation, self._store = installation, store
         self._all = {name: make(settings, name) for name in settings.destinations}
         self._heard: dict[str, Control] = {}
         """The last word on each destination, of those too that are not in the settings."""
@@ -70,12 +73,15 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
 
     async def _prepare(self) -> None:
         """Have ready what takes time, before this worker says that it could lead anything."""
-        if any(one.decoders for one in self._settings.destinations.values()):
-            try:
-                await asyncio.to_thread(NURSERY.ready)
-            except OSError as error:
-                # Whoever needs a decoder tries again, and tells it as an error of the destination.
-                log.error("no process could be started for decoders: %s", error)
+        # What fails here is tried again by whoever needs it, and told as an error of the destination.
+        try:
+            async with asyncio.timeout(_PREPARE_SECONDS), beside(self._installation()) as known:
+                if any(one.decoders for one in self._settings.destinations.values()):
+                    await asyncio.to_thread(NURSERY.ready)
+                for destination in self._all.values():
+                    destination.prepare(await known)
+        except (OSError, AqueductError) as error:
+            log.warning("a takeover will take longer: %s", error)
         self._is_ready = True
         self.leadership.wake()
 

@@ -287,6 +287,7 @@ class Shared:
             *(session.delete(self._nodes.candidate(name, me)) for name in mine),
             return_exceptions=True,
         )
+        log.info("leaves the others, %d destination(s) to be handed over", len(self._led))
         await ended(task for task, _ in self._led.values())
 
     def to_json(self) -> dict[str, Any] | None:

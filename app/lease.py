@@ -142,6 +142,7 @@ class NodeLease:
         """See Lease."""
         self.end("it is handed over")
         await self.release()
+        log.info("%s is handed over", self._path)
 
     async def release(self) -> None:
         """Remove the node, if it is still ours; so another need not wait for the session's end."""

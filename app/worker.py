@@ -23,6 +23,7 @@ from app.leadership_nodes import Identity, Nodes
 from app.leadership_shared import Shared
 from app.plan import Plan
 from app.plans import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
+from app.recovery import installation_of
 from app.settings import Settings, load
 from app.whole_history import whole_history
 from connectors.errors import SettingsError
@@ -71,7 +72,14 @@ def build(settings: Settings) -> AqueductApp:
     def make(of: Settings, name: str) -> Destination:
         return Destination(plan(of, name), checkpoint, store.mirror(name) if store else None)
 
-    destinations = Destinations(settings, make, load=load, plan=plan, store=store)
+    async def installation() -> str:
+        return await installation_of(
+            plans.journal().name, options=options, worker=settings.worker.id
+        )
+
+    destinations = Destinations(
+        settings, make, load=load, plan=plan, installation=installation, store=store
+    )
     destinations.leadership = _leadership(settings, destinations)
     topic = app.topic(
         plans.journal().name,

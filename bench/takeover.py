@@ -164,7 +164,8 @@ class Trial:
         ):
             pair.start("a")
             pair.start("b")
-            self._balanced(pair)
+            leaders = self._balanced(pair)
+            pair.until(lambda: all(self._has_rows(pair, each) for each in leaders.items()))
             watch = Watch(self._stack.kafka, topics)
             try:
                 return [
@@ -178,6 +179,10 @@ class Trial:
                 ]
             finally:
                 watch.stop()
+
+    def _has_rows(self, pair: Pair, led: tuple[str, str]) -> bool:
+        name, worker = led
+        return bool(pair.status(worker)["destinations"][name]["rows"])
 
     def _times(self, kind: str, runs: Iterator[list[float]]) -> Times:
         times = Times(kind=kind, destinations=len(self.names))
@@ -233,9 +238,9 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--kills", type=int, default=5, help="times, for each number of destinations"
+        "--kills", type=int, default=6, help="takeovers, for each number of destinations"
     )
-    parser.add_argument("--stops", type=int, default=5)
+    parser.add_argument("--stops", type=int, default=6)
     parser.add_argument("--rolls", type=int, default=1)
     parser.add_argument("--destinations", type=int, nargs="+", default=[1, 4])
     parser.add_argument(
@@ -251,7 +256,10 @@ def main() -> None:
             times
             for count in options.destinations
             for times in Trial(servers, folder / f"takeover{count}", count).run(
-                kills=options.kills, stops=options.stops, rolls=options.rolls
+                # A worker that ends leads half of them, and each is measured.
+                kills=-(-options.kills // max(1, count // 2)),
+                stops=-(-options.stops // max(1, count // 2)),
+                rolls=options.rolls,
             )
         ]
     _tell(found)
