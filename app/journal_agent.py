@@ -59,6 +59,6 @@ def install(
                     on_control(control_in(record))
                 metrics.JOURNAL_FOLDED.inc()
             except Exception as error:
-                log.critical("the journal cannot be folded: %s", error)
+                log.critical("the journal cannot be folded: %s: %s", type(error).__name__, error)
                 logging.shutdown()
                 os._exit(EXIT_JOURNAL)
