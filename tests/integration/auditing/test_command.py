@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from aiokafka import AIOKafkaProducer
 
 from app.auditing.published import RecordedTopics
@@ -29,6 +30,49 @@ def run(case: Case, *words: str, program: str | None = None) -> subprocess.Compl
     config = str(case.folder / "aqueduct.yaml")
     environment = {**os.environ, "AQUEDUCT_CONFIG": config}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.mark.spark
+def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_found(
+    case: Case, tmp_path: Path
+) -> None:
+    config, dump = tmp_path / "sink.yaml", tmp_path / "dump.jsonl"
+    sink = {
+        "prefix": case.settings["prefix"],
+        "bootstrap_servers": case.settings["kafka"]["bootstrap_servers"],
+        "warehouse": str(tmp_path / "wh"),
+        "metrics": {"port": 0},
+        "include": r".*\.shop\.(kinds|log)",
+    }
+    config.write_text(yaml.safe_dump(sink))
+    spoil = "UPDATE {shop.log} SET note = 'spoiled' WHERE note = 'kept'"
+    command = [sys.executable, "-m", "tests.integration.auditing.sunk", str(config), str(dump)]
+    done = subprocess.run([*command, spoil], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    right = audited(case, "--warehouse", str(dump))
+    assert all(not found["findings"] and not found["not_judged"] for found in right.values())
+    assert right["shop.kinds"]["rows"] == 5
+    assert right["shop.log"]["rows"] >= 7
+    # What the sink was told to leave out is behind, all of it.
+    left_out = {f"shop.{name}" for name in ("keyed", "wide", "copied", "emptied")}
+    assert {name for name, found in right.items() if found["behind"]} == left_out
+    wrong = audited(case, "--sink", str(config))
+    (told,) = [finding for found in wrong.values() for finding in found["findings"]]
+    assert wrong["shop.log"]["different"] == 1
+    assert "note has another value" in told
+    assert "spoiled" not in told
+
+
+def audited(case: Case, *words: str) -> dict[str, Any]:
+    """What an audit says of each table."""
+    done = run(case, "--format", "json", *words)
+    assert done.stderr == ""
+    told: dict[str, Any] = json.loads(done.stdout)
+    tables = {table["table"]: table for table in told["warehouse"]}
+    wrong = [name for name, table in tables.items() if table["findings"]]
+    assert told["clean"] is not bool(wrong or any(told["counts"].values()))
+    assert done.returncode == (0 if told["clean"] else 1)
+    return tables
 
 
 def test_it_is_right_while_a_worker_goes_on(case: Case) -> None:

@@ -1,0 +1,42 @@
+"""A warehouse in one Spark session: brought up to what Kafka has, told, and then spoiled.
+
+``python -m tests.integration.auditing.sunk SETTINGS DUMP [STATEMENT ...]``; ``{shop.t}`` in a statement is a
+table.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from pathlib import Path
+
+from spark_sink import session
+from spark_sink.dump import dump
+from spark_sink.metrics import Metrics
+from spark_sink.names import delta, table_path
+from spark_sink.settings import read
+from spark_sink.stream import Sink
+
+
+def main(config: Path, file: Path, statements: list[str]) -> None:
+    settings = read(config, mode="available-now")
+    spark = session.start(settings)
+    try:
+        Sink(spark, settings, Metrics()).run(threading.Event())
+        with file.open("w", encoding="utf-8") as opened:
+            dump(spark, settings.warehouse, opened)
+        for statement in statements:
+            spark.sql(
+                re.sub(
+                    r"\{(\w+)\.(\w+)\}",
+                    lambda name: delta(table_path(settings.warehouse, name[1], name[2])),
+                    statement,
+                )
+            )
+    finally:
+        session.close(spark)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
