@@ -32,7 +32,8 @@ from tables.source_choice import Asked
 log = logging.getLogger(__name__)
 
 STATUS_LINE_SECONDS = 10.0
-_PREPARE_SECONDS = 10.0
+_PREPARE_SECONDS = 5.0
+"""Then this worker says that it could lead, ready or not."""
 
 Make = Callable[[Settings, str], Destination]
 PlanOf = Callable[[Settings, str], Plan]
@@ -75,15 +76,19 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         """Have ready what takes time, before this worker says that it could lead anything."""
         # What fails here is tried again by whoever needs it, and told as an error of the destination.
         try:
-            async with asyncio.timeout(_PREPARE_SECONDS), beside(self._installation()) as known:
-                if any(one.decoders for one in self._settings.destinations.values()):
-                    await asyncio.to_thread(NURSERY.ready)
+            async with asyncio.timeout(_PREPARE_SECONDS), beside(self._decoders()) as decoders:
+                known = await self._installation()
                 for destination in self._all.values():
-                    destination.prepare(await known)
+                    destination.prepare(known)
+                await decoders
         except (OSError, AqueductError) as error:
-            log.warning("a takeover will take longer: %s", error)
+            log.warning("a takeover may take longer: %s: %s", type(error).__name__, error)
         self._is_ready = True
         self.leadership.wake()
+
+    async def _decoders(self) -> None:
+        if any(one.decoders for one in self._settings.destinations.values()):
+            await asyncio.to_thread(NURSERY.ready)
 
     @Service.task  # type: ignore[untyped-decorator]
     async def _tell(self) -> None:
