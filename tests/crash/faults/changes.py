@@ -6,7 +6,7 @@ from tests.crash.scenario import fault
 from tests.crash.scene import Scene
 
 _LARGE = 30_000
-_FIRST = 80_000_000
+_FIRST, _SECOND = 80_000_000, 85_000_000
 _DDL = (
     # Nobody's INSERT without names sees it.
     "ALTER TABLE shop.goods ADD COLUMN hidden INT NOT NULL DEFAULT 7 INVISIBLE",
@@ -24,7 +24,7 @@ _DDL = (
 @fault("load.large", f"a transaction of {_LARGE:,} rows, and a kill -9 in the midst of it")
 def large(at: Scene) -> str:
     at.begin()
-    _write_much(at)
+    _write_much(at, _FIRST)
     at.pause(0.1, 1.0)
     at.worker.kill()
     return f"went on in {at.wait_going_on():.1f} s"
@@ -36,18 +36,18 @@ def cut(at: Scene) -> str:
     for n in range(3):
         at.mysql.way("down", cut_after=at.rng.randint(100_000, 1_500_000))
         if not n:
-            _write_much(at)
+            _write_much(at, _SECOND)
         at.pause(1, 3)
     at.mysql.heal()
     return f"went on in {at.wait_going_on():.1f} s"
 
 
-def _write_much(at: Scene) -> None:
+def _write_much(at: Scene, first: int) -> None:
     at.servers.run(
         f"SET SESSION cte_max_recursion_depth = {_LARGE}",
         "INSERT INTO shop.moves (id, n, v) "
         f"WITH RECURSIVE one (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < {_LARGE}) "
-        f"SELECT {_FIRST} + n, n, REPEAT('x', 100) FROM one",
+        f"SELECT {first} + n, n, REPEAT('x', 100) FROM one",
     )
 
 
