@@ -21,7 +21,6 @@ from tests.crash.scenario import SCENARIOS
 Act = Callable[[PeerScene], str]
 
 _AS_THEY_ARE = (
-    "kill.random",
     "frozen.short",
     "frozen.long",
     "mysql.reset",
@@ -89,6 +88,18 @@ def _fault(name: str, what: str = "") -> Callable[[Act], Act]:
         return act
 
     return register
+
+
+@_fault("kill.random")
+def kill_random(at: PeerScene) -> str:
+    """Starts among them: a process is there again some tenths of a second after its end."""
+    at.begin()
+    for n in range(6):
+        at.pause(0.5, 12.0)
+        at.worker.kill()
+        at.wait(lambda n=n: len(at.worker.exits) > n, "is not started again")  # type: ignore[misc]
+        at.pause(0.5, 1.0)
+    return f"6 times; {_on(at)}"
 
 
 @_fault("kill.commit.before")
