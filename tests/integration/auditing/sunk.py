@@ -1,7 +1,7 @@
-"""A warehouse in one Spark session: brought up to what Kafka has, told, and then spoiled.
+"""A warehouse in one Spark session: brought up to what Kafka has, told, spoiled, and told again.
 
-``python -m tests.integration.auditing.sunk SETTINGS DUMP [STATEMENT ...]``; ``{shop.t}`` in a statement is a
-table.
+``python -m tests.integration.auditing.sunk SETTINGS DUMP DUMP [STATEMENT ...]``; ``{shop.t}`` in a statement is
+a table.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from spark_sink.settings import read
 from spark_sink.stream import Sink
 
 
-def main(config: Path, file: Path, statements: list[str]) -> None:
+def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> None:
     settings = read(config, mode="available-now")
     spark = session.start(settings)
     try:
         Sink(spark, settings, Metrics()).run(threading.Event())
-        with file.open("w", encoding="utf-8") as opened:
-            dump(spark, settings.warehouse, opened)
+        with right.open("w", encoding="utf-8") as file:
+            dump(spark, settings.warehouse, file)
         for statement in statements:
             spark.sql(
                 re.sub(
@@ -34,9 +34,12 @@ def main(config: Path, file: Path, statements: list[str]) -> None:
                     statement,
                 )
             )
+        with spoiled.open("w", encoding="utf-8") as file:
+            dump(spark, settings.warehouse, file)
     finally:
         session.close(spark)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    config, right, spoiled = map(Path, sys.argv[1:4])
+    main(config, right, spoiled, sys.argv[4:])

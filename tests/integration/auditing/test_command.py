@@ -36,7 +36,9 @@ def run(case: Case, *words: str, program: str | None = None) -> subprocess.Compl
 def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_found(
     case: Case, tmp_path: Path
 ) -> None:
-    config, dump = tmp_path / "sink.yaml", tmp_path / "dump.jsonl"
+    config, right_dump, spoiled_dump = (
+        tmp_path / name for name in ("sink.yaml", "right", "spoiled")
+    )
     sink = {
         "prefix": case.settings["prefix"],
         "bootstrap_servers": case.settings["kafka"]["bootstrap_servers"],
@@ -46,21 +48,31 @@ def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_f
     }
     config.write_text(yaml.safe_dump(sink))
     spoil = "UPDATE {shop.log} SET note = 'spoiled' WHERE note = 'kept'"
-    command = [sys.executable, "-m", "tests.integration.auditing.sunk", str(config), str(dump)]
-    done = subprocess.run([*command, spoil], capture_output=True, text=True)
+    files = map(str, (config, right_dump, spoiled_dump))
+    command = [sys.executable, "-m", "tests.integration.auditing.sunk", *files, spoil]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    right = audited(case, "--warehouse", str(dump))
+    right = audited(case, "--warehouse", str(right_dump))
     assert all(not found["findings"] and not found["not_judged"] for found in right.values())
     assert right["shop.kinds"]["rows"] == 5
     assert right["shop.log"]["rows"] >= 7
     # What the sink was told to leave out is behind, all of it.
     left_out = {f"shop.{name}" for name in ("keyed", "wide", "copied", "emptied")}
     assert {name for name, found in right.items() if found["behind"]} == left_out
-    wrong = audited(case, "--sink", str(config))
+    wrong = audited(case, "--warehouse", str(spoiled_dump))
     (told,) = [finding for found in wrong.values() for finding in found["findings"]]
     assert wrong["shop.log"]["different"] == 1
     assert "note has another value" in told
     assert "spoiled" not in told
+
+
+def test_a_sink_that_cannot_tell_of_its_warehouse_is_heard(case: Case, tmp_path: Path) -> None:
+    config = tmp_path / "sink.yaml"
+    config.write_text("colour: red\n")
+    done = run(case, "--sink", str(config))
+    assert done.returncode == 1
+    assert "The sink could not tell what the warehouse holds" in done.stderr
+    assert "colour" in done.stderr
 
 
 def audited(case: Case, *words: str) -> dict[str, Any]:
