@@ -36,7 +36,9 @@ def main() -> int:
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     began = time.monotonic()
     RUNS.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="crash-", dir=options.folder or RUNS))
+    root = options.folder or RUNS
+    root.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="crash-", dir=root))
     _say(f"crash: seed {seed}, logs in {folder}")
     wanted = _part([name for name in SCENARIOS if _chosen(name, options)], options.part)
     mutants = _part([name for name in MUTANTS if _chosen(f"mutant.{name}", options)], options.part)

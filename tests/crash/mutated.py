@@ -35,13 +35,15 @@ _STEADY, _EARLY = 25, 6
 
 
 def _records(change: Callable[[list[Any]], None], least: int) -> None:
-    """Change the records of one batch of rows, once, when there are so many."""
+    """Change the records of one batch of rows, once: the first with so many, after some others."""
     real, calls = batches.BatchWriter.finished, [0]
+    done: list[bool] = []
 
     def finished(self: Any) -> Any:
-        if ".__" not in self._topic and len(self._records) >= least:
+        if ".__" not in self._topic:
             calls[0] += 1
-            if calls[0] == _STEADY:
+            if calls[0] > _STEADY and len(self._records) >= least and not done:
+                done.append(True)
                 change(self._records)
         return real(self)
 
