@@ -123,7 +123,7 @@ def cursor_after_rows() -> None:
 def read_uncommitted() -> None:
     """The journal is read with what was aborted."""
     real = reading._consumer
-    reading._consumer = lambda options, _isolation: real(options, "read_uncommitted")
+    reading._consumer = lambda options, topic, _isolation: real(options, topic, "read_uncommitted")
 
 
 def fencing_off() -> None:

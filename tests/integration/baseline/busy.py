@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -84,6 +85,14 @@ class Busy(threading.Thread):
         self._stopped.set()
         self.join(timeout=60)
         assert not self.is_alive()
+
+
+def wait_until_done(count: int, *busy: Busy) -> None:
+    """Until they have run so many statements together."""
+    deadline = time.monotonic() + 60
+    while sum(one.done for one in busy) < count:
+        assert time.monotonic() < deadline, "nothing is done"
+        time.sleep(0.01)
 
 
 @dataclass(frozen=True, slots=True)
