@@ -5,7 +5,7 @@ docs/wire.md alone. The binlog is read from its first byte to its end.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,11 @@ class Truth:
 
 def read(server: Server, database: str) -> Truth:
     """What the binlog holds of a database."""
+    return told_by((event for _, event in events_of(server)), database)
+
+
+def events_of(server: Server) -> Iterator[tuple[str, Any]]:
+    """Each GTID and rows event of the binlog, with the file that it stands in."""
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOGS")
         first_file = cursor.fetchone()[0]
@@ -55,7 +60,8 @@ def read(server: Server, database: str) -> Truth:
         enable_logging=False,
     )
     try:
-        return told_by(stream, database)
+        for event in stream:
+            yield stream.log_file, event
     finally:
         stream.close()
 

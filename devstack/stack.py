@@ -104,9 +104,12 @@ class Stack:
         self.children.close()
 
     def second_mysql(self, name: str, options: Options | None = None) -> Mysql:
-        """Return another MySQL server of this stack, not started; give it its own server_id."""
+        """Return another MySQL server of this stack, not started; give it its own server_id.
+
+        It is made for little data: its redo log is an eighth of the first server's, on disk from the beginning.
+        """
         software = mysql_software.find_or_fetch(self.children, self._cache)
-        merged = {"server_id": 2, **(options or {})}
+        merged = {"server_id": 2, "innodb_redo_log_capacity": "16M", **(options or {})}
         return Mysql(self.run_dir / name, software, owner=self.children, options=merged)
 
     def _start_mysql(self) -> None:

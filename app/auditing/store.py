@@ -1,20 +1,16 @@
 """The source's changes between the two halves of an audit: a file of SQLite's, so that memory stays bounded.
 
-The law: in memory there is one byte for each change, and the tables' shapes; all else is on disk. The file has
-no name once it is open, so nothing is left behind.
+The law: in memory there is one byte for each change, and the tables' shapes; all else is on disk.
 """
 
 from __future__ import annotations
 
-import sqlite3
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple, Self
 
 from app.auditing.printed_tables import Shape
+from app.auditing.scratch import scratch
 
-_CACHE_KIB = 64 * 1024
 _BATCH = 5000
 _TABLES = """
 CREATE TABLE tx (rank INTEGER PRIMARY KEY, id TEXT NOT NULL, file TEXT NOT NULL, pos INTEGER NOT NULL);
@@ -66,15 +62,7 @@ class Store:
     """Written once from the beginning to the end, then asked."""
 
     def __init__(self) -> None:
-        # SQLite opens its file by name; it is removed at once, and lives as long as the connection.
-        with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
-            self._db = sqlite3.connect(Path(folder) / "truth.db", isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = OFF")
-            self._db.execute("PRAGMA synchronous = OFF")
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("PRAGMA temp_store = FILE")
-            self._db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-            self._db.executescript(_TABLES)
+        self._db = scratch(_TABLES)
         self._shapes: list[Shape] = []
         self._numbers: dict[int, int] = {}
         self._waiting: list[tuple[int, int, str, int, int, bytes, bytes]] = []

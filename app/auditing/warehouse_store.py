@@ -1,18 +1,16 @@
 """The warehouse's rows, and what its tables must hold, beside each other in a file of SQLite's.
 
 The law: a row of the warehouse is found by the number of the change that made it, which no other change has; so
-no key has to be compared to find it. The file has no name once it is open.
+no key has to be compared to find it.
 """
 
 from __future__ import annotations
 
-import sqlite3
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-_CACHE_KIB = 64 * 1024
+from app.auditing.scratch import scratch
+
 _BATCH = 5000
 _TABLES = """
 CREATE TABLE held (t INTEGER, seq INTEGER, delta INTEGER, epoch INTEGER, n INTEGER, told BLOB,
@@ -66,14 +64,7 @@ class WarehouseStore:
     """Filled with the warehouse first, then with what is wanted of it."""
 
     def __init__(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
-            self._db = sqlite3.connect(Path(folder) / "warehouse.db", isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = OFF")
-            self._db.execute("PRAGMA synchronous = OFF")
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("PRAGMA temp_store = FILE")
-            self._db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-            self._db.executescript(_TABLES)
+        self._db = scratch(_TABLES)
         self._waiting: dict[str, list[tuple[Any, ...]]] = {_HOLD: [], _WANT: []}
 
     def __enter__(self) -> Self:

@@ -11,17 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.event import GtidEvent
-from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
 from demo.checks import Record
 from demo.load import Server
-from demo.truth import Truth, told_by
+from demo.truth import Truth, events_of, told_by
 from tests.crash.verdict import Read, Topics
 
-_READER_SERVER_ID = 5798
-_ROWS = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent)
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 _HALVES = 2
 """A change of a key is two records."""
@@ -43,24 +39,7 @@ class Places:
 
 def read_binlog(server: Server, database: str, places: Places) -> Truth:
     """What the binlog holds of a database, with the places of its rows noted."""
-    with server.connect() as connection, connection.cursor() as cursor:
-        cursor.execute("SHOW BINARY LOGS")
-        first_file = cursor.fetchone()[0]
-    stream = BinLogStreamReader(
-        {"host": server.host, "port": server.port, "user": server.user, "password": ""},
-        server_id=_READER_SERVER_ID,
-        resume_stream=True,
-        blocking=False,
-        log_file=first_file,
-        log_pos=4,
-        only_events=[GtidEvent, *_ROWS],
-        verify_checksum=True,
-        enable_logging=False,
-    )
-    try:
-        events = [(stream.log_file, event) for event in stream]
-    finally:
-        stream.close()
+    events = list(events_of(server))
     note(events, places)
     return told_by((event for _, event in events), database)
 

@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaProducer
 
 import tests.crash.faults  # noqa: F401 - it names the scenarios
 from tests.crash import links
+from tests.crash.keeper import Keeper
 from tests.crash.peers.scene import PeerScene
 from tests.crash.scenario import SCENARIOS
 
@@ -150,7 +151,7 @@ def zombie(at: PeerScene) -> str:
     return f"the {which} was frozen; went on in {took:.1f} s"
 
 
-def _holder(at: PeerScene):  # type: ignore[no-untyped-def]
+def _holder(at: PeerScene) -> Keeper:
     told = at._told() or {}
     address = str((told.get("tasks") or [{}])[0].get("worker_id", ""))
     return next((one for one in at.workers if address.endswith(f":{one.port}")), at.worker)
