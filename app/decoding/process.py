@@ -6,15 +6,16 @@ holds nothing that must survive.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import socket
 import threading
-from typing import Any
+from typing import IO, Any
 
 from app.decoding.frames import Connection
-from app.decoding.spawning import NURSERY, heard
+from app.decoding.spawning import NURSERY, Copy, heard
 from connectors.errors import DecoderLost
 
 log = logging.getLogger(__name__)
@@ -28,20 +29,20 @@ class DecoderProcess:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        ours, theirs = socket.socketpair()
-        said, says = os.pipe()
         try:
-            with theirs, os.fdopen(says, "wb"):
-                self.pid = NURSERY.born(name, (theirs.fileno(), says))
+            ours, said, self._copy = _born(name)
         except OSError as error:
-            ours.close()
-            os.close(said)
             raise DecoderLost(f"no process could be started: {error}", decoder=name) from error
         self.connection = Connection(ours)
         self._talk = threading.Thread(
-            target=heard, args=(os.fdopen(said, "rb"), name), name=f"{name} says", daemon=True
+            target=heard, args=(said, name), name=f"{name} says", daemon=True
         )
         self._talk.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._copy.pid
 
     def send(self, message: Any) -> None:
         """Send a message; whether the child is still there is seen by who listens."""
@@ -52,7 +53,7 @@ class DecoderProcess:
 
     def lost(self) -> DecoderLost:
         """Why it ended, once it has closed its socket."""
-        status = self._ended()
+        status = self._copy.status(within=_ENDING_SECONDS)
         if status is None:
             return DecoderLost("closed its socket", decoder=self.name, pid=self.pid)
         said = f"status {status}" if status >= 0 else _signal_name(-status)
@@ -60,17 +61,29 @@ class DecoderProcess:
 
     def kill(self) -> None:
         """End it now, from any thread; whoever sends to it or listens goes on."""
-        NURSERY.kill(self.pid)
+        # It ends by that alone, busy or not, if nobody can kill it at once.
         self.connection.shut()
+        self._copy.kill()
 
     def wait(self) -> None:
         """After ``kill``: until nothing of it is left."""
-        self._ended()
+        self._copy.killed(within=_ENDING_SECONDS)
         self._talk.join(_ENDING_SECONDS)
 
-    def _ended(self) -> int | None:
-        """The status with which it has ended; None where it has not in time, or nobody knows."""
-        return NURSERY.status(self.pid, within=_ENDING_SECONDS)
+
+def _born(name: str) -> tuple[socket.socket, IO[bytes], Copy]:
+    """Our end of its socket, what it says, and the process; raises OSError, with nothing left open."""
+    with contextlib.ExitStack() as held:
+        ours, theirs = socket.socketpair()
+        held.callback(ours.close)
+        with theirs:
+            reading, writing = os.pipe()
+            said = os.fdopen(reading, "rb")
+            held.callback(said.close)
+            with os.fdopen(writing, "wb"):
+                copy = NURSERY.born(name, (theirs.fileno(), writing))
+        held.pop_all()
+    return ours, said, copy
 
 
 def _signal_name(number: int) -> str:

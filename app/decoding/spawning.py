@@ -2,7 +2,8 @@
 
 The law: a copy takes milliseconds where a new Python takes most of a second, and shares its memory; so a worker
 keeps one such process as long as it lives, and the next one is started where it is lost. What became of a copy
-is told once, and kept until who made it has asked.
+is told once, by the process that made it, and kept by who has it. Files that a copy may have are never given to
+another one.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _NOT_FOR_CHILDREN = "AQUEDUCT_"
 """Settings, secrets among them: all that a decoder needs is in its spec."""
 _START_SECONDS = 60.0
 _GLANCE_SECONDS = 0.002
+_OURS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+"""The last asks the worker to read its settings again."""
 
 
 class _Nursery:
@@ -51,7 +54,7 @@ class _Nursery:
         )
         self._talk.start()
         try:
-            self._answer()
+            self.answer()
         except OSError:
             self.end()
             raise
@@ -60,16 +63,20 @@ class _Nursery:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, request: str, files: tuple[int, ...] = ()) -> str:
-        """Raises OSError where it is gone."""
+    def ask(self, request: str, files: tuple[int, ...] = ()) -> None:
+        """Raises OSError where it is gone, and then it has not got the files either."""
         socket.send_fds(self._socket, [request.encode()], files)
-        return self._answer()
 
-    def _answer(self) -> str:
+    def answer(self) -> str:
+        """To what it was asked last. Raises OSError where it is gone, or does not say."""
         answer = self._socket.recv(_LONGEST_ANSWER)
         if not answer:
             raise BrokenPipeError("the process that decoders are copies of has ended")
         return answer.decode()
+
+    def kill(self) -> None:
+        """From any thread; whoever waits for its answer goes on."""
+        self._process.kill()
 
     def end(self) -> None:
         self._process.kill()
@@ -84,79 +91,125 @@ class Nursery:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._one: _Nursery | None = None
-        self._status: dict[int, int] = {}
-        """Of children that have ended, until somebody asks."""
 
     def ready(self) -> None:
         """Have it ready, so that the next decoder is there at once; raises OSError where that cannot be."""
         with self._lock:
             self._ready()
 
-    def born(self, name: str, files: tuple[int, int]) -> int:
-        """A new decoder's process id; it has these two files, its socket and where it prints."""
+    def born(self, name: str, files: tuple[int, int]) -> Copy:
+        """A new decoder; it has these two files, its socket and where it prints.
+
+        Raises OSError where there is none, or nobody knows; then it ends with the other end of its socket.
+        """
         with self._lock:
-            self._ready()
+            maker = self._ready()
             try:
-                answer = self._asked(f"copy {name}", files)
+                maker.ask(f"copy {name}", files)
             except OSError:
-                self._ready()
-                answer = self._asked(f"copy {name}", files)
-            word, _, told = answer.partition(" ")
-            if word == "pid":
-                # Of one that had the same number once.
-                self._status.pop(int(told), None)
+                self._lose()
+                maker = self._ready()
+                maker.ask(f"copy {name}", files)
+            word, _, told = self._answer(maker).partition(" ")
         if word != "pid":
             raise OSError(told)
-        return int(told)
+        return Copy(self, maker, int(told))
 
-    def kill(self, pid: int) -> None:
-        """End a decoder, if it is still there; one whose maker is gone ends by its socket."""
-        self._status_of("kill", pid)
+    def told(self, maker: _Nursery, request: str, *, within: float) -> str:
+        """What its maker says of a decoder: ``alive``, ``status`` and which, or ``gone``.
 
-    def status(self, pid: int, *, within: float) -> int | None:
-        """With which status a decoder has ended; None where it has not in that time, or nobody knows."""
-        deadline = time.monotonic() + within
-        while time.monotonic() < deadline:
-            word, _, status = self._status_of("status", pid).partition(" ")
-            if word != "alive":
-                return int(status) if status else None
-            time.sleep(_GLANCE_SECONDS)
-        return None
+        ``alive``, too, where others keep it busy for all of that time.
+        """
+        if not self._lock.acquire(timeout=max(within, 0.0)):
+            return "alive"
+        try:
+            if self._one is not maker:
+                # To another one, that number may be of another decoder.
+                return "gone"
+            maker.ask(request)
+            return self._answer(maker)
+        except OSError:
+            self._lose()
+            return "gone"
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         """End it, and let the next decoder start another."""
+        if (one := self._one) is not None:
+            # Who asks it something holds the lock until it answers, which it may not.
+            one.kill()
         with self._lock:
             if self._one is not None:
                 self._one.end()
                 self._one = None
 
-    def _status_of(self, word: str, pid: int) -> str:
-        with self._lock:
-            if pid in self._status:
-                return f"status {self._status[pid]}"
-            try:
-                answer = self._asked(f"{word} {pid}")
-            except OSError:
-                return "gone"
-            kind, _, status = answer.partition(" ")
-            if kind == "status":
-                self._status[pid] = int(status)
-            return answer
+    # --- under the lock ---------------------------------------------------------------------------
 
-    def _ready(self) -> None:
+    def _ready(self) -> _Nursery:
         if self._one is None:
             self._one = _Nursery()
+        return self._one
 
-    def _asked(self, request: str, files: tuple[int, ...] = ()) -> str:
-        if self._one is None:
-            raise BrokenPipeError("there is no process that decoders are copies of")
+    def _answer(self, maker: _Nursery) -> str:
         try:
-            return self._one.ask(request, files)
+            return maker.answer()
         except OSError:
-            log.warning("the process that decoders are copies of is gone; another is started")
+            self._lose()
+            raise
+
+    def _lose(self) -> None:
+        if self._one is not None:
+            log.warning(
+                "the process that decoders are copies of is gone; the next decoder starts another"
+            )
             self._one.end()
             self._one = None
-            raise
+
+
+class Copy:
+    """A decoder's process, as who asked for it knows it; any thread may ask."""
+
+    def __init__(self, nursery: Nursery, maker: _Nursery, pid: int) -> None:
+        self.pid = pid
+        self._nursery, self._maker = nursery, maker
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._status: int | None = None
+
+    def kill(self) -> None:
+        """End it now, unless its maker is busy; ``killed`` waits for that."""
+        self._told("kill", within=0.0)
+
+    def killed(self, *, within: float) -> None:
+        """Until it has ended, or that time is over."""
+        self._until("kill", within)
+
+    def status(self, *, within: float) -> int | None:
+        """With which status it has ended; None where it has not in that time, or nobody knows."""
+        return self._until("status", within)
+
+    def _until(self, word: str, within: float) -> int | None:
+        deadline = time.monotonic() + within
+        while not self._told(word, within=deadline - time.monotonic()):
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(_GLANCE_SECONDS)
+        return self._status
+
+    def _told(self, word: str, *, within: float) -> bool:
+        """Whether it is over; its maker is not asked again then, to whom its number may be another's."""
+        if not self._lock.acquire(timeout=max(within, 0.0)):
+            return False
+        try:
+            if not self._is_over:
+                answer = self._nursery.told(self._maker, f"{word} {self.pid}", within=within)
+                kind, _, status = answer.partition(" ")
+                self._is_over = kind != "alive"
+                self._status = int(status) if status else None
+            return self._is_over
+        finally:
+            self._lock.release()
 
 
 NURSERY = Nursery()
@@ -202,8 +255,8 @@ def _environment() -> dict[str, str]:
 @contextmanager
 def _signals_left_to_us() -> Iterator[None]:
     """A child is born with these signals blocked, and keeps it so: Ctrl-C at a terminal reaches it too, and so
-    does what a supervisor sends to the whole group, but when to end is ours to say."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    does what a supervisor or a person sends to the whole group, but when to end is ours to say."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
     try:
         yield
     finally:

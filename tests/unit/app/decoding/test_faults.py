@@ -1,8 +1,10 @@
 """Whatever goes wrong is told once, by name, in its place, and nothing hangs or is left."""
 
+import errno
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -155,6 +157,22 @@ def test_signals_to_the_whole_group_leave_decoders_at_work() -> None:
             for pid in running.pids:
                 os.kill(pid, signal.SIGINT)
                 os.kill(pid, signal.SIGTERM)
+                os.kill(pid, signal.SIGHUP)
             assert running.put(ordered(number))
         wait_until(lambda: len(outlet.pieces) == 50)
     assert outlet.errors == []
+
+
+@pytest.mark.parametrize("call", ["socketpair", "pipe"])
+def test_without_files_to_give_it_is_told_and_none_is_left_open(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: Any) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr({"socketpair": socket, "pipe": os}[call], call, none_left)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        with pytest.raises(DecoderLost, match="Too many open files"), decoders(2, Outlet()):
+            pass
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from app.decoding import spawning
 from app.decoding.pool import Pool
+from app.decoding.process import DecoderProcess
 from app.decoding.spawning import NURSERY
+from connectors.errors import DecoderLost
 from tests.unit.app.decoding.runs import Outlet, all_ready, decoders, is_alive, run, wait_until
 from tests.unit.app.decoding.stages import Made, ordered
 
@@ -79,3 +87,95 @@ def test_nothing_of_a_decoder_is_left_in_what_it_is_a_copy_of() -> None:
     assert len(list(Path(f"/proc/{parent}/fd").iterdir())) == held
     assert not Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     NURSERY.ready()
+
+
+def maker() -> int:
+    assert NURSERY._one is not None
+    return NURSERY._one.pid
+
+
+@contextmanager
+def stuck(seconds: float) -> Iterator[None]:
+    """What decoders are copies of stands still, and is waited for so long."""
+    assert NURSERY._one is not None
+    NURSERY._one._socket.settimeout(seconds)
+    os.kill(maker(), signal.SIGSTOP)
+    yield
+
+
+def test_a_hangup_of_the_whole_group_leaves_it_there() -> None:
+    os.kill(maker(), signal.SIGHUP)
+    first = maker()
+    run(1, [ordered(0)])
+    assert maker() == first
+    assert is_alive(first)
+
+
+def test_no_socket_is_given_to_two_where_it_is_not_known_whether_the_first_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[int] = []
+    whole = spawning._Nursery.answer
+
+    def silent(self: spawning._Nursery) -> str:
+        answer = whole(self)
+        if not answer.startswith("pid"):
+            return answer
+        made.append(int(answer.partition(" ")[2]))
+        raise TimeoutError("timed out")
+
+    first = maker()
+    monkeypatch.setattr(spawning._Nursery, "answer", silent)
+    with pytest.raises(DecoderLost, match="timed out"):
+        DecoderProcess("shop decoder 1/1")
+    assert len(made) == 1
+    wait_until(lambda: not is_alive(made[0]) and not is_alive(first))
+    monkeypatch.undo()
+    assert numbers(run(1, [ordered(0)])) == [1]
+
+
+def test_decoders_end_at_once_while_what_they_are_copies_of_stands_still() -> None:
+    with decoders(2, Outlet()) as pool:
+        assert isinstance(pool, Pool)
+        all_ready(pool)
+        with stuck(3.0):
+            waiting = threading.Thread(target=_born_in_vain, daemon=True)
+            waiting.start()
+            wait_until(NURSERY._lock.locked)
+            began = time.monotonic()
+            for worker in pool._workers:
+                worker.process.kill()
+            assert time.monotonic() - began < 0.5
+            # Of who stands still it is a child: it stays, but does nothing any more.
+            wait_until(lambda: not any(is_alive(pid) for pid in pool.pids))
+            assert waiting.is_alive()
+        NURSERY.close()
+        waiting.join(1.0)
+        assert not waiting.is_alive()
+
+
+def _born_in_vain() -> None:
+    with pytest.raises(DecoderLost):
+        DecoderProcess("shop decoder 1/1")
+
+
+def test_who_has_ended_is_not_killed_again_as_its_number_may_be_anothers() -> None:
+    first, second = DecoderProcess("shop decoder 1/2"), DecoderProcess("shop decoder 2/2")
+    try:
+        first.kill()
+        first.wait()
+        wait_until(lambda: not is_alive(first.pid))
+        first._copy.pid = second.pid
+        first.kill()
+        first.wait()
+        assert is_alive(second.pid)
+        # Nor by one that has ended unseen, of another maker.
+        first._copy._is_over = False
+        first._copy._maker = object()  # type: ignore[assignment]
+        first.kill()
+        assert is_alive(second.pid)
+    finally:
+        for each in (first, second):
+            each.kill()
+            each.wait()
+            each.connection.close()
