@@ -5,14 +5,19 @@ The law: by default nothing goes out but whole; each other way is chosen for a d
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 _BUCKET = re.compile(r"s3://[A-Za-z0-9][A-Za-z0-9._-]{1,62}(/[A-Za-z0-9._-]+)*/?")
 """Names that are the same in a URI, in an object's key and in a path."""
+_LABEL = r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)"
+_HOST = re.compile(rf"(?=.{{1,255}}$)({_LABEL}\.)*{_LABEL}\.?")
+"""What botocore takes; it says so only once the first value comes, and by an error without a name."""
 
 
 class S3Settings(BaseModel):
@@ -25,6 +30,24 @@ class S3Settings(BaseModel):
     region: str = ""
     profile: str = ""
     """Of the files of credentials."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _has_a_host(cls, endpoint: str) -> str:
+        try:
+            parts = urlsplit(endpoint)
+            host, _ = parts.hostname or "", parts.port
+            if "[" in parts.netloc:
+                ipaddress.IPv6Address(host)
+                return endpoint
+        except ValueError as error:
+            raise ValueError(f"{endpoint} is no URL of a server: {error}") from None
+        if endpoint and not _HOST.fullmatch(host):
+            raise ValueError(
+                f"{endpoint}: a host's name has letters, digits, hyphens and dots, and no _"
+                f" (give {host!r} another name, or its address)"
+            )
+        return endpoint
 
 
 class RecordSettings(BaseModel):

@@ -33,11 +33,35 @@ _ANY_REGION = "us-east-1"
 """What servers other than AWS take where nobody says a region."""
 _FORBIDDEN = (401, 403)
 _DENIED = frozenset(
-    {"AccessDenied", "ExpiredToken", "InvalidToken", "RequestTimeTooSkewed", "TokenRefreshRequired"}
+    {
+        "AccessDenied",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidToken",
+        "RequestExpired",
+        "RequestTimeTooSkewed",
+        "TokenRefreshRequired",
+    }
 )
 _DAMAGED = frozenset({"BadDigest", "IncompleteBody", "RequestTimeout", "XAmzContentSHA256Mismatch"})
 """What came there is not what was sent; sent again, it may."""
-_SERVER_FAULT = 500
+_BUSY = frozenset(
+    {
+        "ConditionalRequestConflict",
+        "OperationAborted",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "RequestTimeoutException",
+        "SlowDown",
+        "ThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+"""Not now; the status that comes with them differs from server to server."""
+_TIMED_OUT, _TOO_MANY, _SERVER_FAULT = 408, 429, 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,16 +168,29 @@ class S3Store:
             theirs.TokenRetrievalError,
             theirs.SSOError,
         ) as error:
-            raise self._error(ClaimStoreDenied, str(error), name) from error
+            raise self._denied(str(error), name) from error
+        except theirs.HTTPClientError as error:
+            if isinstance(error.kwargs.get("error"), ValueError):
+                # Its words have the header, and that may be the session's token.
+                what = "a credential has a character that no header takes, as a line's end"
+                raise self._denied(what, name) from None
+            raise self._error(ClaimStoreLost, str(error), name) from error
         except (
-            theirs.HTTPClientError,
             theirs.ConnectionError,
             theirs.IncompleteReadError,
             OSError,
         ) as error:
             raise self._error(ClaimStoreLost, str(error), name) from error
-        except theirs.BotoCoreError as error:
+        except (theirs.BotoCoreError, ValueError) as error:
+            # An endpoint that is none is no error of the library's own.
             raise self._error(ClaimStoreRefused, str(error), name) from error
+
+    def _denied(self, what: str, name: str) -> AqueductError:
+        # The client keeps the credentials that it began with, and their files may be mended.
+        made, self._made = self._made, None
+        if made is not None:
+            made.close()
+        return self._error(ClaimStoreDenied, what, name)
 
     def _answered(self, error: Any, name: str) -> AqueductError:
         """What the server's answer means."""
@@ -164,8 +201,10 @@ class S3Store:
             kind = ClaimBucketGone
         elif code in ("NoSuchKey", "404"):
             kind = ClaimGone
+        elif code in _BUSY or code in _DAMAGED:
+            kind = ClaimStoreLost
         elif status in _FORBIDDEN or code in _DENIED:
-            kind = ClaimStoreDenied
-        elif status >= _SERVER_FAULT or code in _DAMAGED:
+            return self._denied(str(error), name)
+        elif status >= _SERVER_FAULT or status in (_TIMED_OUT, _TOO_MANY):
             kind = ClaimStoreLost
         return self._error(kind, str(error), name)

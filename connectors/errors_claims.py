@@ -10,7 +10,7 @@ from connectors.errors_base import AqueductError, Retry
 
 
 class ClaimStoreLost(AqueductError):
-    """A record that is too large could not be written to the claim store."""
+    """The claim store did not keep or give the value of a record that is too large."""
 
     retry = Retry.TIMED
     remedy = (
@@ -26,7 +26,8 @@ class ClaimStoreDenied(AqueductError):
     remedy = (
         "Aqueduct tries again by itself; check the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE or the "
         "machine's role), that they may s3:PutObject and s3:GetObject below claim_check_path, and this "
-        "machine's clock."
+        "machine's clock. Where they have expired, renew them: those in files are read anew, those in the "
+        "environment (AWS_SESSION_TOKEN) with the worker's next start."
     )
 
 
@@ -44,8 +45,9 @@ class ClaimStoreRefused(AqueductError):
     """The claim store does not take what was sent."""
 
     remedy = (
-        "The store's own words are above: check claim_check_path, claim_check_s3.region and "
-        "claim_check_s3.endpoint; then restart this destination."
+        "Check claim_check_path, claim_check_s3.region and claim_check_s3.endpoint, or AWS_ENDPOINT_URL_S3: "
+        "an endpoint is http:// or https:// and a host, in whose name no _ may be; then restart this "
+        "destination."
     )
 
 

@@ -143,6 +143,19 @@ def test_a_busy_server_is_asked_again_before_anybody_is_told(line: Line, bucket:
     assert line.asked == ["PUT", "PUT", "PUT", "HEAD"]
     line.answer = lambda _: 503
     assert type(refused(bucket)) is ClaimStoreLost
+    line.answer = lambda _: 408
+    assert type(refused(bucket)) is ClaimStoreLost
+
+
+def test_a_value_that_cannot_be_read_is_not_told_as_one_that_was_not_written(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / NAME).mkdir(parents=True)
+    away = S3Store("s3://bucket", S3Access(endpoint="http://127.0.0.1:1"))
+    for store in (FolderStore(str(tmp_path)), away):
+        with pytest.raises(ClaimStoreLost) as caught:
+            store.get(NAME)
+        assert "written" not in str(caught.value).split(": ")[0]
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-1] + b"?", lambda b: b[:-1], lambda b: b + b"?"])

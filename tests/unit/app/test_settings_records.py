@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from botocore.utils import is_valid_endpoint_url, is_valid_ipv6_endpoint_url
 from pydantic import ValidationError
 
 from app.settings_records import RecordSettings
@@ -44,6 +45,36 @@ def test_an_endpoint_is_a_url_without_a_secret() -> None:
     for endpoint in ("minio:9000", "https://me:secret@minio", "ftp://minio", "https://a b"):
         with pytest.raises(ValidationError, match="endpoint"):
             taken("s3://b1", endpoint=endpoint)
+
+
+HOSTS = ("minio", "minio-1.example", "10.0.0.7:9000", "minio.example.:9000/s3", "[::1]:9000")
+NO_HOSTS = ("minio_1:9000", "-minio", "minio-.example", "a..b", "é.example", "b" * 64, "[zz]:9000")
+
+
+@pytest.mark.parametrize("place", [*HOSTS, *NO_HOSTS, ".".join(["c" * 63] * 5)])
+def test_an_endpoint_is_taken_where_the_library_takes_it(place: str) -> None:
+    url = f"http://{place}"
+    try:
+        is_endpoint = bool(is_valid_endpoint_url(url) or is_valid_ipv6_endpoint_url(url))
+    except ValueError:
+        is_endpoint = False
+    assert is_endpoint is (place in HOSTS)
+    if is_endpoint:
+        assert taken("s3://b1", endpoint=url).claim_check_s3.endpoint == url
+    else:
+        with pytest.raises(ValidationError, match="endpoint"):
+            taken("s3://b1", endpoint=url)
+
+
+@pytest.mark.parametrize("port", ["99999", "9x"])
+def test_an_endpoint_has_a_port_that_there_may_be(port: str) -> None:
+    with pytest.raises(ValidationError, match=f"http://minio:{port} is no URL of a server"):
+        taken("s3://b1", endpoint=f"http://minio:{port}")
+
+
+def test_a_name_of_compose_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ValidationError, match=r"no _ .give 'minio_1' another name"):
+        taken("s3://b1", endpoint="http://minio_1:9000")
 
 
 def test_a_secret_has_no_place_among_them() -> None:
