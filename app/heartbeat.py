@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from app import metrics
 from app.plan import Failover, Signals
-from connectors.errors import AqueductError, BeginsAnew, SourceRefused, SourceSilent
+from connectors.errors import AqueductError, BeginsAnew, SourceSilent
 from connectors.mysql.beat import Beat
 from connectors.mysql.server import SourceAddress
 
@@ -45,7 +45,6 @@ class Heartbeat:
         self._address = replace(address, heartbeat=patience / 3)
         self._silent, self._is_back, self._go_back = silent, is_back, go_back
         self._beat = Beat(failover.heartbeat) if failover.heartbeat is not None else None
-        self._has_answered = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="source-heartbeat", daemon=True)
 
@@ -88,15 +87,11 @@ class Heartbeat:
         if self._beat is None:
             return None
         try:
-            self._beat.ask(self._address)
-        except SourceRefused as error:
-            if self._has_answered:
-                return error
-            log.warning("%s: the heartbeat never worked; mend it: %s", self._name, error)
+            never_done = self._beat.ask(self._address)
         except AqueductError as error:
             return error
-        else:
-            self._has_answered = True
+        if never_done is not None:
+            log.warning("%s: the heartbeat never worked; mend it: %s", self._name, never_done)
         return None
 
     def _leave(self, error: SourceSilent) -> None:

@@ -1,22 +1,21 @@
-"""When an earlier source is gone back to: not before it was fit for long enough, at each look."""
+"""When a source is left, and when an earlier one is gone back to: not before it was fit for long enough."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from app import heartbeat as module
 from app.heartbeat import Heartbeat
 from app.plan import Failover, Signals
-from connectors.errors import (
-    AqueductError,
-    BeginsAnew,
-    SourceLost,
-    SourceRefused,
-    SourceSilent,
-)
+from connectors.errors import BeginsAnew, SourceLost, SourceRefused, SourceSilent
+from connectors.mysql import beat
+from connectors.mysql.server import SourceAddress
 from tests.unit.connectors.mysql.facts import ADDRESS
+
+BEAT = "INSERT INTO t VALUES (1)"
 
 
 class Clock:
@@ -67,34 +66,42 @@ def test_one_that_comes_and_goes_is_left_alone(monkeypatch: pytest.MonkeyPatch) 
     assert run(monkeypatch, lambda now: now % 60 < 45, ends=1000) is None
 
 
-class Answers:
-    """A server that answers each heartbeat as it is told to, and then as the last time."""
+class Server:
+    """A server that does each time what it is told to, and then what it did the last time."""
 
-    def __init__(self, *faults: AqueductError | None) -> None:
-        self._faults = list(faults)
+    def __init__(self, *states: str) -> None:
+        self._states = list(states)
+        self.written = 0
+        self._rows: tuple[tuple[str], ...] = ()
 
-    def ask(self, _address: object) -> None:
-        fault = self._faults.pop(0) if len(self._faults) > 1 else self._faults[0]
-        if fault is not None:
-            raise fault
+    @contextmanager
+    def connected(self, address: SourceAddress) -> Iterator[Server]:
+        self.state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+        if self.state == "gone":
+            raise SourceLost("gone", source=address)
+        if self.state == "locked out":
+            raise SourceRefused("Access denied (error 1045)", source=address)
+        yield self
+
+    def execute(self, statement: str) -> None:
+        if "read_only" in statement:
+            self._rows = (("1" if self.state == "read-only" else "0",),)
+        elif self.state == "no grant":
+            raise SourceRefused("INSERT command denied (error 1142)")
+        else:
+            assert self.state == "well"
+            self.written += 1
+
+    def fetchall(self) -> tuple[tuple[str], ...]:
+        return self._rows
 
 
-@pytest.mark.parametrize(
-    ("faults", "leaves"),
-    [
-        ((SourceLost("gone"),), True),
-        ((None, SourceRefused("denied")), True),
-        ((SourceRefused("no such table"),), False),
-        ((SourceLost("gone"), SourceLost("gone"), None), False),
-    ],
-)
-def test_a_statement_that_never_worked_is_no_reason_to_leave_a_source(
-    monkeypatch: pytest.MonkeyPatch, faults: tuple[AqueductError | None, ...], *, leaves: bool
-) -> None:
+def beaten(monkeypatch: pytest.MonkeyPatch, server: Server, statement: str = BEAT) -> bool:
+    """Whether the source is left."""
     signals, told = Signals(), list[str]()
-    failover = Failover(heartbeat="INSERT INTO t VALUES (1)", interval=1.0, retries=3)
+    failover = Failover(heartbeat=statement, interval=1.0, retries=3)
+    monkeypatch.setattr(beat, "connected", server.connected)
     made = Heartbeat("shop", ADDRESS, failover, signals, silent=lambda: told.append("silent"))
-    monkeypatch.setattr(made, "_beat", Answers(*faults))
     waits = iter(range(20))
 
     def waited(_seconds: float) -> None:
@@ -103,4 +110,50 @@ def test_a_statement_that_never_worked_is_no_reason_to_leave_a_source(
 
     monkeypatch.setattr(made._over, "wait", waited)
     made._run()
-    assert (isinstance(signals.leave, SourceSilent), told == ["silent"]) == (leaves, leaves)
+    assert isinstance(signals.leave, SourceSilent) == (told == ["silent"])
+    return signals.leave is not None
+
+
+@pytest.mark.parametrize(
+    ("states", "leaves"),
+    [
+        (("gone",), True),
+        (("well", "no grant"), True),
+        (("well", "locked out"), True),
+        (("well", "read-only"), True),
+        (("no grant",), False),
+        (("locked out",), False),
+        (("gone", "gone", "well"), False),
+    ],
+)
+def test_a_statement_that_never_worked_is_no_reason_to_leave_a_source(
+    monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...], *, leaves: bool
+) -> None:
+    assert beaten(monkeypatch, Server(*states)) == leaves
+
+
+@pytest.mark.parametrize(
+    ("states", "leaves"),
+    [
+        (("read-only", "read-only", "no grant"), False),
+        (("read-only", "read-only", "well", "no grant"), True),
+        (("read-only", "gone"), True),
+        (("read-only", "locked out"), True),
+        (("read-only", "no grant", "read-only"), True),
+        (("read-only",), False),
+    ],
+)
+def test_a_standby_that_was_not_written_to_has_not_shown_that_it_takes_the_statement(
+    monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...], *, leaves: bool
+) -> None:
+    server = Server(*states)
+    assert beaten(monkeypatch, server) == leaves
+    assert server.written == states.count("well")
+
+
+def test_a_statement_that_only_reads_is_asked_of_a_standby_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server("well")
+    assert not beaten(monkeypatch, server, " select 1")
+    assert server.written == 11
