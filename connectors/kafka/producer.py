@@ -96,6 +96,10 @@ class TransactionalProducer:
         except (KafkaError, TimeoutError) as error:
             await _stopped(producer)
             raise translated(error) from error
+        except BaseException:
+            # Who is told to end while it waits leaves no connection and no task behind either.
+            await _stopped(producer)
+            raise
         self._kafka = producer
 
     @contextlib.asynccontextmanager

@@ -75,24 +75,42 @@ class BinlogStream:
         self._connection: pymysql.Connection | None = None
         self._other: BinlogStream | None = None
         self._lock = threading.Lock()
-        self._reads = False
+        self._is_used = False
         self._closed = threading.Event()
 
     def open(self) -> None:
         """Connect, register as a replica and ask for the binlog; raise our errors where that fails."""
         address = self._address
-        connection = connection_to(address)
+        self._connection = connection_to(address)
         try:
-            self._ask(connection)
-        except pymysql.MySQLError as error:
-            connection._force_close()
-            raise translated(error, address) from error
-        except (OSError, AqueductError) as error:
-            connection._force_close()
-            if isinstance(error, AqueductError):
-                raise
-            raise SourceLost(str(error), source=address) from error
-        self._connection = connection
+            with self._used() as connection:
+                self._ask(connection)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, pymysql.MySQLError):
+                raise translated(error, address) from error
+            if isinstance(error, OSError):
+                raise SourceLost(str(error), source=address) from error
+            raise
+
+    @contextlib.contextmanager
+    def _used(self) -> Iterator[pymysql.Connection]:
+        """While it is opened or read; who uses it closes it where ``close`` was called meanwhile."""
+        assert self._connection is not None, "open() comes first"
+        with self._lock:
+            self._is_used = True
+        try:
+            self._refuse_if_closed()
+            yield self._connection
+        finally:
+            with self._lock:
+                self._is_used = False
+                if self._closed.is_set():
+                    self._connection._force_close()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed.is_set():
+            raise SourceLost("the connection was closed", source=self._address)
 
     def _ask(self, connection: pymysql.Connection) -> None:
         """Become a replica on a connection, up to the request after which only events come."""
@@ -108,10 +126,13 @@ class BinlogStream:
                 "SET @master_binlog_checksum = %s, @source_binlog_checksum = %s, " + texts,
                 (checksum, checksum, *wanted.values()),
             )
+        # Once it is closed another may be that replica, whose dump the server would end for this one.
+        self._refuse_if_closed()
         if self._address.server_id != dump.NOBODY:
             connection._write_bytes(dump.registration(self._address))
             connection._next_seq_id = 1
             connection._read_packet()
+        self._refuse_if_closed()
         connection._execute_command(command, body)
 
     def events(self) -> Iterator[PlacedEvent]:
@@ -172,42 +193,34 @@ class BinlogStream:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Callable[[memoryview, float | None], int]]:
         """A way to receive: into a buffer, for at most so many seconds, or until silence is a loss."""
-        assert self._connection is not None, "open() comes first"
-        with self._lock:
-            if self._closed.is_set():
-                raise SourceLost("the connection was closed", source=self._address)
-            self._reads = True
-        sock = self._connection._sock
-        silence = 3 * self._address.heartbeat
-        poll = select.poll()
-        poll.register(sock, select.POLLIN)
+        with self._used() as connection:
+            sock = connection._sock
+            silence = 3 * self._address.heartbeat
+            poll = select.poll()
+            poll.register(sock, select.POLLIN)
 
-        def receive(space: memoryview, seconds: float | None) -> int:
-            while True:
-                try:
-                    received = int(sock.recv_into(space))
-                except (BlockingIOError, ssl.SSLWantReadError):
-                    if poll.poll(1000 * (silence if seconds is None else seconds)):
-                        continue
-                    if seconds is not None:
-                        return 0
-                    raise SourceLost(
-                        f"nothing came for {silence:g} s, three heartbeats", source=self._address
-                    ) from None
-                if not received or self._closed.is_set():
-                    raise SourceLost("the connection was closed", source=self._address)
-                return received
+            def receive(space: memoryview, seconds: float | None) -> int:
+                while True:
+                    try:
+                        received = int(sock.recv_into(space))
+                    except (BlockingIOError, ssl.SSLWantReadError):
+                        if poll.poll(1000 * (silence if seconds is None else seconds)):
+                            continue
+                        if seconds is not None:
+                            return 0
+                        raise SourceLost(
+                            f"nothing came for {silence:g} s, three heartbeats",
+                            source=self._address,
+                        ) from None
+                    if not received or self._closed.is_set():
+                        raise SourceLost("the connection was closed", source=self._address)
+                    return received
 
-        try:
-            sock.setblocking(False)
-            yield receive
-        except (OSError, ValueError) as error:
-            raise SourceLost(str(error), source=self._address) from error
-        finally:
-            with self._lock:
-                self._reads = False
-                if self._closed.is_set():
-                    self._connection._force_close()
+            try:
+                sock.setblocking(False)
+                yield receive
+            except (OSError, ValueError) as error:
+                raise SourceLost(str(error), source=self._address) from error
 
     def _refused(self, answer: bytes) -> AqueductError:
         """Why the server ended the stream, from its last packet."""
@@ -219,28 +232,30 @@ class BinlogStream:
         return SourceLost("it ended the stream", source=self._address)
 
     def close(self) -> None:
-        """End the connection, also from another thread, also while it is being read."""
+        """End the connection, also from another thread, also while it is opened or read."""
         self._closed.set()
         if (other := self._other) is not None:
             other.close()
-        if self._connection is None:
+        # Who has no connection yet looks whether it is closed as soon as there is one.
+        if (connection := self._connection) is None:
             return
-        sock = self._connection._sock
+        sock = connection._sock
         if sock is not None:
             # Closing a socket does not wake who reads it in another thread; shutting it down does. A TLS
             # socket's own shutdown would make that thread read the bytes as they are.
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
         with self._lock:
-            # Whoever reads from it closes it: its number may be another connection's as soon as it is closed.
-            if not self._reads:
-                self._connection._force_close()
+            # Whoever uses it closes it: its number may be another connection's as soon as it is closed.
+            if not self._is_used:
+                connection._force_close()
 
     def _again(self, xid: str, place: PreparedAt) -> Iterator[bytes]:
         """An XA transaction's events, read over a connection of their own."""
         address = replace(self._address, server_id=dump.NOBODY)
         try:
             self._other = BinlogStream(address, self._offset_of(place))
+            self._refuse_if_closed()
             yield from rows_again(self._other._to_the_end(), xid, place, enough=TARGET)
         except (PositionGone, PreparedRowsGone) as error:
             raise PreparedRowsGone(error.detail, xid=xid, prepared_at=place) from error
@@ -259,8 +274,7 @@ class BinlogStream:
         """Each event, whole, verified, without its checksum, up to the end that the server has now."""
         self.open()
         while (data := self._packet()) is not None:
-            if self._closed.is_set():
-                raise SourceLost("the connection was closed", source=self._address)
+            self._refuse_if_closed()
             has_checksum = self._has_checksum(data)
             if data[_TYPE_OFFSET] != EventType.FORMAT_DESCRIPTION:
                 yield verified(data, checksum=has_checksum)
