@@ -140,16 +140,16 @@ class Destination:
 
     async def _outcome(self, lease: Lease) -> AqueductError | None:
         """Run; what ended it, or None where it was told to end or begins anew by itself."""
+        self._signals.mandate.begin()
         run = asyncio.create_task(self._run.run())
+        # Where this is told to end, or the lead is lost, nobody asks any more what the run ended with.
+        run.add_done_callback(_seen)
         is_leaving = True
         try:
             await _first(_done(run), self._told.wait(), lease.ended.wait())
             is_leaving = False
         finally:
-            if lease.ended.is_set():
-                run.cancel()
-                await asyncio.wait([run])
-            elif not run.done():
+            if not run.done():
                 await self._signals.mandate.end(run, hand_over=is_leaving)
         lease.check()
         if run.cancelled():
@@ -244,6 +244,11 @@ class Destination:
                     "it ended our transaction, which was open for too long; nobody else leads by the journal"
                 )
         return error
+
+
+def _seen(run: asyncio.Task[Any]) -> None:
+    if not run.cancelled():
+        run.exception()
 
 
 async def _done(task: asyncio.Task[Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import pytest
 
@@ -63,21 +62,72 @@ async def test_the_lead_is_handed_over_behind_the_transaction_and_before_what_is
     async def run() -> None:
         try:
             async with mandate.writing():
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.05)
                 told.append("written")
+            # For more to publish.
             await asyncio.sleep(3600)
         finally:
             await asyncio.sleep(0.1)
             told.append("torn down")
 
     task = asyncio.create_task(run())
-    await asyncio.sleep(0.05)
-    await mandate.end(task, hand_over=True)
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(1):
+        await mandate.end(task, hand_over=True)
     assert told == ["written", "handed over", "torn down"]
 
 
-async def test_a_run_of_later_may_write_though_the_end_of_this_one_was_cut_short() -> None:
-    mandate = Mandate()
+async def test_a_run_that_ends_by_itself_behind_its_transaction_is_left_to_tear_down() -> None:
+    told: list[str] = []
+    mandate = Mandate(lease=Handed(told))
+
+    async def run() -> None:
+        try:
+            async with mandate.writing():
+                await asyncio.sleep(0.05)
+            mandate.check()
+        finally:
+            await asyncio.sleep(0.05)
+            told.append("torn down")
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0.01)
+    await mandate.end(task, hand_over=True)
+    assert told == ["handed over", "torn down"]
+    assert isinstance(task.exception(), Leaving)
+
+
+async def test_whoever_is_told_to_end_does_not_cut_the_transaction_of_a_run_that_ends() -> None:
+    told: list[str] = []
+    mandate = Mandate(lease=Handed(told))
+
+    async def run() -> None:
+        try:
+            async with mandate.writing():
+                await asyncio.sleep(0.1)
+                told.append("written")
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0.05)
+            told.append("torn down")
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0.01)
+    end = asyncio.create_task(mandate.end(task))
+    for _ in range(3):
+        await asyncio.sleep(0.02)
+        end.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await end
+    assert told == ["written", "handed over", "torn down"]
+    mandate.begin()
+    async with mandate.writing():
+        pass
+
+
+async def test_a_run_that_has_lost_the_lead_ends_in_the_midst_of_its_transaction() -> None:
+    told: list[str] = []
+    mandate = Mandate(lease=Handed(told))
 
     async def run() -> None:
         async with mandate.writing():
@@ -85,12 +135,33 @@ async def test_a_run_of_later_may_write_though_the_end_of_this_one_was_cut_short
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0)
-    end = asyncio.create_task(mandate.end(task))
+    end = asyncio.create_task(mandate.end(task, hand_over=True))
     await asyncio.sleep(0.01)
-    end.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
+    assert not end.done()
+    mandate.lease.ended.set()
+    async with asyncio.timeout(1):
         await end
-    await asyncio.wait([task])
     assert task.cancelled()
-    async with mandate.writing():
-        pass
+    assert told == []
+
+
+async def test_a_run_that_waited_in_doubt_writes_nothing_once_it_is_to_leave() -> None:
+    certain = asyncio.Event()
+
+    class Doubtful(Unshared):
+        async def hold(self) -> None:
+            await certain.wait()
+
+    mandate = Mandate(lease=Doubtful())
+    written = []
+
+    async def run() -> None:
+        async with mandate.writing():
+            written.append("something")
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0)
+    end = asyncio.create_task(mandate.end(task))
+    certain.set()
+    await end
+    assert written == []
