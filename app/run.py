@@ -173,26 +173,28 @@ class Run:
             enough=rules.max_bytes,
         )
         stream = BinlogStream(address, cursor.offset, prepared=cursor.prepared)
-        async with beside(asyncio.to_thread(stream.open)) as opened:
-            decoders: Decoders | None = None
-            try:
-                decoders = await asyncio.to_thread(
-                    start_decoders,
-                    spec,
-                    count=self.plan.decoders,
-                    state=Numbers.of(cursor),
-                    deliver=handoff.put,
-                    fail=handoff.fail,
-                    name=self.plan.name,
-                )
+        historian = Historian.of(history, spec) if history is not None else None
+        starting = asyncio.create_task(
+            asyncio.to_thread(
+                start_decoders,
+                spec,
+                count=self.plan.decoders,
+                state=Numbers.of(cursor),
+                deliver=handoff.put,
+                fail=handoff.fail,
+                name=self.plan.name,
+            )
+        )
+        try:
+            async with beside(asyncio.to_thread(stream.open)) as opened:
+                decoders = await asyncio.shield(starting)
                 self._phases.reached("decoders started")
                 await opened
-            except BaseException:
-                stream.close()
-                if decoders is not None:
-                    await asyncio.to_thread(decoders.close)
-                raise
-        historian = Historian.of(history, spec) if history is not None else None
+        except BaseException:
+            stream.close()
+            # Threads go on however often their run is told to end.
+            await asyncio.shield(asyncio.create_task(_closed(starting)))
+            raise
         return _Reading(Reader(stream, decoders, historian, skipping.left_out), handoff)
 
     async def _publish_all(
@@ -267,6 +269,13 @@ class Run:
         metrics.BYTES.labels(name).inc(piece.size)
         metrics.COMMITS.labels(name).observe(seconds)
         metrics.SEQ.labels(name).set(cursor.seq)
+
+
+async def _closed(starting: asyncio.Task[Decoders]) -> None:
+    """Wait for decoders that nobody wants any more, and end them."""
+    await asyncio.wait([starting])
+    if not starting.cancelled() and starting.exception() is None:
+        await asyncio.to_thread(starting.result().close)
 
 
 @dataclass(frozen=True, slots=True)
