@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_sink import session
-from spark_sink.dump import dump
+from spark_sink.dump import dump, written
 from spark_sink.errors import BadSettings, SinkError
 from spark_sink.log import configure
 from spark_sink.metrics import Metrics
@@ -59,7 +59,7 @@ def _act(
         rows.show(options.limit, truncate=False)
         return
     if options.command == "dump":
-        with options.file.open("w", encoding="utf-8", newline="\n") as file:
+        with written(options.file) as file:
             number = dump(spark, settings.warehouse, file)
         _log.info("warehouse dumped rows=%d", number)
         return

@@ -34,6 +34,7 @@ from app.auditing.store import Store
 from app.auditing.truth import Truth, filter_of, read
 from app.auditing.verdict import Verdict
 from app.auditing.warehouse import Warehouse
+from app.auditing.warehouse_dump import Origin, lines
 from app.auditing.warehouse_store import WarehouseStore
 from app.auditing.window import Bound, End, Window
 from app.pipeline.ddl_filter import StatementTypes
@@ -119,7 +120,9 @@ def audit(scope: Scope) -> Verdict:
     with Store() as store, WarehouseStore() as rows_of_warehouse:
         warehouse = None
         if scope.warehouse is not None:
-            warehouse = Warehouse(rows_of_warehouse, scope.warehouse, scope.destination)
+            origin = Origin(scope.prefix, scope.published.cluster())
+            told_rows = lines(scope.warehouse, origin)
+            warehouse = Warehouse(rows_of_warehouse, told_rows, scope.destination, versions)
         window = Window(
             begin=begin, until=scope.until, end=end, server_uuid=scope.binlog.server_uuid
         )
@@ -147,7 +150,7 @@ def audit(scope: Scope) -> Verdict:
         reckoning.epochs(done, latest)
         if warehouse is not None:
             cut = set(names) if scope.compacted else {p[0] for p, at in beginnings.items() if at}
-            verdict.tables = warehouse.judge(versions, done.has_number, cut=cut)
+            verdict.tables = warehouse.judge(done.has_number, cut=cut)
         if has_borders:
             done.subject = subject
             uncounted = {

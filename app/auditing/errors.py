@@ -25,6 +25,6 @@ class WarehouseUnreadable(AqueductError):
     """The sink could not tell what the warehouse holds."""
 
     remedy = (
-        "Its own words are above. Run `python -m spark_sink --config sink.yaml dump FILE` where the sink runs, "
-        "and give FILE to --warehouse."
+        "Why is said above. Run `python -m spark_sink --config sink.yaml dump FILE` where this prefix's sink "
+        "runs, and give FILE to --warehouse."
     )

@@ -25,7 +25,7 @@ from connectors.kafka.reading import StoredRecord
 from connectors.wire import HEADER_CHANGE_ID, row_topic
 
 Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]
-"""Who else looks at each record of a row topic, with its images."""
+"""Who else looks at each record of a row topic, with its images, and of the DDL topic."""
 
 WHOLE, OLD_HALF, NEW_HALF, PARKED = 1, 2, 4, 8
 """What was seen of a change, one bit each."""
@@ -129,8 +129,8 @@ class Examination:
         else:
             one.claim = self._claims.redeem(value)
             self._row(one, held)
-            if self._watch is not None:
-                self._watch(topic, partition, record, value)
+        if self._watch is not None:
+            self._watch(topic, partition, record, value)
         held.seq = max(held.seq, seq)
 
     def has_number(self, seq: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import orjson
 
 from connectors.kafka.reading import StoredRecord
-from connectors.kafka.survey import Take, beginnings, read_all, topics
+from connectors.kafka.survey import Take, beginnings, cluster, read_all, topics
 from connectors.wire import journal_topic, schemas_topic
 
 Partition = tuple[str, int]
@@ -23,6 +23,9 @@ _MOST_GONE_BACK = 100
 
 class Published(Protocol):
     """Where records are read."""
+
+    def cluster(self) -> str | None:
+        """Kafka's own name of the cluster; None where nobody can tell."""
 
     def topics(self) -> Mapping[str, int]:
         """The partitions of each topic that there is."""
@@ -39,6 +42,10 @@ class KafkaTopics:
     """A cluster; ``options`` are aiokafka's."""
 
     options: Mapping[str, Any]
+
+    def cluster(self) -> str | None:
+        """See Published."""
+        return asyncio.run(cluster(self.options))
 
     def topics(self) -> Mapping[str, int]:
         """See Published."""
@@ -70,6 +77,10 @@ class RecordedTopics:
         held.records = {part: [] for part in parts}
         published.read(parts, lambda *one: held.records[one[0], one[1]].append(one[2]))
         return held
+
+    def cluster(self) -> str | None:
+        """See Published."""
+        return None
 
     def topics(self) -> Mapping[str, int]:
         """See Published."""

@@ -20,7 +20,7 @@ class TableVerdict:
 
     name: str
     rows: int = 0
-    """That must be there, and were compared."""
+    """That must be there, and were judged: compared, or found missing."""
     missing: int = 0
     extra: int = 0
     different: int = 0

@@ -1,21 +1,21 @@
 """The warehouse against the topics, whose records the same audit holds against the source.
 
 The law: each table is judged at the place that the sink itself says it has reached, partition by partition;
-what is behind that is counted as such. Of each key only the last applied change stands. Values are never shown.
+what is behind that is counted as such. Of each key only the last applied change stands, and a row that another
+destination has made its own is excused by its key alone. Values are never shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from app.auditing.published import Described, Versions
 from app.auditing.table_verdict import TableVerdict
-from app.auditing.warehouse_dump import lines
+from app.auditing.warehouse_keys import of_record, of_row
 from app.auditing.warehouse_store import Held, Wanted, WarehouseStore
 from app.auditing.warehouse_values import different
 from connectors.kafka.reading import StoredRecord
@@ -25,6 +25,7 @@ _LONGEST_PAIRING = 10_000
 Place = tuple[int, int]
 """Epoch and number."""
 _NEVER: Place = (-1, -1)
+_EMPTYING = "rows of a table that is being emptied"
 
 
 @dataclass(slots=True)
@@ -34,47 +35,73 @@ class _Table:
     t: int
     name: tuple[str, str]
     columns: tuple[str, ...] = ()
+    """In lower case, as the key's are."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Spark's types."""
+    key: tuple[str, ...] = ()
     emptied: Place = _NEVER
     """The last truncate that is applied."""
     may_be_emptied: Place = _NEVER
     """One that the sink was about to apply."""
     behind: int = 0
-    strangers: int = 0
-    """Rows that another destination made last."""
     topics: set[str] = field(default_factory=set)
+
+    def key_of(self, values: Iterable[Any], unrepresentable: Mapping[str, str] | None) -> bytes:
+        """The key of a row that the warehouse tells."""
+        named = dict(zip(self.columns, values, strict=True))
+        return of_row(self.key, named, self.kinds, _lower(unrepresentable))
 
 
 class Warehouse:
-    """Takes the dump at once, then record after record, and then judges."""
+    """Takes what the sink tells at once, then record after record, and then judges."""
 
-    def __init__(self, store: WarehouseStore, dump: Path, destination: str) -> None:
+    def __init__(
+        self,
+        store: WarehouseStore,
+        told: Iterable[dict[str, Any]],
+        destination: str,
+        versions: Versions,
+    ) -> None:
         self._store = store
         self._destination = destination
+        self._versions = versions
         self._until: dict[tuple[str, int], int] = {}
         self._tables: dict[tuple[str, str], _Table] = {}
         self._floors: dict[tuple[str, str], Place] = {}
-        self._read(dump)
+        """Truncates that the sink had begun once its tables were read: it may have emptied them."""
+        self._dropped: dict[tuple[str, str], Place] = {}
+        """Where the source's own tables were last dropped, or given another name."""
+        self._read(told)
 
-    def _read(self, dump: Path) -> None:
+    def _read(self, parts: Iterable[dict[str, Any]]) -> None:
         table = _Table(0, ("", ""))
-        for told in lines(dump):
-            if "format" in told:
+        for told in parts:
+            if "values" in told:
+                self._hold(table, told)
+            elif "columns" in told:
+                table = self._table((told["database"], told["table"]))
+                table.columns = tuple(name.lower() for name in told["columns"])
+                table.kinds = dict(zip(table.columns, told["types"], strict=True))
+                table.key = tuple(name.lower() for name in told["key"])
+            elif "format" in told:
                 self._until = {(topic, number): until for topic, number, until in told["applied"]}
+            else:
                 self._floors = {
                     (database, name): (epoch, seq)
                     for database, name, owner, epoch, seq in told["floors"]
                     if owner == self._destination
                 }
-            elif "columns" in told:
-                table = self._table((told["database"], told["table"]))
-                table.columns = tuple(name.lower() for name in told["columns"])
-            elif told["destination"] != self._destination:
-                table.strangers += not told["deleted"]
-            else:
-                body = [list(told["values"].values()), told["unrepresentable"], told["version"]]
-                row = (told["seq"], told["delta"], told["epoch"], 0 if told["deleted"] else 1)
-                self._store.hold(Held(table.t, *row, orjson.dumps(body)))
         self._store.flush()
+
+    def _hold(self, table: _Table, told: dict[str, Any]) -> None:
+        values = list(told["values"].values())
+        if told["destination"] == self._destination:
+            body = [values, told["unrepresentable"], told["version"]]
+            row = (told["seq"], told["delta"], told["epoch"], 0 if told["deleted"] else 1)
+            self._store.hold(Held(table.t, *row, orjson.dumps(body)))
+        elif table.key:
+            # In a log nobody takes another's place.
+            self._store.leave(table.t, table.key_of(values, told["unrepresentable"]))
 
     def _table(self, name: tuple[str, str]) -> _Table:
         if name not in self._tables:
@@ -82,7 +109,10 @@ class Warehouse:
         return self._tables[name]
 
     def take(self, topic: str, partition: int, record: StoredRecord, value: dict[str, Any]) -> None:
-        """Take a record of a row topic, with its images."""
+        """Take a record of a row topic, with its images, or of the DDL topic."""
+        if "ddl" in value:
+            self._note_dropped(value)
+            return
         source = value["source"]
         database = source.get("logical_db") or source["db"]
         table = self._table((database, source.get("logical_table") or source["table"]))
@@ -104,33 +134,48 @@ class Warehouse:
     def _want(
         self, table: _Table, at: tuple[int, int], key: bytes | None, value: dict[str, Any]
     ) -> None:
-        source = value["source"]
+        source, op = value["source"], value["op"]
         before, after = value["before"], value["after"]
+        # A row is wanted though its images are not at hand; which there are, the operation tells.
         images = (
-            [(0, after or before, value["op"] != "d")]
+            [(0, after or before, op != "d")]
             if key
-            else [(-1, before, True), (1, after, True)]
+            else [
+                (d, i, True)
+                for d, i in ((-1, before), (1, after))
+                if op == "u" or (d < 0) == (op == "d")
+            ]
         )
         for delta, image, is_alive in images:
-            # A row with a key is wanted though its images are not at hand.
-            if image is not None or key:
-                wanted = Wanted(
-                    t=table.t,
-                    key=key or b"%d/%d" % (source["seq"], delta),
-                    seq=source["seq"],
-                    delta=delta,
-                    epoch=source["epoch"],
-                    alive=is_alive,
-                    version=source["schema"],
-                    partition=at[0],
-                    offset=at[1],
-                    image=orjson.dumps([source["db"], source["table"], image]),
-                )
-                self._store.want(wanted)
+            wanted = Wanted(
+                t=table.t,
+                key=self._key(key, source) if key else b"%d/%d" % (source["seq"], delta),
+                seq=source["seq"],
+                delta=delta,
+                epoch=source["epoch"],
+                alive=is_alive,
+                version=source["schema"],
+                partition=at[0],
+                offset=at[1],
+                image=orjson.dumps([source["db"], source["table"], image]),
+            )
+            self._store.want(wanted)
 
-    def judge(
-        self, versions: Versions, seen: Callable[[int], bool], *, cut: Collection[str]
-    ) -> list[TableVerdict]:
+    def _key(self, key: bytes, source: dict[str, Any]) -> bytes:
+        name = (source["db"], source["table"], source["schema"])
+        return of_record(key, _types(self._versions.get(name)))
+
+    def _note_dropped(self, value: dict[str, Any]) -> None:
+        """Note where a name lost its table, which the sink does not follow."""
+        place = (int(value["source"]["epoch"]), int(value["source"]["seq"]))
+        for one in value.get("tables", ()):
+            if one["change"] == "dropped" or one["renamed_to"] is not None:
+                self._dropped[one["database"], one["table"]] = place
+        for one in value.get("online", ()):
+            # A tool took it away to put its copy there, with the same rows.
+            self._dropped.pop((one["database"], one["table"]), None)
+
+    def judge(self, seen: Callable[[int], bool], *, cut: Collection[str]) -> list[TableVerdict]:
         """What is wrong with each table.
 
         ``seen`` says which numbers have a record in Kafka, ``cut`` which topics do not have all of theirs.
@@ -138,34 +183,44 @@ class Warehouse:
         found = []
         for _, table in sorted(self._tables.items()):
             is_whole = bool(table.topics) and table.topics.isdisjoint(cut)
-            found.append(self._judged(table, versions, seen, is_whole=is_whole))
+            found.append(self._judged(table, seen, is_whole=is_whole))
         return found
 
     def _judged(
-        self, table: _Table, versions: Versions, seen: Callable[[int], bool], *, is_whole: bool
+        self, table: _Table, seen: Callable[[int], bool], *, is_whole: bool
     ) -> TableVerdict:
         verdict = TableVerdict(".".join(table.name), behind=table.behind)
         self._store.empty(table.t, table.emptied)
+        floor = self._floors.get(table.name, _NEVER)
+        if not is_whole and floor > table.emptied:
+            # The topic may have older rows in one partition, and the truncate no more in its own.
+            table.may_be_emptied = max(table.may_be_emptied, floor)
         missing: list[Wanted] = []
         for wanted, told in self._store.wanted(table.t):
-            verdict.rows += 1
-            if told is not None:
-                self._compare(table, wanted, told, versions, verdict)
-            elif (wanted.epoch, wanted.seq) < table.may_be_emptied:
-                verdict.unjudged["rows of a table that is being emptied"] += 1
-            elif table.strangers:
-                verdict.unjudged["rows that another destination may have made anew"] += 1
-            elif len(missing) < _LONGEST_PAIRING:
-                missing.append(wanted)
+            database, name, image = orjson.loads(wanted.image)
+            place = (wanted.epoch, wanted.seq)
+            if place < self._dropped.get((database, name), _NEVER):
+                verdict.unjudged["rows from before their table was dropped or renamed"] += 1
+            elif told is not None:
+                types = _types(self._versions.get((database, name, wanted.version)))
+                _compare(table, wanted, told, verdict, image=image, types=types)
+            elif place < table.may_be_emptied:
+                verdict.unjudged[_EMPTYING] += 1
+            elif self._store.is_left(table.t, wanted.key):
+                verdict.unjudged["rows that another destination has made its own"] += 1
             else:
-                verdict.missing += 1
+                verdict.rows += 1
+                if len(missing) < _LONGEST_PAIRING:
+                    missing.append(wanted)
+                else:
+                    verdict.missing += 1
         for held in self._store.repeated(table.t):
             what = f"seq {held.seq}: this row is there {held.n} times"
             verdict.add("extra", what, times=held.n - 1)
         extra: list[Held] = []
         for held in self._store.unwanted(table.t):
             if (held.epoch, held.seq) < table.may_be_emptied:
-                verdict.unjudged["rows of a table that is being emptied"] += 1
+                verdict.unjudged[_EMPTYING] += 1
             elif not is_whole and not seen(held.seq):
                 verdict.unjudged["rows whose records the topic does not have any more"] += 1
             elif len(extra) < _LONGEST_PAIRING:
@@ -175,38 +230,35 @@ class Warehouse:
         _stale(table, missing, extra, verdict)
         return verdict
 
-    def _compare(
-        self,
-        table: _Table,
-        wanted: Wanted,
-        told: bytes,
-        versions: Versions,
-        verdict: TableVerdict,
-    ) -> None:
-        database, name, image = orjson.loads(wanted.image)
-        if image is None:
-            verdict.unjudged["rows whose images are not at hand"] += 1
-            return
-        values, unrepresentable, version = orjson.loads(told)
-        held = dict(zip(table.columns, values, strict=True))
-        types = _types(versions.get((database, name, wanted.version)))
-        odd = {column.lower(): text for column, text in (unrepresentable or {}).items()}
-        column = different(image, types, held, odd)
-        if column is not None:
-            verdict.add("different", f"{_where(wanted)}: {column} has another value")
-        elif version != wanted.version:
-            verdict.add("different", f"{_where(wanted)}: it says version {version} of its columns")
+
+def _compare(
+    table: _Table,
+    wanted: Wanted,
+    told: bytes,
+    verdict: TableVerdict,
+    *,
+    image: dict[str, Any] | None,
+    types: Mapping[str, str],
+) -> None:
+    if image is None:
+        verdict.unjudged["rows whose images are not at hand"] += 1
+        return
+    verdict.rows += 1
+    values, unrepresentable, version = orjson.loads(told)
+    held = dict(zip(table.columns, values, strict=True))
+    column = different(image, types, held, _lower(unrepresentable))
+    if column is not None:
+        verdict.add("different", f"{_where(wanted)}: {column} has another value")
+    elif version != wanted.version:
+        verdict.add("different", f"{_where(wanted)}: it says version {version} of its columns")
 
 
 def _types(version: Described | None) -> dict[str, str]:
     return {} if version is None else dict(zip(version.columns, version.types, strict=True))
 
 
-def _key(wanted: Wanted) -> dict[str, str] | None:
-    """A key as texts; None for an image of a log, which has none."""
-    if wanted.delta:
-        return None
-    return {column.lower(): str(value) for column, value in orjson.loads(wanted.key).items()}
+def _lower(unrepresentable: Mapping[str, str] | None) -> dict[str, str]:
+    return {name.lower(): text for name, text in (unrepresentable or {}).items()}
 
 
 def _where(wanted: Wanted) -> str:
@@ -220,15 +272,14 @@ def _stale(
     verdict: TableVerdict,
 ) -> None:
     """Of what is missing and what is too much, tell apart the rows that are there as they were before."""
-    older: dict[tuple[Any, ...], Held] = {}
-    keys = [_key(one) for one in missing]
-    if names := next((tuple(key) for key in keys if key), None):
+    older: dict[bytes, Held] = {}
+    if table.key:
         for held in extra:
-            values = dict(zip(table.columns, orjson.loads(held.told)[0], strict=True))
-            older[tuple(str(values.get(name)) for name in names)] = held
+            values, unrepresentable, _ = orjson.loads(held.told)
+            older[table.key_of(values, unrepresentable)] = held
     paired = set()
-    for wanted, key in zip(missing, keys, strict=True):
-        found = older.get(tuple(key.values())) if key else None
+    for wanted in missing:
+        found = older.get(wanted.key)
         if found is None:
             verdict.add("missing", f"{_where(wanted)}: no row is there of this change")
         else:

@@ -1,7 +1,8 @@
 """What the warehouse holds, as the sink itself tells it in a process of its own.
 
 The law: the sink is asked before anything else is read, so that what the topics and the cursor say is never
-older than what the tables hold; nothing of the sink's is imported here.
+older than what the tables hold; nothing of the sink's is imported here. A file that is cut, or of another
+installation's warehouse, is refused: it would say that all is well.
 """
 
 from __future__ import annotations
@@ -13,13 +14,21 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from app.auditing.errors import WarehouseUnreadable
 
-FORMAT = 1
+FORMAT = 2
+
+
+class Origin(NamedTuple):
+    """Whose records a warehouse is made of."""
+
+    prefix: str
+    cluster: str | None = None
+    """Kafka's own name of it; None where nobody can tell."""
 
 
 @contextmanager
@@ -43,13 +52,54 @@ def given(file: Path) -> Iterator[Path]:
     yield file
 
 
-def lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The parts of such a file. Raises WarehouseUnreadable where it is no such file, or another version's."""
+def lines(file: Path, origin: Origin) -> Iterator[dict[str, Any]]:
+    """The parts of such a file: on the whole, of each table one on it and its rows, and what ends it.
+
+    Raises WarehouseUnreadable where it is no such file, another version's, cut, or of another warehouse.
+    """
+    number = tables = rows = 0
+    is_ended = False
     with file.open("rb") as opened:
         for number, line in enumerate(opened, 1):
-            told: Any = None
-            with contextlib.suppress(orjson.JSONDecodeError):
-                told = orjson.loads(line)
-            if not isinstance(told, dict) or (number == 1 and told.get("format") != FORMAT):
-                raise WarehouseUnreadable("it is no dump of this version", file=file, line=number)
+            told = _parsed(line)
+            if number == 1:
+                _check_first(told, origin, file)
+            if told is None:
+                raise WarehouseUnreadable("it is cut or spoiled here", file=file, line=number)
+            if is_ended:
+                raise WarehouseUnreadable("it goes on behind its end", file=file, line=number)
+            tables += "columns" in told
+            rows += "values" in told
+            if "end" in told:
+                is_ended = True
+                if (told["tables"], told["rows"]) != (tables, rows):
+                    counts = f"{told['tables']} and {told['rows']}"
+                    what = f"it has {tables} tables and {rows} rows, and should have {counts}"
+                    raise WarehouseUnreadable(what, file=file, line=number)
             yield told
+    if not is_ended:
+        what = "it is not whole, for its last line is missing" if number else "it is empty"
+        raise WarehouseUnreadable(what, file=file, line=number)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    with contextlib.suppress(orjson.JSONDecodeError):
+        told = orjson.loads(line)
+        if isinstance(told, dict):
+            return told
+    return None
+
+
+def _check_first(told: dict[str, Any] | None, origin: Origin, file: Path) -> None:
+    if told is None or told.get("format") != FORMAT:
+        raise WarehouseUnreadable("it is no dump of this version", file=file, line=1)
+    prefix, cluster = told["prefix"], told["cluster"]
+    if prefix is None:
+        what = "no sink has ever filled this warehouse; look at `warehouse` in the sink's settings"
+        raise WarehouseUnreadable(what, file=file, warehouse=told["warehouse"])
+    if prefix != origin.prefix:
+        what = f"it is of a warehouse of prefix {prefix!r}, and the worker's is {origin.prefix!r}"
+        raise WarehouseUnreadable(what, file=file, warehouse=told["warehouse"])
+    if origin.cluster is not None and cluster not in (None, origin.cluster):
+        what = f"it is of a warehouse of Kafka cluster {cluster!r}, and the worker's is {origin.cluster!r}"
+        raise WarehouseUnreadable(what, file=file, warehouse=told["warehouse"])

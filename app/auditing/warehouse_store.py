@@ -1,7 +1,7 @@
 """The warehouse's rows, and what its tables must hold, beside each other in a file of SQLite's.
 
 The law: a row of the warehouse is found by the number of the change that made it, which no other change has; so
-no key has to be compared to find it.
+no key has to be compared to find it. Keys are in the form of `warehouse_keys`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ CREATE TABLE held (t INTEGER, seq INTEGER, delta INTEGER, epoch INTEGER, n INTEG
   PRIMARY KEY (t, seq, delta)) WITHOUT ROWID;
 CREATE TABLE wanted (t INTEGER, key BLOB, seq INTEGER, delta INTEGER, epoch INTEGER, alive INTEGER,
   version INTEGER, partition INTEGER, offset INTEGER, image BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
+CREATE TABLE others (t INTEGER, key BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
 """
 # A truncate gives all rows of a table its own number; they are deleted, and never asked for one by one.
 _HOLD = """
@@ -30,6 +31,7 @@ INSERT INTO wanted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (t, key) DO
   image = excluded.image
   WHERE (excluded.epoch, excluded.seq) > (wanted.epoch, wanted.seq)
 """
+_OTHERS = "INSERT OR IGNORE INTO others VALUES (?, ?)"
 
 
 class Held(NamedTuple):
@@ -65,7 +67,7 @@ class WarehouseStore:
 
     def __init__(self) -> None:
         self._db = scratch(_TABLES)
-        self._waiting: dict[str, list[tuple[Any, ...]]] = {_HOLD: [], _WANT: []}
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {_HOLD: [], _WANT: [], _OTHERS: []}
 
     def __enter__(self) -> Self:
         return self
@@ -76,6 +78,15 @@ class WarehouseStore:
     def hold(self, row: Held) -> None:
         """Note what the warehouse has."""
         self._note(_HOLD, row)
+
+    def leave(self, t: int, key: bytes) -> None:
+        """Note a key whose row, deleted or not, is of another destination."""
+        self._note(_OTHERS, (t, key))
+
+    def is_left(self, t: int, key: bytes) -> bool:
+        """Whether the row of a key is of another destination; all has to be flushed."""
+        found = self._db.execute("SELECT 1 FROM others WHERE t = ? AND key = ?", (t, key))
+        return found.fetchone() is not None
 
     def want(self, row: Wanted) -> None:
         """Note what it must have, in place of what an older change of the same key wanted."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-_EXACT = frozenset(
+EXACT = frozenset(
     {
         *(
             "tinyint",
@@ -28,7 +28,7 @@ _EXACT = frozenset(
         *("decimal", "numeric"),
     }
 )
-_TEMPORAL = frozenset({"date", "datetime", "timestamp"})
+TEMPORAL = frozenset({"date", "datetime", "timestamp"})
 _BASE = re.compile(r"[a-z]+")
 
 
@@ -36,14 +36,14 @@ def canonical(mysql_type: str) -> Callable[[Any], Any]:
     """What brings both forms of a column's values to one that can be compared."""
     found = _BASE.match(mysql_type)
     base = found[0] if found else ""
-    if base in _EXACT:
+    if base in EXACT:
         return _exact
     if base == "float":
         return _single
     if base in ("double", "real"):
         return float
-    if base in _TEMPORAL:
-        return _moment
+    if base in TEMPORAL:
+        return moment
     if base == "vector":
         return _vector
     return lambda value: value
@@ -89,7 +89,7 @@ def _single(value: Any) -> bytes:
     return struct.pack("<f", float(value))
 
 
-def _moment(value: str) -> str:
+def moment(value: str) -> str:
     """A date or moment without what is only form: ``T``, ``Z``, zeros at its end, midnight."""
     day, _, time = value.replace("T", " ").removesuffix("Z").partition(" ")
     whole, _, fraction = time.partition(".")

@@ -29,6 +29,19 @@ Take = Callable[[str, int, StoredRecord], object]
 """Topic, partition and record."""
 
 
+async def cluster(options: Mapping[str, Any]) -> str | None:
+    """The cluster's own name of itself, if it has one."""
+    client = AIOKafkaAdminClient(**options)
+    try:
+        await client.start()
+        described = await client.describe_cluster()
+        return described.get("cluster_id") or None
+    except KafkaError as error:
+        raise translated(error) from error
+    finally:
+        await client.close()
+
+
 async def topics(options: Mapping[str, Any]) -> dict[str, int]:
     """The partitions of each topic that there is."""
     client = AIOKafkaAdminClient(**options)

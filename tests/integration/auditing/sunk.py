@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 from spark_sink import session
-from spark_sink.dump import dump
+from spark_sink.dump import dump, written
 from spark_sink.metrics import Metrics
 from spark_sink.names import delta, table_path
 from spark_sink.settings import read
@@ -24,7 +24,7 @@ def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> Non
     spark = session.start(settings)
     try:
         Sink(spark, settings, Metrics()).run(threading.Event())
-        with right.open("w", encoding="utf-8") as file:
+        with written(right) as file:
             dump(spark, settings.warehouse, file)
         for statement in statements:
             spark.sql(
@@ -34,7 +34,7 @@ def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> Non
                     statement,
                 )
             )
-        with spoiled.open("w", encoding="utf-8") as file:
+        with written(spoiled) as file:
             dump(spark, settings.warehouse, file)
     finally:
         session.close(spark)

@@ -64,6 +64,14 @@ def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_f
     assert wrong["shop.log"]["different"] == 1
     assert "note has another value" in told
     assert "spoiled" not in told
+    # Nor is the dump of another cluster's warehouse held against these topics.
+    first, _, rest = right_dump.read_text().partition("\n")
+    assert json.loads(first)["cluster"]
+    elsewhere = json.dumps(json.loads(first) | {"cluster": "another"})
+    right_dump.write_text(f"{elsewhere}\n{rest}")
+    refused = run(case, "--warehouse", str(right_dump))
+    assert refused.returncode == 1
+    assert "it is of a warehouse of Kafka cluster 'another'" in refused.stderr
 
 
 def test_a_sink_that_cannot_tell_of_its_warehouse_is_heard(case: Case, tmp_path: Path) -> None:
