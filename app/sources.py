@@ -29,7 +29,7 @@ from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
 from tables.journal import DestinationState
 from tables.journal_format import Entry
-from tables.source_choice import Current, note_of
+from tables.source_choice import Current, SourceChoice, note_of
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Sources:
         """
         self._judge = judge
         choice = state.source_choice
-        current = self._find(choice.current.address if choice.current else None) or self.sources[0]
+        current = self._read_last(choice)
         wish = choice.open_wish
         faults: list[tuple[Source, AqueductError]] = []
         wanted = self._find(wish.address) if wish is not None else None
@@ -124,6 +124,8 @@ class Sources:
             # Once it is dead, its clock is told by nobody.
             self._clocks[standing.facts.server_uuid] = clock_ms(standing.address)
         was_moved = standing.moved is not None
+        if standing.moved is not None:
+            standing.moved.tell(self._name, standing.address)
         if wish is not None or source is not current or was_moved:
             refused = None
             if wish is not None and source is not wanted:
@@ -202,11 +204,14 @@ class Sources:
             made.start()
         return made
 
-    def is_current(self, source: Source, state: DestinationState) -> bool:
-        """Whether this one is asked first, by the journal."""
-        choice = state.source_choice
-        told = choice.current.address if choice.current else None
-        return source is (self._find(told) or self.sources[0]) and choice.open_wish is None
+    def first(self, choice: SourceChoice) -> Source:
+        """Which one is asked first, by what the journal says and this worker knows."""
+        wish = choice.open_wish
+        wanted = self._find(wish.address) if wish is not None else None
+        return next(self._order(self._read_last(choice), wanted))
+
+    def _read_last(self, choice: SourceChoice) -> Source:
+        return self._find(choice.current.address if choice.current else None) or self.sources[0]
 
     def _find(self, address: str | None) -> Source | None:
         return next((one for one in self.sources if str(one.address) == address), None)
@@ -261,7 +266,6 @@ class Sources:
         moved = None
         if cursor is not None and facts.server_uuid != cursor.offset.server_uuid:
             switch = Switch(
-                destination=self._name,
                 cursor=cursor,
                 facts=facts,
                 address=address,

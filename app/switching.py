@@ -45,6 +45,7 @@ _FEWEST = 16
 """Transactions to align by, where there are so many, however old they are."""
 _MOST_TOLD = 5
 _SYNCS = 2.0
+_SAME_CLOCK_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +55,32 @@ class Moved:
     offset: SourceOffset
     lost: tuple[Fingerprint, ...] = ()
     """Published transactions that it lacks for good, where the settings let that be."""
+    loss: LostInReplication | None = None
+    """What is said of them."""
+    skipped: int = 0
+    """Transactions behind which it goes on there, by their fingerprints."""
+    ahead_ms: int = 0
+    """Of its clock, to that of the server that was read."""
+
+    def tell(self, destination: str, source: SourceAddress) -> None:
+        """Log what is so once the destination goes on there; a look at a server says nothing."""
+        if abs(self.ahead_ms) > _SAME_CLOCK_MS:
+            log.warning("%s: the clocks of the sources differ by %d ms", destination, self.ahead_ms)
+        if self.loss is not None:
+            log.error("%s: %s", destination, self.loss)
+            for one in self.lost[_MOST_TOLD:]:
+                log.error("%s: lost in replication: %s", destination, one)
+        if self.skipped:
+            log.warning(
+                "%s: %d transaction(s) of %s were published already, and it goes on behind %s",
+                destination, self.skipped, source, self.offset.coordinates,
+            )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
     """From a cursor to a server. It blocks while it asks."""
 
-    destination: str
     cursor: Cursor
     facts: ServerFacts
     address: SourceAddress
@@ -159,7 +179,7 @@ class Switch:
             begun = recent[self._purged(recent, scanned, ahead) :]
             if len(begun) < len(recent):
                 recent, found = begun, align(begun, scanned.found)
-        return self._judged(recent, scanned, found)
+        return self._judged(recent, scanned, found, ahead)
 
     def _searched(self, prints: list[Fingerprint], fallback: int) -> tuple[Scan, Aligned]:
         """What it has since so long before the first of these, and how they stand there."""
@@ -205,7 +225,9 @@ class Switch:
     def _captures(self) -> Callable[[str, str], bool]:
         return TableFilter(self.rules.include, self.rules.black).captures
 
-    def _judged(self, recent: list[Fingerprint], scanned: Scan, found: Aligned) -> Moved:
+    def _judged(
+        self, recent: list[Fingerprint], scanned: Scan, found: Aligned, ahead: int
+    ) -> Moved:
         if found.places > 1:
             raise NoAlignment(
                 f"the last {len(recent)} stand there at {found.places} places, and nothing tells which is it",
@@ -227,29 +249,29 @@ class Switch:
         if found.behind is None:
             raise NoAlignment(
                 f"none of the last {len(recent)} published transactions is among the {len(scanned.found)} "
-                f"that it has since then; the first is {recent[0]}, the last {recent[-1]}",
+                f"that it has since then; the first is {recent[0]}, the last {recent[-1]}{_apart(ahead)}",
                 source=self.address,
             )
-        if lost:
-            self._tell_lost(lost)
-        log.warning(
-            "%s: %d transaction(s) of %s were published already, and it goes on behind %s",
-            self.destination, found.skipped, self.address, found.behind,
-        )  # fmt: skip
+        loss = self._loss(lost) if lost else None
         place = found.behind.end
         gtids = gtids_before(place, self.facts, self.address) if self.facts.has_gtids else None
-        return Moved(offset=self._offset(place, gtids), lost=lost)
+        return Moved(
+            offset=self._offset(place, gtids),
+            lost=lost,
+            loss=loss,
+            skipped=found.skipped,
+            ahead_ms=ahead,
+        )
 
-    def _tell_lost(self, lost: tuple[Fingerprint, ...]) -> None:
+    def _loss(self, lost: tuple[Fingerprint, ...]) -> LostInReplication:
+        """What is said of them; raised where the settings do not let that be."""
         error = LostInReplication(
             f"{len(lost)} transaction(s) of server {self.cursor.offset.server_uuid}: {_listed(lost)}",
             source=self.address,
         )
         if not self.failover.report_lost:
             raise error
-        log.error("%s: %s", self.destination, error)
-        for one in lost[_MOST_TOLD:]:
-            log.error("%s: lost in replication: %s", self.destination, one)
+        return error
 
     def _followed(self) -> Channel | None:
         """Whom it replicates from: then what it lacks may still come, whatever keeps it now."""
@@ -263,12 +285,12 @@ class Switch:
                 self.clocks[self.cursor.offset.server_uuid] = clock_ms(self.other)
             except SourceLost:
                 log.debug("its clock is not told any more")
-        theirs = self.clocks.get(self.cursor.offset.server_uuid, 0)
-        if abs(mine - theirs) > 1000:
-            log.warning(
-                "%s: the clocks of the sources differ by %d ms", self.destination, mine - theirs
-            )
-        return mine - theirs
+        return mine - self.clocks.get(self.cursor.offset.server_uuid, 0)
+
+
+def _apart(ahead_ms: int) -> str:
+    """What is said of clocks where they matter."""
+    return f", and its clock is {ahead_ms} ms ahead" if abs(ahead_ms) > _SAME_CLOCK_MS else ""
 
 
 def _listed(prints: tuple[Fingerprint, ...]) -> str:

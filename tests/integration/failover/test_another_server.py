@@ -153,7 +153,6 @@ def _moved(
         offset=SourceOffset(server_uuid=uuid, coordinates=kept[-1].end),
     )
     switch = Switch(
-        destination="shop",
         cursor=cursor,
         facts=facts_of(both.standby),
         address=address_of(both.standby),

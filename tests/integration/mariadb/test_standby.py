@@ -141,7 +141,6 @@ def _moved(both: Pair, position: Gtids, *, accept_errant: bool = False) -> Moved
         server_uuid="standby", coordinates=Coordinates("binlog.000001", 4), gtid_set=position
     )
     switch = Switch(
-        destination="shop",
         cursor=Cursor(
             destination="shop", installation="i", epoch=1, seq=5, versions=0, offset=place
         ),

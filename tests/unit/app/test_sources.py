@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,11 +11,21 @@ import pytest
 
 from app.plan import Failover, Plan, Source
 from app.sources import Sources, Standing
-from connectors.errors import AqueductError, NoSourceFits, PreflightError, SourceLost
+from app.switching import Moved
+from connectors.errors import (
+    AqueductError,
+    LostInReplication,
+    NoSourceFits,
+    PreflightError,
+    SourceLost,
+)
 from connectors.kafka.reading import StoredRecord
+from connectors.mysql.fingerprint import Fingerprint
 from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.start import AfterGtids
+from tables.cursor import Cursor
 from tables.journal import DestinationState
 from tables.source_choice import Asked, note_of
 
@@ -182,3 +194,40 @@ def test_a_wish_is_tried_once_and_its_outcome_is_kept() -> None:
     current = world.state.source_choice.current
     assert current is not None
     assert current.refused == "it is not among the sources"
+
+
+def test_what_a_move_costs_is_logged_where_it_is_made_and_not_at_each_look(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(retries=1, back=True)
+    cursor = Cursor(
+        destination="shop",
+        installation="i",
+        epoch=1,
+        seq=1,
+        versions=0,
+        offset=SourceOffset(server_uuid="uuid-b", coordinates=Coordinates("b.000001", 4)),
+    )
+    world.state.cursor = cursor
+    place = replace(cursor.offset, server_uuid="uuid-a", coordinates=Coordinates("a.000009", 44))
+    lost = tuple(cast(Fingerprint, f"transaction {n}") for n in range(7))
+    loss = LostInReplication("7 transaction(s) of server uuid-b")
+    moved = Moved(offset=place, lost=lost, loss=loss, skipped=16, ahead_ms=-2500)
+    monkeypatch.setattr("app.sources.Switch.moved", lambda *_: moved)
+    world.lose("a")
+    assert world.stand() == "b"
+    world.faults.clear()
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG, logger="app"):
+        for _ in range(3):
+            assert world.sources.fits(world.sources.sources[0], world.state, cursor)
+        assert caplog.records == []
+        world.sources.go_back()
+        assert world.stand() == "a"
+    for text in (
+        "shop: the clocks of the sources differ by -2500 ms",
+        "7 transaction(s) of server uuid-b",
+        "shop: lost in replication: transaction 6",
+        "shop: 16 transaction(s) of a:3306 were published already, and it goes on behind a.000009:44",
+    ):
+        assert caplog.text.count(text) == 1, text
