@@ -33,10 +33,13 @@ def main() -> int:
         return 0
     seed = seed_of(options)
     began = time.monotonic()
-    folder = new_folder(options, "crash-")
-    say(f"crash: seed {seed}, logs in {folder}")
     wanted = part_of([name for name in SCENARIOS if chosen(name, options)], options.part)
     mutants = part_of([name for name in MUTANTS if chosen(f"mutant.{name}", options)], options.part)
+    if not wanted and not mutants:
+        say("crash: no fault is chosen by that; --list names them")
+        return 2
+    folder = new_folder(options, "crash-")
+    say(f"crash: seed {seed}, logs in {folder}")
     if not options.only and not options.part:
         report.forget()
     outcomes: list[Outcome] = []

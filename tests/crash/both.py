@@ -131,6 +131,7 @@ class Watch:
         self._at = at
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
+        self._looked_to_the_end = False
         self.longest = 0.0
 
     def __enter__(self) -> Watch:
@@ -141,6 +142,7 @@ class Watch:
         self._over.set()
         self._thread.join()
         if kind is None:
+            assert self._looked_to_the_end, "nobody looked whether two led at once"
             assert self.longest < _TWICE, f"two led at once for {self.longest:.1f} s"
 
     def _look(self) -> None:
@@ -154,3 +156,4 @@ class Watch:
                 continue
             since = since or now
             self.longest = max(self.longest, now - since)
+        self._looked_to_the_end = True

@@ -38,9 +38,13 @@ def is_at(status: Mapping[str, Any], place: str) -> bool:
     return (str(cursor["file"]), int(cursor["pos"])) >= (file, int(pos))
 
 
-def counted(server: Mysql, database: str) -> Counter[str]:
-    """By table, the records that its binlog must give: two for a row whose key changes."""
-    found: Counter[str] = Counter()
+Counts = Counter[tuple[str, int]]
+"""How many records there are of a table's key."""
+
+
+def counted(server: Mysql, database: str) -> Counts:
+    """The records that its binlog must give: two for a row whose key changes, one of either key."""
+    found: Counts = Counter()
     stream = BinLogStreamReader(
         {"host": server.host, "port": server.port, "user": "root", "password": ""},
         server_id=_READER_SERVER_ID,
@@ -57,10 +61,9 @@ def counted(server: Mysql, database: str) -> Counter[str]:
             if event.schema != database:
                 continue
             for row in event.rows:
-                moved = isinstance(event, UpdateRowsEvent) and (
-                    row["before_values"]["id"] != row["after_values"]["id"]
-                )
-                found[event.table] += 1 + moved
+                images = (row.get(name) for name in ("values", "before_values", "after_values"))
+                for key in {image["id"] for image in images if image is not None}:
+                    found[event.table, key] += 1
     finally:
         stream.close()
     return found

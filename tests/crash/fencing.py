@@ -20,9 +20,12 @@ def fencing_faults(
     seen: list[tuple[int, int]] = []
     owners: dict[int, tuple[int, int]] = {}
     for cursor, offset in zip(cursors, offsets, strict=False):
-        producer = producers.get(offset)
-        if producer is None or cursor.get("by"):
+        if cursor.get("by"):
             continue  # a person's
+        producer = producers.get(offset)
+        if producer is None:
+            faults.append(f"the broker's files do not tell whose the cursor at {offset} is")
+            continue
         if producer in seen[:-1]:
             faults.append(f"producer {producer} commits at {offset} behind {seen[-1]}")
         if not seen or producer != seen[-1]:

@@ -16,6 +16,7 @@ from tests.crash.audited import audited
 from tests.crash.scene import Scene, scene
 from tests.crash.servers import Servers
 from tests.crash.verdict import Findings, compare, told
+from tests.crash.warehouse import apply, compared
 
 Act = Callable[[Scene], str]
 """Does the fault and tells how it ended."""
@@ -115,6 +116,7 @@ def _acted(one: Scenario, at: Scene) -> Outcome:
         outcome = replace(outcome, how=str(why), skipped=True, survived=True)
     except Exception as error:
         outcome = replace(outcome, how=_trouble(error))
+    apply(at)
     return replace(outcome, seconds=time.monotonic() - began)
 
 
@@ -127,6 +129,7 @@ def _judged(done: list[Outcome], at: Scene, *, settles: bool) -> list[Outcome]:
     if at.forged:
         topics.cursors = []
     findings = compare(source, topics, whole=settles)
+    findings |= compared(at, source, topics, whole=settles)
     if settles and at.has_gtids:
         findings |= audited(at)
     changes = len(topics.rows)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import json
 import os
 import random
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -146,7 +146,7 @@ class Scene:
             with urllib.request.urlopen(address, timeout=3) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
-        except (OSError, urllib.error.URLError, ValueError):
+        except (OSError, http.client.HTTPException, ValueError):
             return {}
 
     def state(self, worker: Keeper | None = None) -> str:

@@ -18,6 +18,7 @@ from devstack.kafka import Kafka
 from devstack.mysql import Mysql
 from devstack.ports import HOST, free_port
 from tests.crash.links import Proxy, Wire, proxy
+from tests.crash.sinks import Sinking
 
 _LISTENERS = "PLAINTEXT:PLAINTEXT,FIRST:PLAINTEXT,SECOND:PLAINTEXT,CONTROLLER:PLAINTEXT"
 
@@ -75,6 +76,8 @@ class Servers:
     proxy: Proxy
     ways: tuple[Ways, ...]
     """Of the first worker and of the second; more workers share the first's."""
+    sinking: Sinking
+    """What brings warehouses up to what Kafka has, round the proxy."""
 
     @property
     def to_mysql(self) -> Wire:
@@ -158,8 +161,13 @@ class Servers:
 def servers(folder: Path) -> Iterator[Servers]:
     """The servers, which end with the block."""
     folder.mkdir(parents=True, exist_ok=True)
-    with proxy(folder) as running, ProxiedStack(folder / "stack", running) as stack:
+    with (
+        proxy(folder) as running,
+        ProxiedStack(folder / "stack", running) as stack,
+        contextlib.closing(Sinking(folder)) as sinking,
+    ):
         yield Servers(
+            sinking=sinking,
             stack=stack,
             proxy=running,
             ways=tuple(

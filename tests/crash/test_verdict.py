@@ -11,9 +11,10 @@ import pytest
 from demo.checks import Record
 from demo.truth import Truth
 from tests.crash.fencing import fencing_faults
+from tests.crash.gtids import GtidRanges
 from tests.crash.report import summary
 from tests.crash.scenario import Outcome
-from tests.crash.verdict import GtidRanges, Read, Source, Topics, compare
+from tests.crash.verdict import Read, Source, Topics, compare, different
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 LAST = 10
@@ -163,6 +164,16 @@ def test_a_commit_behind_a_later_producer_is_one_behind_a_fence() -> None:
     ]
 
 
+def test_a_cursor_of_nobody_is_seen() -> None:
+    found = topics()
+    found.offsets, found.producers = [5, 9], {5: (1, 0)}
+    assert fencing_faults(found.cursors, found.offsets, found.producers) == [
+        "the broker's files do not tell whose the cursor at 9 is"
+    ]
+    found.cursors[1]["by"] = "a person"
+    assert fencing_faults(found.cursors, found.offsets, found.producers) == []
+
+
 def test_an_epoch_is_of_one_producer_alone() -> None:
     found = topics()
     found.offsets = [5, 9]
@@ -180,3 +191,26 @@ def test_epochs_that_nobody_had_cause_to_claim_are_seen() -> None:
     assert "claims" not in compare(source(), found)
     found.most_claims = 1
     assert compare(source(), found)["claims"] == ["2 epochs were claimed, where 1 had cause"]
+
+
+def test_records_without_names_are_counted_key_by_key() -> None:
+    nameless = replace(source(), gtids="", counts={("goods", n): 1 for n in range(1, LAST + 1)})
+    assert compare(nameless, topics()) == {}
+    found = topics()
+    # One is lost and one is there twice: the table's sum is right.
+    found.rows[4] = replace(found.rows[3], record=found.rows[4].record)
+    wrong = compare(nameless, found)
+    assert wrong["lost"] == ["1 of goods 5"]
+    assert "1 of goods 4" in wrong["repeated"]
+
+
+def test_tables_that_are_not_the_same_are_seen_row_by_row() -> None:
+    due = {"goods": {1: {"id": 1, "n": 1}, 2: {"id": 2, "n": 2}}}
+    assert different(due, {"goods": dict(due["goods"])}) == []
+    assert different(due, {}) == ["goods 1 is not there", "goods 2 is not there"]
+    held = {2: {"id": 2, "n": 3}, 3: {"id": 3, "n": 3}}
+    assert different(due, {"goods": held}) == [
+        "goods 1 is not there",
+        "goods 3 is still there",
+        "goods 2 is {'id': 2, 'n': 3}, not {'id': 2, 'n': 2}",
+    ]

@@ -6,7 +6,7 @@ reads it. Each kind of fault has a name, and none of any kind is the proof.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,6 +19,7 @@ from demo import checks
 from demo.checks import Record
 from demo.truth import Truth
 from tests.crash.fencing import claims_faults, fencing_faults
+from tests.crash.gtids import GtidRanges, plain
 
 _PATIENCE_MS = 15_000
 _SHOWN = 3
@@ -68,8 +69,8 @@ class Source:
     truth: Truth
     rows: Rows
     gtids: str
-    counts: Mapping[str, int] | None = None
-    """Where its transactions have no names: by table, how many records they must give."""
+    counts: Mapping[tuple[str, int], int] | None = None
+    """Where its transactions have no names: by table and key, how many records they must give."""
 
 
 Findings = dict[str, list[str]]
@@ -201,27 +202,31 @@ def compare(source: Source, topics: Topics, *, whole: bool = True) -> Findings:
 
 def _nameless(source: Source, topics: Topics) -> Findings:
     """All that is wrong with records of a source without GTIDs: they are counted, and applied."""
+    assert source.counts is not None
+    counts = Counter(
+        (one.table, row["id"]) for one in topics.rows if (row := one.after or one.before)
+    )
     by_table: defaultdict[str, list[Record]] = defaultdict(list)
     for one in topics.rows:
         by_table[one.table].append(one.record)
-    counts = {table: len(records) for table, records in by_table.items()}
-    assert source.counts is not None
     wrong = [
-        (table, source.counts.get(table, 0), counts.get(table, 0))
-        for table in {*counts, *source.counts}
+        (f"{abs(due - came)} of {table} {key}", due, came)
+        for table, key in sorted({*counts, *source.counts})
+        if (due := source.counts.get((table, key), 0)) != (came := counts[table, key])
     ]
     repeated = [name for some in by_table.values() for name in checks.duplicated(some)]
     everything = topics.records
     found = {
-        "lost": [f"{due - came} of {table}" for table, due, came in wrong if came < due],
-        "repeated": repeated
-        + [f"{came - due} of {table}" for table, due, came in wrong if came > due],
+        "lost": [what for what, due, came in wrong if came < due],
+        "repeated": repeated + [what for what, due, came in wrong if came > due],
         "seq": checks.seq_faults(everything),
         "epochs": [*checks.epochs_gone_back(everything), *_cursors_gone_back(topics.cursors)],
         "fencing": fencing_faults(topics.cursors, topics.offsets, topics.producers),
+        "claims": claims_faults(topics.cursors, topics.most_claims),
         "disordered": disordered(everything),
         "scattered": scattered(topics.rows),
         "values": values(source.rows, topics.rows),
+        "cursor": _number_faults(topics),
     }
     return {kind: what for kind, what in found.items() if what}
 
@@ -251,16 +256,26 @@ def scattered(rows: Iterable[Read]) -> list[str]:
 
 def values(expected: Rows, rows: Iterable[Read]) -> list[str]:
     """Rows that are not what the source has, once all changes are applied by seq."""
-    state: dict[str, dict[int, Row]] = {table: {} for table in expected}
+    return different(expected, applied(rows))
+
+
+def applied(rows: Iterable[Read]) -> dict[str, dict[int, Row]]:
+    """What tables hold once all changes are applied by seq."""
+    state: dict[str, dict[int, Row]] = {}
     for one in sorted(rows, key=lambda one: one.record.seq):
         held = state.setdefault(one.table, {})
         if one.op == "d" and one.before is not None:
             held.pop(one.before["id"], None)
         elif one.after is not None:
             held[one.after["id"]] = one.after
+    return state
+
+
+def different(expected: Rows, found: Rows) -> list[str]:
+    """Rows of the expected tables that are not what they should be."""
     faults = []
     for table, wanted in expected.items():
-        held = state[table]
+        held = found.get(table, {})
         faults += [f"{table} {row} is not there" for row in wanted.keys() - held.keys()]
         faults += [f"{table} {row} is still there" for row in held.keys() - wanted.keys()]
         faults += [
@@ -278,13 +293,10 @@ def _same(held: Row, wanted: Row) -> bool:
 
 def cursor_faults(topics: Topics, gtids: str | None) -> list[str]:
     """Where the last cursor is not what was delivered, or does not hold exactly these GTIDs."""
+    faults = _number_faults(topics)
     if not topics.cursors:
-        return ["there is none"]
+        return faults
     last = topics.cursors[-1]
-    faults = []
-    greatest = max((one.seq for one in topics.records), default=0)
-    if last["seq"] != greatest:
-        faults.append(f"its seq is {last['seq']}, that of the last record {greatest}")
     held, resume = GtidRanges(last["gtid_set"]), last.get("resume") or {}
     names = {str(one.record.change_id).partition("#")[0] for one in topics.rows}
     faults += [
@@ -292,28 +304,22 @@ def cursor_faults(topics: Topics, gtids: str | None) -> list[str]:
         for name in sorted(names - {resume.get("transaction_id")})
         if name not in held
     ]
-    if gtids is not None and _gtids(last["gtid_set"]) != _gtids(gtids):
+    if gtids is not None and plain(last["gtid_set"]) != plain(gtids):
         faults.append(f"it holds {last['gtid_set']}, the source {gtids}")
     return faults
 
 
-class GtidRanges:
-    """A GTID set as text, to ask what is in it."""
-
-    def __init__(self, text: str | None) -> None:
-        self._ranges: dict[str, list[tuple[int, int]]] = {}
-        for part in filter(None, _gtids(text).split(",")):
-            source, *spans = part.split(":")
-            ends = [span.partition("-")[::2] for span in spans]
-            self._ranges[source] = [(int(a), int(b or a)) for a, b in ends]
-
-    def __contains__(self, gtid: str) -> bool:
-        source, _, number = gtid.lower().partition(":")
-        return any(a <= int(number) <= b for a, b in self._ranges.get(source, ()))
-
-
-def _gtids(text: str | None) -> str:
-    return "".join((text or "").split()).lower()
+def _number_faults(topics: Topics) -> list[str]:
+    """Where the last cursor does not have the number of the last record."""
+    if not topics.cursors:
+        return ["there is none"]
+    number, greatest = (
+        topics.cursors[-1]["seq"],
+        max((one.seq for one in topics.records), default=0),
+    )
+    return (
+        [] if number == greatest else [f"its seq is {number}, that of the last record {greatest}"]
+    )
 
 
 def _cursors_gone_back(cursors: list[dict[str, Any]]) -> list[str]:

@@ -60,13 +60,11 @@ def unlisted(at: Scene) -> str:
     index.write_text("".join(f"./{name}\n" for name in names if name != names[-3]))
     at.servers.mysql.start()
     try:
-        at.start()
-        error = at.wait_state("FAILED", worker=at.workers[1])
+        return _stopped_at(at, names[-3])
     finally:
         at.servers.mysql.stop()
         index.write_text(listed)
         at.servers.mysql.start()
-    return f"stopped: {error}"
 
 
 @fault("binlog.missing", "a file that is still needed is in the index, and is gone", settles=False)
@@ -76,11 +74,9 @@ def missing(at: Scene) -> str:
     away = file.with_name(f"away-{file.name}")
     file.rename(away)
     try:
-        at.start()
-        error = at.wait_state("FAILED", worker=at.workers[1])
+        return _stopped_at(at, names[-3])
     finally:
         away.rename(file)
-    return f"stopped: {error}"
 
 
 @fault("binlog.moved", "MySQL goes on with its files in another folder, then in the old one")
@@ -274,6 +270,16 @@ def _stopped(at: Scene, *errors: str) -> str:
     after = at.topics().cursors[-1]
     assert after["gtid_set"] == before["gtid_set"], "its cursor has moved"
     return f"stopped: {error}; the cursor stays"
+
+
+def _stopped_at(at: Scene, missing: str) -> str:
+    """The next worker reads up to the file that is missing, and stops by name."""
+    second = at.start()
+    error = at.wait_state("FAILED", worker=second)
+    assert error == "BinlogFileMissing", f"it stopped with {error}"
+    file = at.topics().cursors[-1]["file"]
+    assert file < missing, f"its cursor is in {file}, and {missing} is missing"
+    return f"stopped: {error}; the cursor is in front of it"
 
 
 def _as_worker(at: Scene) -> pymysql.connections.Connection:

@@ -119,6 +119,20 @@ def rolling(at: Scene) -> str:
         return f"nothing stood still for over {longest:.1f} s; {both.at_rest()}"
 
 
+@fault("two.idle", "two workers that take turns are left alone; then the one that leads ends")
+def idle(at: Scene) -> str:
+    at.most_claims = 2
+    at.shared = True
+    at.servers.with_zookeeper()
+    first = at.begin()
+    second = at.start()
+    at.wait(lambda: bool(at.status(second)), "does not answer")
+    at.pause(10, 12)
+    first.stop()
+    at.workers.remove(first)
+    return f"no epoch without cause; the other led after {at.wait_going_on():.1f} s"
+
+
 def _ended(at: Scene, both: Both, number: signal.Signals) -> float:
     """End whoever leads; in how many seconds somebody leads on."""
     worker = _leader(at, both)

@@ -12,6 +12,7 @@ from tests.crash import links
 from tests.crash.processes import children_of, kill_all
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
+from tests.crash.warehouse import apply
 
 SECONDS = float(os.environ.get("AQUEDUCT_TEST_NEMESIS", "") or 600)
 
@@ -111,6 +112,8 @@ def nemesis(at: Scene) -> str:
             wire.heal()
         if at.rng.random() < 0.4:
             _lead(at)
+        if at.rng.random() < 0.1:
+            apply(at)
     _lead(at)
     return f"{done.total()} faults in {SECONDS:.0f} s; went on in {at.wait_going_on():.1f} s"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -10,8 +11,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
+from spark_sink.names import LEDGER
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
+from tests.crash.warehouse import order_of
 
 _SLOW = 10.0
 """Seconds within which whoever is not stopped has what was there, on a machine that does much else."""
@@ -25,23 +30,63 @@ def stopped(at: Scene) -> str:
         at.wait(lambda: min(_last(one[1]), _last(other[1])) > 0, "is not read")
         one[0].send_signal(signal.SIGSTOP)
         time.sleep(0.5)
-        halted, longest = _last(one[1]), 0.0
-        until = time.monotonic() + 15
-        while time.monotonic() < until:
-            mark, began = int(at.cursor()["seq"]), time.monotonic()
-            at.wait_going_on()
-            at.wait(lambda: _last(other[1]) >= mark, "is held up")  # noqa: B023 - waited for
-            longest = max(longest, time.monotonic() - began)
+        halted = _last(one[1])
+        longest = _longest_behind(at, other[1])
         ahead = _last(other[1]) - halted
         assert _last(one[1]) == halted
         assert ahead > _FAR, f"the other one is only {ahead} ahead"
-        assert longest < _SLOW, f"the other one was {longest:.1f} s behind"
         one[0].send_signal(signal.SIGCONT)
-        at.settle()
+        at.load.hold()
+        at.wait_going_on()
         due = {row.record.seq for row in at.topics().rows}
         for _, path in (one, other):
             at.wait(lambda: _numbers(path) == due, "does not catch up")  # noqa: B023 - waited for
+        at.load.go_on()
     return f"the other read on, at most {longest:.1f} s behind; who was stopped has all of it"
+
+
+@fault("sink.stopped", "SIGSTOP of the Spark sink for 15 s, in the midst of its batches")
+def sink_stopped(at: Scene) -> str:
+    at.begin()
+    with _sinking(at) as sink, _reading(at, "other") as other:
+        _wait_batches(at, 2)
+        at.wait(lambda: _last(other[1]) > 0, "is not read")
+        os.killpg(sink.pid, signal.SIGSTOP)
+        time.sleep(0.5)
+        batches = _batches(at)
+        longest = _longest_behind(at, other[1])
+        assert _batches(at) == batches, "the sink was not stopped"
+        os.killpg(sink.pid, signal.SIGCONT)
+        _wait_batches(at, 1)
+        sink.send_signal(signal.SIGTERM)
+        assert sink.wait(60) == 0
+    return f"who else read was at most {longest:.1f} s behind; the sink went on by itself"
+
+
+@fault("sink.killed", "kill -9 of the Spark sink in the midst of its batches, three times")
+def sink_killed(at: Scene) -> str:
+    at.begin()
+    before = 0
+    for _ in range(3):
+        with _sinking(at) as sink:
+            _wait_batches(at, 1)
+            at.pause(0.1, 4)
+            os.killpg(sink.pid, signal.SIGKILL)
+            before = _batches(at)
+    assert before >= 3
+    return f"{before} batches in three runs; the worker went on in {at.wait_going_on():.1f} s"
+
+
+def _longest_behind(at: Scene, path: Path, seconds: float = 15) -> float:
+    """How long it took at most until worker and subscriber had what the source had, for some time."""
+    longest, until = 0.0, time.monotonic() + seconds
+    while time.monotonic() < until:
+        mark, began = int(at.cursor()["seq"]), time.monotonic()
+        at.wait_going_on()
+        at.wait(lambda: _last(path) >= mark, "is held up")  # noqa: B023 - waited for
+        longest = max(longest, time.monotonic() - began)
+    assert longest < _SLOW, f"the one that was not stopped was {longest:.1f} s behind"
+    return longest
 
 
 @contextlib.contextmanager
@@ -54,6 +99,41 @@ def _reading(at: Scene, name: str) -> Iterator[tuple[subprocess.Popen[bytes], Pa
     finally:
         process.kill()
         process.wait()
+
+
+@contextlib.contextmanager
+def _sinking(at: Scene) -> Iterator[subprocess.Popen[bytes]]:
+    """The sink as its command runs it, on the warehouse that the verdict compares; a group of its own."""
+    at.servers.sinking.wait()
+    order = order_of(at)
+    config = at.folder / "sink.yaml"
+    own = {
+        "prefix": order.prefix,
+        "bootstrap_servers": order.bootstrap,
+        "warehouse": order.warehouse,
+        "metrics": {"port": 0},
+    }
+    config.write_text(yaml.safe_dump(own))
+    command = [sys.executable, "-m", "spark_sink", "--config", str(config)]
+    with (at.folder / "sink.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _wait_batches(at: Scene, more: int) -> None:
+    """Wait until the sink has applied so many batches more."""
+    least = _batches(at) + more
+    at.wait(lambda: _batches(at) >= least, "is not applied by the sink")
+
+
+def _batches(at: Scene) -> int:
+    """How many batches the sink has in its ledger."""
+    return len(list((at.folder / "warehouse" / LEDGER / "_delta_log").glob("*.json")))
 
 
 def _numbers(path: Path) -> set[int]:

@@ -35,6 +35,9 @@ def main() -> int:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     say(f"crash of {VERSION}, {variant.title}: seed {seed}, logs in {folder}")
     wanted = part_of([name for name in FAULTS if chosen(name, options)], options.part)
+    if not wanted:
+        say("crash: no fault is chosen by that; --list names them")
+        return 2
     outcomes: list[PeerOutcome] = []
     with servers(folder / "servers") as running:
         for name in wanted:

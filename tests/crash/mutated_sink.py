@@ -1,0 +1,42 @@
+"""The sink with one of its guards broken, for ``tests/crash/sinking.py``.
+
+The law: what is broken is broken here, in a process of the tests' own; the product has no switch for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+applying: Any = importlib.import_module("spark_sink.apply")
+
+
+def sink_batch_lost() -> None:
+    """The sink enters a batch into its ledger without having merged its rows, once."""
+    real, calls = applying.Applier._merge_all, [0]
+
+    def merge_all(self: Any, *given: Any) -> None:
+        calls[0] += 1
+        if calls[0] != 2:
+            real(self, *given)
+
+    applying.Applier._merge_all = merge_all
+
+
+def sink_deletes_off() -> None:
+    """The sink takes a delete for an update."""
+    from pyspark.sql import functions as f
+
+    real = applying.changes
+
+    def changes(*given: Any, **more: Any) -> Any:
+        return real(*given, **more).withColumn("__deleted", f.lit(False))
+
+    applying.changes = changes
+
+
+PATCHES: dict[str, Callable[[], None]] = {
+    "sink-batch-lost": sink_batch_lost,
+    "sink-deletes-off": sink_deletes_off,
+}

@@ -1,0 +1,90 @@
+"""A process with a sink in it, which does one order after another; Spark is started once for all of them.
+
+The law: nobody waits for a batch in the midst of faults, and one that failed then, since Kafka was away, is
+made again by the next.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from devstack.ports import HOST
+from devstack.processes import Children
+
+KEY_VARIABLE = "AQUEDUCT_TEST_SINKING_KEY"
+_PATIENCE = 300.0
+Tables = dict[str, list[dict[str, Any]]]
+
+
+class Order(NamedTuple):
+    """What to apply, where to, and which tables of the database to tell then."""
+
+    prefix: str
+    bootstrap: str
+    warehouse: str
+    database: str
+    tables: tuple[str, ...] = ()
+
+
+class Done(NamedTuple):
+    """The tables that were asked for, or the sink's own error."""
+
+    tables: Tables
+    error: str | None = None
+
+
+class Sinking:
+    """A process with Spark in it, started at the first order; orders are done one after another."""
+
+    def __init__(self, folder: Path, mutant: str | None = None) -> None:
+        self._log = folder / "sinking.log"
+        self._mutant = mutant
+        self._children = Children()
+        self._orders: Connection | None = None
+        # One thread: the process does one thing at a time.
+        self._pool = ThreadPoolExecutor(1, "sinking")
+        self._latest: Future[Done] | None = None
+
+    def apply(self, order: Order) -> None:
+        """Begin to apply what there is, unless that is being done."""
+        if self._latest is None or self._latest.done():
+            self._latest = self._pool.submit(self._do, order)
+
+    def tables(self, order: Order) -> Done:
+        """Apply all that there is, and return what the tables hold then."""
+        return self._pool.submit(self._do, order).result(_PATIENCE)
+
+    def wait(self) -> None:
+        """Wait until nothing is being applied."""
+        self._pool.submit(lambda: None).result(_PATIENCE)
+
+    def close(self) -> None:
+        """End the process."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._orders is not None:
+            self._orders.close()
+        self._children.close()
+
+    def _do(self, order: Order) -> Done:
+        self._orders = self._orders or self._start()
+        self._orders.send(order)
+        done: Done = self._orders.recv()
+        return done
+
+    def _start(self) -> Connection:
+        key = secrets.token_hex()
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("AQUEDUCT_")}
+        with Listener((HOST, 0), authkey=key.encode()) as listener:
+            command = [sys.executable, "-m", "tests.crash.sinking", str(listener.address[1])]
+            if self._mutant is not None:
+                command.append(self._mutant)
+            self._children.start(
+                command, label="sinking", log=self._log, env=kept | {KEY_VARIABLE: key}
+            )
+            return listener.accept()

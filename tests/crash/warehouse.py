@@ -1,0 +1,45 @@
+"""The warehouse in the verdict: a sink that applies while faults are done, and what its tables hold in the end.
+
+The law: what its tables hold is compared with the source's own, row by row; the last batch has to succeed,
+whatever became of those before.
+"""
+
+from __future__ import annotations
+
+from tests.crash import load as loads
+from tests.crash.scene import DESTINATION, Scene
+from tests.crash.sinks import Order
+from tests.crash.verdict import Findings, Source, Topics, applied, different
+
+
+def apply(at: Scene) -> None:
+    """Have the sink apply what there is by now, if it is at rest; nobody waits for it."""
+    at.servers.sinking.apply(order_of(at))
+
+
+def order_of(at: Scene) -> Order:
+    """To apply all of a scene's topics to its warehouse."""
+    return Order(
+        prefix=at.prefix,
+        bootstrap=at.servers.kafka,
+        warehouse=str(at.folder / "warehouse"),
+        database=DESTINATION,
+        tables=loads.TABLES,
+    )
+
+
+def compared(at: Scene, source: Source, topics: Topics, *, whole: bool) -> Findings:
+    """What is wrong with the warehouse: held against the source, or against the topics where not all of the
+    source had to be published."""
+    done = at.servers.sinking.tables(order_of(at))
+    if done.error is not None:
+        return {"warehouse": [done.error]}
+    held = {table: {row["id"]: row for row in rows} for table, rows in done.tables.items()}
+    twice = [
+        f"{table} has {len(rows) - len(held[table])} rows more than keys"
+        for table, rows in done.tables.items()
+        if len(rows) != len(held[table])
+    ]
+    due = source.rows if whole else applied(topics.rows)
+    wrong = twice + different({table: due.get(table, {}) for table in loads.TABLES}, held)
+    return {"warehouse": wrong} if wrong else {}
