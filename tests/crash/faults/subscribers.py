@@ -21,6 +21,8 @@ from tests.crash.warehouse import order_of
 _SLOW = 10.0
 """Seconds within which whoever is not stopped has what was there, on a machine that does much else."""
 _FAR = 300
+_SPARK_STARTS = 240.0
+"""Seconds within which a sink has applied its first batches, on such a machine."""
 
 
 @fault("subscriber.stopped", "SIGSTOP of one of two subscribers for 15 s, in the midst of reading")
@@ -128,7 +130,7 @@ def _sinking(at: Scene) -> Iterator[subprocess.Popen[bytes]]:
 def _wait_batches(at: Scene, more: int) -> None:
     """Wait until the sink has applied so many batches more."""
     least = _batches(at) + more
-    at.wait(lambda: _batches(at) >= least, "is not applied by the sink")
+    at.wait(lambda: _batches(at) >= least, "is not applied by the sink", seconds=_SPARK_STARTS)
 
 
 def _batches(at: Scene) -> int:
