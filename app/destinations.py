@@ -75,14 +75,26 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
     async def _prepare(self) -> None:
         """Have ready what takes time, before this worker says that it could lead anything."""
         # What fails here is tried again by whoever needs it, and told as an error of the destination.
+        waited = (
+            f"the journal, in Kafka at {self._settings.kafka.bootstrap_servers}",
+            "see that it answers there",
+        )
         try:
             async with asyncio.timeout(_PREPARE_SECONDS), beside(self._decoders()) as decoders:
                 known = await self._installation()
                 for destination in self._all.values():
                     destination.prepare(known)
+                waited = (
+                    "the process that decoders are copies of",
+                    "see whether this machine lacks memory, processes or time",
+                )
                 await decoders
         except (OSError, AqueductError) as error:
-            log.warning("a takeover may take longer: %s: %s", type(error).__name__, error)
+            log.warning(
+                "the first takeover may take longer, as this is not ready: %s: %s: %s. It is tried again then; "
+                "%s if destinations stay RETRYING.",
+                waited[0], type(error).__name__, str(error) or f"nothing for {_PREPARE_SECONDS:g} s", waited[1],
+            )  # fmt: skip
         self._is_ready = True
         self.leadership.wake()
 

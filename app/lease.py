@@ -89,6 +89,7 @@ class NodeLease:
         self.ended = asyncio.Event()
         self.why = ""
         self._session, self._path, self._who = session, path, who
+        self._is_left = False
 
     @property
     def time_left(self) -> float:
@@ -141,19 +142,30 @@ class NodeLease:
     async def hand_over(self) -> None:
         """See Lease."""
         self.end("it is handed over")
-        await self.release()
-        log.info("%s is handed over", self._path)
+        if await self.release():
+            log.info("%s is handed over", self._path)
 
-    async def release(self) -> None:
-        """Remove the node, if it is still ours; so another need not wait for the session's end."""
+    async def release(self) -> bool:
+        """Remove the node, if it is still ours, so that another need not wait for the session's end.
+
+        Whether another may lead at once; where not, the log has why.
+        """
         if self._session.state is not SessionState.CONNECTED:
-            return
+            return self._left(f"the session is {self._session.state.value}")
         try:
             node = await self._session.read(self._path)
             if node is not None and node.czxid == self.term and node.owner == self._session.id:
                 await self._session.delete(self._path)
         except AqueductError as error:
-            log.info("%s is left to the session's end: %s", self._path, error.detail)
+            return self._left(error.detail)
+        return True
+
+    def _left(self, why: str) -> bool:
+        """Say once that it could not be removed."""
+        if not self._is_left:
+            self._is_left = True
+            log.info("%s is left to the session's end: %s", self._path, why)
+        return False
 
     def believe(self, node: Node | None) -> None:
         """Take note of the node as it was read."""

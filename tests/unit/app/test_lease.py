@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
 from app import lease as leases
 from app.leadership_nodes import Identity
 from app.lease import NodeLease, Unshared
-from connectors.errors import LeadershipLost
+from connectors.errors import CoordinationLost, LeadershipLost
 from connectors.zookeeper.memory import MemoryServer, MemorySession
 from connectors.zookeeper.tree import SessionState
 
@@ -129,6 +130,40 @@ async def test_what_is_handed_over_is_over_here_and_free_for_another() -> None:
     assert PATH not in server.nodes
     with pytest.raises(LeadershipLost, match="handed over"):
         lease.check()
+
+
+async def test_it_is_said_to_be_handed_over_only_where_another_may_lead_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = MemoryServer()
+    with caplog.at_level(logging.INFO, logger="app.lease"):
+        free, _ = await held(server)
+        await free.hand_over()
+        assert f"{PATH} is handed over" in caplog.text
+        caplog.clear()
+        doubtful, session = await held(server)
+        session.become(SessionState.SUSPENDED)
+        await doubtful.hand_over()
+        assert not await doubtful.release()
+    assert PATH in server.nodes
+    assert [one.getMessage() for one in caplog.records] == [
+        f"{PATH} is left to the session's end: the session is suspended"
+    ]
+
+
+async def test_it_is_not_said_to_be_handed_over_where_the_servers_refuse(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease, session = await held(MemoryServer())
+
+    async def lost(_path: str) -> None:
+        raise CoordinationLost("no answer")
+
+    monkeypatch.setattr(session, "delete", lost)
+    with caplog.at_level(logging.INFO, logger="app.lease"):
+        await lease.hand_over()
+    assert "handed over" not in caplog.text
+    assert "left to the session's end: no answer" in caplog.text
 
 
 async def test_what_was_handed_over_is_not_touched_when_it_is_anothers() -> None:
