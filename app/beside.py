@@ -1,13 +1,17 @@
 """Work that goes on beside other work, so that a takeover waits for the longest of them and not for their sum.
 
-The law: what was begun beside a block never outlives it; its error is raised where it is waited for.
+The law: nobody waits at a block's end for what was begun beside it; it is told to end, and its error is raised
+where it is waited for. A thread cannot be told: one that may wait long for a server is one of its own, whose
+answer nobody takes any more, and neither other threads nor the process's end wait for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,3 +26,18 @@ async def beside(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def in_its_own_thread(work: Callable[[], T]) -> T:
+    """What some work returns that may block for long; the threads that all share are not held by it."""
+    answer: Future[T] = Future()
+    answer.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    Thread(target=run, name="asks a server", daemon=True).start()
+    return await asyncio.wrap_future(answer)

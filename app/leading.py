@@ -11,18 +11,24 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from app import metrics
-from app.beside import beside
+from app.beside import beside, in_its_own_thread
 from app.faults import point
 from app.mandate import Leaving
 from app.opening import Opened, Opening
 from app.phases import Phases
 from app.plan import Plan, Signals, Source
 from app.publisher import Publisher
-from app.recovery import installation_of, known_installation, last_cursor, recover
+from app.recovery import (
+    installation_of,
+    known_choice,
+    known_installation,
+    last_cursor,
+    recover,
+)
 from app.sources import Sources, Standing
 from app.status import DestinationStatus, State
 from connectors.errors import BeginsAnew, Fenced, HistoryTooShort, WitnessesDiffer
@@ -62,6 +68,15 @@ class Led:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Ahead:
+    """What a source answers that is asked while the journal is read."""
+
+    source: Source | None
+    """None where it is not known which to ask."""
+    answer: asyncio.Task[Answer | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Leading:
     """How a worker takes the lead of one destination."""
 
@@ -82,7 +97,8 @@ class Leading:
         """
         plan = self.plan
         topics = Topics(plan.kafka_options)
-        known = known_installation(self.checkpoint)
+        # What was confirmed last comes first: tables may be of a journal that is no more.
+        known = self.signals.installation or known_installation(self.checkpoint)
         if known is None:
             await topics.ensure(*plan.topics.of(plan.name))
             known = await self._installation(topics)
@@ -129,14 +145,17 @@ class Leading:
         await producer.init_transactions()
         self.phases.reached("id taken over")
         point("init.after")
+
+        async def confirm() -> None:
+            if await confirmed != installation:
+                raise BeginsAnew(f"as the journal is of {await confirmed}, not of {installation}")
+
         # Whoever led before writes no more, so that the server has all that the journal tells of.
-        async with beside(
-            asyncio.to_thread(self._asked, self.sources.current, installation)
-        ) as asked:
-            led = await self._read(producer, topics, installation, asked)
+        first = self._first()
+        async with beside(self._answer(first, installation)) as answer:
+            ahead = _Ahead(source=first, answer=answer)
+            led = await self._read(producer, topics, installation, ahead, confirm=confirm)
         point("recover.after")
-        if await confirmed != installation:
-            raise BeginsAnew(f"as the journal is of {await confirmed}, not of {installation}")
         # Who was slow from the first look to here may have taken the id from a later leader.
         await lease.confirm()
         return led
@@ -165,14 +184,16 @@ class Leading:
         producer: TransactionalProducer,
         topics: Topics,
         installation: str,
-        asked: asyncio.Task[Answer],
+        ahead: _Ahead,
+        *,
+        confirm: Callable[[], Awaitable[None]],
     ) -> Led:
         """Find out where to go on, and whether the server can."""
         plan = self.plan
-        state = await self._recovered(installation)
+        state = await self._recovered(installation, confirm)
         self.phases.reached("journal read")
         self._heed(state)
-        standing = await self._stood(state, installation, asked)
+        standing = await self._stood(state, installation, ahead)
         self.phases.reached("server asked")
         facts, address = standing.facts, standing.address
         opening = Opening(
@@ -189,7 +210,7 @@ class Leading:
             opened = await asyncio.to_thread(opening.open, state)
         except HistoryTooShort:
             # The cursor was set back behind the newest checkpoint; the journal holds older ones.
-            state = await self._recovered(installation, whole_history=True)
+            state = await self._recovered(installation, confirm, whole_history=True)
             opened = await asyncio.to_thread(opening.open, state)
         self.phases.reached("history opened")
         opened.notes.extend(standing.notes)
@@ -204,6 +225,18 @@ class Leading:
         )
         return Led(publisher=publisher, state=state, opened=opened, facts=facts, address=address)
 
+    def _first(self) -> Source | None:
+        """The source that is asked first as far as the tables tell, so that it can be asked ahead."""
+        if not self.sources.can_switch:
+            return self.sources.current
+        choice = known_choice(self.plan.name, self.checkpoint)
+        return self.sources.first(choice) if choice is not None else None
+
+    async def _answer(self, source: Source | None, installation: str) -> Answer | None:
+        if source is None:
+            return None
+        return await in_its_own_thread(lambda: self._asked(source, installation))
+
     def _asked(self, source: Source, installation: str) -> Answer:
         """Ask a server; raise where it cannot be captured at all."""
         replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{self.plan.name}"))
@@ -217,21 +250,19 @@ class Leading:
                 self.names[str(address)] = frozenset(names)
         return address, facts
 
-    async def _stood(
-        self, state: DestinationState, installation: str, ahead: asyncio.Task[Answer]
-    ) -> Standing:
-        """The source to read, once one is fit; the one that was read last was asked already."""
+    async def _stood(self, state: DestinationState, installation: str, ahead: _Ahead) -> Standing:
+        """The source to read, once one is fit; the one that comes first was asked already, if it was known."""
         status = self.status
-        answers: dict[str, asyncio.Task[Answer]] = {}
-        current = self.sources.current
-        if self.sources.is_current(current, state):
-            await asyncio.wait([ahead])
-            answers[str(current.address)] = ahead
+        answers: dict[str, asyncio.Task[Answer | None]] = {}
+        if ahead.source is not None and self.sources.first(state.source_choice) is ahead.source:
+            await asyncio.wait([ahead.answer])
+            answers[str(ahead.source.address)] = ahead.answer
 
         def judge(source: Source) -> Answer:
             # An answer is good for once: whoever asks again waits for another one.
-            answer = answers.pop(str(source.address), None)
-            return answer.result() if answer else self._asked(source, installation)
+            task = answers.pop(str(source.address), None)
+            answer = task.result() if task is not None else None
+            return answer or self._asked(source, installation)
 
         def tell(why: str) -> None:
             status.show(State.RETRYING, why)
@@ -240,7 +271,7 @@ class Leading:
         self.signals.tried_ms = asked.ts_ms if asked is not None else 0
         self.signals.leave = None
         try:
-            standing = await asyncio.to_thread(self.sources.stand, state, judge, tell)
+            standing = await in_its_own_thread(lambda: self.sources.stand(state, judge, tell))
         finally:
             status.sources = self.sources.to_json()
         if standing.facts.has_gtids or not self.plan.failover.fingerprints:
@@ -257,7 +288,11 @@ class Leading:
             raise Leaving
 
     async def _recovered(
-        self, installation: str, *, whole_history: bool = False
+        self,
+        installation: str,
+        confirm: Callable[[], Awaitable[None]],
+        *,
+        whole_history: bool = False,
     ) -> DestinationState:
         plan = self.plan
         return await recover(
@@ -268,6 +303,7 @@ class Leading:
             checkpoint=self.checkpoint,
             installation=installation,
             whole_history=whole_history,
+            confirm=confirm,
         )
 
     def _leads(self, cursor: Cursor) -> None:

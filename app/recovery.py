@@ -21,10 +21,11 @@ from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import StoredRecord, end_of, read_each, read_first
 from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
 from tables import journal
-from tables.checkpoint import Checkpoint, resume_from
+from tables.checkpoint import Checkpoint, records_of, resume_from
 from tables.cursor import Cursor
 from tables.history_fold import OLDEST
 from tables.journal import DestinationState
+from tables.source_choice import SourceChoice
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,18 @@ def known_installation(checkpoint: Checkpoint) -> str | None:
     return min(known)[1].partition("/")[2] if known else None
 
 
+def known_choice(destination: str, checkpoint: Checkpoint) -> SourceChoice | None:
+    """Which source is read and which is wished for, as the tables have it; None where they know too little."""
+    rows = checkpoint.rows
+    if journal.cursor_key(destination).decode() not in rows:
+        return None
+    state = DestinationState(destination)
+    for record in records_of(destination, checkpoint):
+        if record.key.startswith(b"source/"):
+            state.apply(record)
+    return state.source_choice
+
+
 async def _found(installation: str, topic: str, *, options: Mapping[str, Any], worker: str) -> None:
     """Propose an installation; whose record comes first in the partition wins, also between two workers."""
     producer = TransactionalProducer(f"{installation}.founding", options=options, compression=None)
@@ -80,10 +93,13 @@ async def recover(
     checkpoint: Checkpoint,
     installation: str,
     whole_history: bool = False,
+    confirm: Callable[[], Awaitable[None]] | None = None,
 ) -> DestinationState:
     """The state of a destination; call it after its producer's ``init_transactions``.
 
     Its schema history begins with the newest checkpoint; ``whole_history``: with the oldest that is kept.
+    ``confirm`` returns once the installation is known for certain and all topics are there: nothing is judged
+    before, and no topic asked for but the journal, as many a broker makes one that somebody asks for.
     """
     partition = journal.partition_of(destination, partitions)
 
@@ -95,6 +111,8 @@ async def recover(
     state = await folded(destination, checkpoint, read, whole_history=whole_history)
     if not state.is_whole():
         raise JournalDamaged(state.lack(), destination=destination, topic=topic)
+    if confirm is not None:
+        await confirm()
     if state.cursor is None:
         await _refuse_lost(destination, topic, options)
     if state.cursor is not None and state.cursor.installation != installation:

@@ -67,12 +67,12 @@ class Scene:
 
 @pytest.fixture
 async def scene() -> AsyncIterator[Scene]:
+    gc.freeze()  # so that a look for garbage is short
     made = Scene()
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: made.unretrieved.append(context)
     )
     await made.writes.wait()
-    gc.freeze()  # so that a look for garbage is short
     yield made
     # What it ended with holds the run.
     del made.lead

@@ -1,0 +1,256 @@
+"""Taking the lead: what is waited for, what is asked for and in which order, with Kafka and MySQL left out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from app.leading import Leading
+from app.lease import Unshared
+from app.mandate import Mandate
+from app.opening import Opened
+from app.phases import Phases
+from app.plan import Failover, Plan, Signals, Source
+from app.sources import Sources
+from app.status import DestinationStatus
+from connectors.errors import BeginsAnew, SourceLost
+from connectors.kafka.reading import StoredRecord
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server import ServerFacts, SourceAddress
+from connectors.mysql.start import Latest
+from tables import journal
+from tables.checkpoint import MemoryCheckpoint
+from tables.cursor import Cursor
+from tables.source_choice import Current, note_of
+from tests.unit.app.interleaved.worker import PLANS
+
+SERVER = "aaaaaaaa-0000-0000-0000-000000000001"
+SLOW = 3.0
+"""Seconds for which a server that does not answer is waited for."""
+
+
+class Scene:
+    """A destination with two sources, and what was asked of whom."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.events: list[str] = []
+        self.asked: list[str] = []
+        self.silent: set[str] = set()
+        self.released = threading.Event()
+        self.installation = "i"
+        """By the journal."""
+        self.records: list[StoredRecord] = []
+        """Of the journal."""
+        self.checkpoint = MemoryCheckpoint()
+        self.signals = Signals(mandate=Mandate(lease=Unshared()))
+        self.plan = cast(
+            Plan,
+            SimpleNamespace(
+                name="shop",
+                worker="w",
+                topics=PLANS,
+                kafka_options={},
+                compression=None,
+                history=None,
+                sources=tuple(Source(address=address(one), start=Latest()) for one in "ab"),
+                failover=Failover(retries=1),
+                rules=None,
+            ),
+        )
+        self.sources = Sources(self.plan)
+        self._put_in(monkeypatch)
+
+    def _put_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        scene = self
+
+        class Producer:
+            def __init__(self, name: str, **_: Any) -> None:
+                self._name = name
+
+            async def init_transactions(self) -> None:
+                scene.events.append(f"took over {self._name}")
+
+            async def discard(self) -> None:
+                pass
+
+        class Topics:
+            def __init__(self, _: Mapping[str, Any]) -> None:
+                pass
+
+            async def ensure(self, *_: Any) -> None:
+                await asyncio.sleep(0.05)
+                scene.events.append("topics checked")
+
+        async def installation_of(*_: Any, **__: Any) -> str:
+            scene.events.append("asked for the installation")
+            return scene.installation
+
+        async def read_each(*_: Any, start: int, take: Callable[[StoredRecord], object]) -> int:
+            found = [one for one in scene.records if one.offset >= start]
+            for record in found:
+                take(record)
+            return len(found)
+
+        async def asks_for(_: Any, topic: str, *__: Any, **___: Any) -> None:
+            scene.events.append(f"asked for {topic}")
+
+        def asked(_: Leading, source: Source, __: str) -> tuple[SourceAddress, ServerFacts]:
+            host = source.address.host
+            scene.asked.append(host)
+            if host in scene.silent:
+                scene.released.wait(SLOW)
+                raise SourceLost("timed out")
+            return source.address, cast(
+                ServerFacts, SimpleNamespace(server_uuid=SERVER, has_gtids=True)
+            )
+
+        def opening(**_: Any) -> Any:
+            return SimpleNamespace(open=lambda _: Opened(cursor=cursor("i"), history=None))
+
+        def publisher(*_: Any, **__: Any) -> Any:
+            async def claim(_: Any) -> None:
+                scene.events.append("claimed")
+
+            return SimpleNamespace(claim=claim)
+
+        monkeypatch.setattr("app.leading.TransactionalProducer", Producer)
+        monkeypatch.setattr("app.leading.Topics", Topics)
+        monkeypatch.setattr("app.leading.installation_of", installation_of)
+        monkeypatch.setattr("app.recovery.read_each", read_each)
+        monkeypatch.setattr("app.recovery.end_of", asks_for)
+        monkeypatch.setattr("app.recovery.read_first", asks_for)
+        monkeypatch.setattr("app.leading.Leading._asked", asked)
+        monkeypatch.setattr("app.leading.Opening", opening)
+        monkeypatch.setattr("app.leading.Publisher", publisher)
+
+    def write(self, *entries: tuple[bytes, bytes], is_folded: bool = True) -> None:
+        """Put records into the journal, and into the tables if they got that far."""
+        for entry in entries:
+            record = StoredRecord(*entry, len(self.records))
+            self.records.append(record)
+            if is_folded:
+                self.checkpoint.fold(record)
+
+    async def lead(self) -> str:
+        """Take the lead, within less than a server that does not answer takes; which one is read then."""
+        leading = Leading(
+            plan=self.plan,
+            checkpoint=self.checkpoint,
+            signals=self.signals,
+            sources=self.sources,
+            status=DestinationStatus("shop"),
+            phases=Phases(),
+        )
+        try:
+            async with asyncio.timeout(SLOW / 2), leading.lead([]) as led:
+                return led.address.host
+        finally:
+            self.released.set()
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch)
+
+
+def address(name: str) -> SourceAddress:
+    return SourceAddress(host=name, port=3306, user="u", password="", server_id=5, replica_uuid="")
+
+
+def cursor(installation: str) -> Cursor:
+    return Cursor(
+        destination="shop",
+        installation=installation,
+        epoch=1,
+        seq=0,
+        versions=0,
+        offset=SourceOffset(
+            server_uuid=SERVER, coordinates=Coordinates("binlog.000001", 4), gtid_set=None
+        ),
+    )
+
+
+def cursor_note(installation: str = "i") -> tuple[bytes, bytes]:
+    return journal.cursor_key("shop"), journal.encoded(cursor(installation).to_json())
+
+
+def installation_note(installation: str) -> tuple[bytes, bytes]:
+    return journal.installation_key(installation), journal.encoded({"installation": installation})
+
+
+def reads(name: str) -> tuple[bytes, bytes]:
+    told = Current(destination="shop", address=f"{name}:3306", server_uuid=SERVER, why="", ts_ms=1)
+    return note_of(told)
+
+
+async def test_one_that_was_given_up_by_its_heartbeat_is_not_waited_for(scene: Scene) -> None:
+    scene.write(installation_note("i"), cursor_note())
+    scene.silent.add("a")
+    scene.sources.silent()
+    assert await scene.lead() == "b"
+
+
+async def test_an_earlier_one_is_gone_back_to_though_the_present_one_is_silent(
+    scene: Scene,
+) -> None:
+    scene.write(installation_note("i"), cursor_note(), reads("b"))
+    scene.sources.current = scene.sources.sources[1]
+    scene.silent.add("b")
+    scene.sources.go_back()
+    assert await scene.lead() == "a"
+
+
+async def test_one_that_the_journal_does_not_name_is_not_asked(scene: Scene) -> None:
+    scene.write(installation_note("i"), cursor_note(), reads("b"))
+    assert await scene.lead() == "b"
+    assert scene.asked == ["b"]
+
+
+async def test_where_the_tables_know_nothing_the_journal_says_who_is_asked(scene: Scene) -> None:
+    scene.write(installation_note("i"), cursor_note(), reads("b"), is_folded=False)
+    assert await scene.lead() == "b"
+    assert scene.asked == ["b"]
+
+
+async def test_where_the_tables_lag_the_journal_says_who_is_read(scene: Scene) -> None:
+    scene.write(installation_note("i"), cursor_note())
+    scene.write(reads("b"), is_folded=False)
+    scene.silent.add("a")
+    assert await scene.lead() == "b"
+
+
+async def test_an_installation_that_is_known_ahead_is_confirmed_beside_the_rest(
+    scene: Scene,
+) -> None:
+    scene.signals.installation = "i"
+    scene.write(installation_note("i"), cursor_note(), is_folded=False)
+    await scene.lead()
+    assert scene.events[0] == "took over i.shop"
+    assert scene.events.count("asked for the installation") == 1
+
+
+@pytest.mark.parametrize("has_cursor", [True, False])
+async def test_tables_of_another_journal_are_believed_once_at_most(
+    scene: Scene, has_cursor: bool
+) -> None:
+    scene.write(installation_note("j"))
+    scene.records.clear()
+    if has_cursor:
+        scene.write(cursor_note("i"))
+    with pytest.raises(BeginsAnew, match="as the journal is of i, not of j"):
+        await scene.lead()
+    assert "claimed" not in scene.events
+    await scene.lead()
+    assert scene.events[-1] == "claimed"
+
+
+async def test_no_topic_is_asked_for_before_it_is_made(scene: Scene) -> None:
+    scene.write(installation_note("i"))
+    await scene.lead()
+    first = next(n for n, event in enumerate(scene.events) if event.startswith("asked for aq."))
+    assert scene.events.index("topics checked") < first
