@@ -71,7 +71,8 @@ class Heartbeat:
                     told = f"{failures} times one after the other: {error.detail}"
                     self._leave(SourceSilent(told, source=self._address))
                     return
-            if next(returned):
+            # To look at an earlier source takes seconds; meanwhile this run may be over, and another reads.
+            if next(returned) and not self._over.is_set():
                 if self._go_back is not None:
                     self._go_back()
                 self._signals.leave = BeginsAnew("to go back to an earlier source")

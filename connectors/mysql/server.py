@@ -222,6 +222,13 @@ def connection_to(address: SourceAddress) -> _Connection:
         return _Connection(**address.connection_settings(), autocommit=True)
     except pymysql.MySQLError as error:
         raise translated(error, address) from error
+    except OSError as error:
+        # The network's errors come as MySQL's; what is left is a file of ours.
+        raise SourceRefused(
+            f"{address.tls_ca} cannot be used to check its certificate: {error}",
+            source=address,
+            remedy="Make source.tls_ca a file of certificates (PEM) that the worker can read.",
+        ) from error
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -29,9 +30,16 @@ class Clock:
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch, is_fit: Callable[[float], bool], *, ends: float
+    monkeypatch: pytest.MonkeyPatch,
+    is_fit: Callable[[float], bool],
+    *,
+    ends: float,
+    closed_at: float = math.inf,
 ) -> float | None:
-    """After how many seconds the run is left, of so many at the most; None where it is not."""
+    """After how many seconds the run is left, of so many at the most; None where it is not.
+
+    It may be closed from outside, in the midst of the first look from some time on.
+    """
     clock, signals = Clock(), Signals()
     monkeypatch.setattr(module, "time", clock)
     failover = Failover(back=True, back_after=60.0, interval=2.0, heartbeat=None)
@@ -41,8 +49,13 @@ def run(
         failover,
         signals,
         silent=lambda: None,
-        is_back=lambda: is_fit(clock.now - 100),
+        is_back=lambda: looked(clock.now - 100),
     )
+
+    def looked(now: float) -> bool:
+        if now >= closed_at:
+            made.close()
+        return is_fit(now)
 
     def waited(seconds: float) -> None:
         clock.now += seconds
@@ -64,6 +77,12 @@ def test_it_is_gone_back_to_once_it_was_fit_for_so_long(monkeypatch: pytest.Monk
 
 def test_one_that_comes_and_goes_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, lambda now: now % 60 < 45, ends=1000) is None
+
+
+def test_one_that_is_closed_while_it_looks_leaves_the_next_run_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run(monkeypatch, lambda _: True, ends=1000, closed_at=60) is None
 
 
 class Server:
