@@ -38,7 +38,7 @@ def run(
 ) -> float | None:
     """After how many seconds the run is left, of so many at the most; None where it is not.
 
-    It may be closed from outside, in the midst of the first look from some time on.
+    It may be closed from outside, in the midst of a look, from some time on.
     """
     clock, signals = Clock(), Signals()
     monkeypatch.setattr(module, "time", clock)
@@ -82,7 +82,7 @@ def test_one_that_comes_and_goes_is_left_alone(monkeypatch: pytest.MonkeyPatch) 
 def test_one_that_is_closed_while_it_looks_leaves_the_next_run_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert run(monkeypatch, lambda _: True, ends=1000, closed_at=60) is None
+    assert run(monkeypatch, lambda _: True, ends=1000, closed_at=67) is None
 
 
 class Server:
