@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from typing import cast
 
 from app.commands.claimed import Change, add_reason, claim, confirm
 from app.commands.cursor_effect import effect
 from app.commands.journal import Journal
-from app.commands.reached import reached
+from app.commands.reached import Reached, reached
 from app.settings_start import milliseconds
-from connectors.errors import HistoryTooShort, PlaceUnknown, SettingsError
+from connectors.errors import HistoryTooShort, PlaceUnknown, SettingsError, SourceDiverged
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 from connectors.mysql.start import (
     FIRST_EVENT,
@@ -44,6 +45,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--pos", type=int, metavar="N", help="in the file, where a transaction begins"
     )
     parser.add_argument(
+        "--server", metavar="UUID",
+        help="whose file it is (server_uuid); without, the cursor's, or where there is none the first source's",
+    )  # fmt: skip
+    parser.add_argument(
         "--time", metavar="T", type=_time,
         help="the first transaction committed then or later: ISO 8601 with a zone, or milliseconds since 1970",
     )  # fmt: skip
@@ -56,14 +61,19 @@ def run(options: argparse.Namespace) -> int:
     """Set it; 0 once it stands in the journal."""
     asked, start = Journal.of(options.destination), start_of(options)
     begun = asked.begun()
-    source = reached(asked, begun)
+    whose = _server_of(options, begun) if options.file else None
+    source = reached(asked, begun, server_uuid=whose)
     address = source.address
+    if options.file:
+        _refuse_anothers(source, whose, asked)
     offset = first_offset(start, source.facts, address)
     cost = effect(begun.cursor, offset, address)
     if not cost.is_free:
         confirm(options, f"{options.destination} goes to {offset}: {cost.text}")
 
     def change(state: DestinationState, installation: str) -> Change:
+        if options.file:
+            _refuse_anothers(source, _server_of(options, state), asked)
         found = effect(state.cursor, offset, address)
         return Change(
             cursor=cursor_at(offset, state, installation, is_back=found.is_back),
@@ -76,6 +86,31 @@ def run(options: argparse.Namespace) -> int:
     told = claim(asked, change, why=options.why)
     sys.stdout.write(f"{options.destination}: at {offset} in epoch {told.epoch}; {told.effect}\n")
     return 0
+
+
+def _server_of(options: argparse.Namespace, state: DestinationState) -> str | None:
+    """Whose file is meant; None before the first cursor, where nobody says."""
+    if options.server is not None or state.cursor is None:
+        return cast("str | None", options.server)
+    return state.cursor.offset.server_uuid
+
+
+def _refuse_anothers(source: Reached, whose: str | None, asked: Journal) -> None:
+    """Raise SourceDiverged where the server that answers is not the one whose file is meant."""
+    found = source.facts.server_uuid
+    if whose is None:
+        is_it = str(source.address) == str(asked.plan.address)
+        whose = f"at {asked.plan.address}"
+    else:
+        is_it = found == whose
+    if not is_it:
+        raise SourceDiverged(
+            f"the file is of server {whose}, and the one that answers is {found}: "
+            "a file and a position say nothing on another server",
+            source=source.address,
+            remedy="Nothing was changed. Wait until that one answers; or, where this one is to be read and the "
+            f"file is its own, add --server {found}; or give --time, --earliest, --latest or --gtid.",
+        )
 
 
 def cursor_at(
@@ -121,6 +156,8 @@ def start_of(options: argparse.Namespace) -> Start:
         raise SettingsError(
             "give one place: --gtid SET, --file FILE [--pos N], [--file FILE] --time T, --earliest or --latest"
         )
+    if options.server is not None and file is None:
+        raise SettingsError("--server says whose --file it is; give that, too")
     if options.gtid:
         try:
             return AfterGtids(parse_gtids(options.gtid))
