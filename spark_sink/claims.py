@@ -27,10 +27,23 @@ _MISFIT: Final = (
     "(stored.before IS NOT NULL) <> (op IN ('u', 'd'))"
     " OR (stored.after IS NOT NULL) <> (op IN ('c', 'u', 'r'))"
 )
+_NO_S3A: Final = re.compile(
+    r"ClassNotFoundException: (Class )?[\w.]*\bS3AFileSystem\b"
+    r"|No FileSystem for scheme \W*s3"
+    # hadoop-aws without the SDK.
+    r"|NoClassDefFoundError: software/amazon/"
+)
+_THROWN: Final = re.compile(r"An error occurred while calling .*\n: (.+)")
+_CAUSES: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _S3A: Final = (
     "Start the sink with hadoop-aws of Spark's own Hadoop among its jars, and with "
     "spark.hadoop.fs.s3a.endpoint where the bucket is not at AWS (docs/sink.md); or set claim_checks "
     "to a copy that it can read"
+)
+_ACCESS: Final = "Give the sink access to the claim store, or set claim_checks to its path"
+_BUCKET_ACCESS: Final = (
+    "Check spark.hadoop.fs.s3a.endpoint and the credentials, which are not looked for in all places where the "
+    "worker does (docs/sink.md)"
 )
 
 
@@ -47,12 +60,14 @@ def path_of(claim: Claim, store: str) -> str:
     location = claim.location
     if store:
         name = location.split("/")[-_PARTS_OF_A_NAME:]
-        return "/".join([_plain(store.rstrip("/")), *map(_plain, name)])
-    if location.startswith("s3:"):
-        # Hadoop has one name for such a bucket, everybody else another.
-        return location.replace("s3:", "s3a:", 1)
+        return "/".join([_plain(_hadoop_s(store.rstrip("/"))), *map(_plain, name)])
     # Hadoop takes a path as it is, where a URI has its odd characters encoded.
-    return _plain(unquote(location)) if location.startswith("file:") else location
+    return _plain(unquote(location)) if location.startswith("file:") else _hadoop_s(location)
+
+
+def _hadoop_s(path: str) -> str:
+    """A path in a bucket by the name that Hadoop has for such; everybody else has another."""
+    return path.replace("s3:", "s3a:", 1) if path.startswith("s3:") else path
 
 
 def _plain(path: str) -> str:
@@ -88,8 +103,17 @@ def _read(session: SparkSession, paths: list[str]) -> DataFrame:
     try:
         return session.read.format("binaryFile").load(paths)
     except (PySparkException, Py4JJavaError) as fault:
-        said = " ".join(str(fault).split())
-        advice = "Give the sink access to the claim store, or set claim_checks to its path"
-        if "S3AFileSystem" in said:
-            said, advice = f"{paths[0]}: this Spark has no file system for buckets", _S3A
-        raise ClaimLost(said[:300], advice=advice) from fault
+        raise _lost(str(fault), paths[0]) from fault
+
+
+def _lost(said: str, path: str) -> ClaimLost:
+    """Why nothing can be read, of what Java said with all of its stack."""
+    if _NO_S3A.search(said):
+        return ClaimLost(f"{path}: this Spark has no file system for buckets", advice=_S3A)
+    thrown = _THROWN.search(said)
+    what = thrown[1] if thrown else " ".join(said.partition("JVM stacktrace")[0].split())
+    # What was thrown names the path, and the last of its causes tells why.
+    causes = _CAUSES.findall(said)
+    why = f" (caused by {causes[-1][:300]})" if causes and causes[-1] not in what else ""
+    advice = _BUCKET_ACCESS if path.startswith("s3a:") else _ACCESS
+    return ClaimLost(f"{what[:300]}{why}", advice=advice)

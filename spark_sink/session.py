@@ -13,26 +13,13 @@ from typing import Any, Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from spark_sink.always import ALWAYS
 from spark_sink.errors import BadSettings
 from spark_sink.settings import Settings
 
 _LOG4J: Final = Path(__file__).parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
 
-# Exactness and quick small batches; needed under any master.
-_ALWAYS: Final = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.caseSensitive": "false",
-    "spark.sql.datetime.java8API.enabled": "true",
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
-    "spark.sql.streaming.stopTimeout": "10s",
-    "spark.ui.showConsoleProgress": "false",
-}
 # Only where nobody said otherwise.
 _DEFAULTS: Final = {
     "spark.databricks.delta.snapshotPartitions": "2",
@@ -67,7 +54,7 @@ def start(settings: Settings) -> SparkSession:
     given = SparkConf()
     asked = {k: v for k, v in settings.spark_options.items() if not given.contains(k)}
     defaults = {k: v for k, v in _DEFAULTS.items() if not given.contains(k)}
-    wanted = {**defaults, **own, **asked, **_ALWAYS}
+    wanted = {**defaults, **own, **asked, **ALWAYS}
     builder = SparkSession.builder.appName(f"aqueduct-sink {settings.prefix}")
     for key, value in wanted.items():
         builder = builder.config(key, value)

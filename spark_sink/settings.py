@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 from yaml import YAMLError
 
+from spark_sink.always import ALWAYS
 from spark_sink.errors import BadSettings
 from spark_sink.names import CHECKPOINT
 
@@ -99,8 +100,19 @@ class Settings(BaseSettings):
     @classmethod
     def _spark_s(cls, value: dict[str, str]) -> dict[str, str]:
         strange = sorted(key for key in value if not key.startswith("spark."))
+        fixed = sorted(key for key in value if key in ALWAYS)
+        faults = []
         if strange:
-            raise ValueError(f"{', '.join(strange)}: a setting of Spark begins with spark.")
+            faults.append(f"{', '.join(strange)}: a setting of Spark begins with spark.")
+        if fixed:
+            faults.append(f"{', '.join(fixed)} cannot be set: the sink depends on its own value")
+        if "spark.jars" in value:
+            faults.append(
+                "spark.jars cannot be set, as it would replace the sink's own: put jars into the folder of "
+                "the setting jars (with spark-submit: name them after --jars), or set spark.jars.packages"
+            )
+        if faults:
+            raise ValueError("; ".join(faults))
         return value
 
     @model_validator(mode="after")

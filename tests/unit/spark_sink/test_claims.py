@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.claims import Claim, path_of
+from spark_sink.claims import Claim, _lost, path_of
 from spark_sink.errors import ClaimLost, PoisonRecord, RowLeftOut
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
@@ -136,7 +136,77 @@ def test_a_row_that_was_left_out_stops_the_sink_by_name(warehouse: Warehouse) ->
         ("s3a://bucket/t/d/x.json", "", "s3a://bucket/t/d/x.json"),
         ("s3://bucket/p/t/d/x.json", "", "s3a://bucket/p/t/d/x.json"),
         ("s3://bucket/p/t/d/x.json", "/mnt/claims", "/mnt/claims/t/d/x.json"),
+        ("file:///c/t/d/x.json", "s3://bucket/claims/", "s3a://bucket/claims/t/d/x.json"),
+        ("s3://bucket/p/t/d/x.json", "s3://copy", "s3a://copy/t/d/x.json"),
     ],
 )
 def test_the_path_of_a_claim(location: str, store: str, path: str) -> None:
     assert path_of(Claim(location, 1, "x"), store) == path
+
+
+THROWN = "An error occurred while calling o80.load.\n: "
+FRAMES = (
+    "\tat org.apache.hadoop.fs.s3a.S3AUtils.translateException(S3AUtils.java:265)\n"
+    "\tat org.apache.hadoop.fs.s3a.S3AFileSystem.s3GetFileStatus(S3AFileSystem.java:4014)\n"
+    "\tat org.apache.hadoop.fs.s3a.S3AFileSystem.getFileStatus(S3AFileSystem.java:3846)\n"
+)
+ASKED = "s3a://claims/t/d/x.json: getFileStatus on s3a://claims/t/d/x.json"
+NOT_FOUND = "java.lang.RuntimeException: java.lang.ClassNotFoundException"
+OF_THE_SDK = "software.amazon.awssdk.core.exception.SdkClientException"
+
+
+@pytest.mark.parametrize(
+    ("thrown", "cause"),
+    [
+        (
+            f"java.nio.file.AccessDeniedException: {ASKED}: S3Exception: null",
+            "software.amazon.awssdk.services.s3.model.S3Exception: Forbidden (Service: S3, Status Code: 403)",
+        ),
+        (
+            f"java.nio.file.AccessDeniedException: {ASKED}: NoAuthWithAWSException: No AWS Credentials",
+            f"{OF_THE_SDK}: Unable to load credentials from system settings.",
+        ),
+        (
+            f"java.net.UnknownHostException: {ASKED}: {OF_THE_SDK}: Received an UnknownHostException",
+            "java.net.UnknownHostException: minio.example: Name or service not known",
+        ),
+        (
+            "java.lang.RuntimeException: from option fs.s3a.aws.credentials.provider",
+            "java.lang.ClassNotFoundException: Class software.amazon.awssdk.Mistyped not found",
+        ),
+    ],
+)
+def test_why_a_bucket_cannot_be_read_is_told_and_not_that_there_is_no_file_system(
+    thrown: str, cause: str
+) -> None:
+    between = f"Caused by: {OF_THE_SDK}: somewhere on the way\n{FRAMES}\t... 17 more\n"
+    said = f"{THROWN}{thrown}\n{FRAMES}{between}Caused by: {cause}\n{FRAMES}\t... 30 more\n"
+    told = str(_lost(said, "s3a://claims/t/d/x.json"))
+    assert thrown in told
+    assert cause in told
+    assert "on the way" not in told
+    assert "S3AFileSystem" not in told
+    assert "no file system" not in told
+    assert "fs.s3a.endpoint and the credentials" in told
+
+
+@pytest.mark.parametrize(
+    "thrown",
+    [
+        f"{NOT_FOUND}: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+        'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3a"',
+        "java.lang.NoClassDefFoundError: software/amazon/awssdk/services/s3/model/S3Exception",
+    ],
+)
+def test_a_jar_that_is_not_there_is_told_with_what_to_add(thrown: str) -> None:
+    told = str(_lost(f"{THROWN}{thrown}\n{FRAMES}", "s3a://claims/t/d/x.json"))
+    assert "no file system for buckets" in told
+    assert "hadoop-aws" in told
+
+
+def test_another_file_system_that_is_not_there_is_told_in_javas_words() -> None:
+    thrown = 'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "gs"'
+    told = str(_lost(f"{THROWN}{thrown}\n\tat a.b(C.java:1)\n", "gs://claims/t/d/x.json"))
+    assert thrown in told
+    assert "a.b(" not in told
+    assert "set claim_checks" in told

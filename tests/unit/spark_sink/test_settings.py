@@ -74,3 +74,18 @@ def test_what_exactness_depends_on_cannot_be_set(file: Path, key: str) -> None:
 def test_a_uri_stays_and_a_relative_path_becomes_absolute(file: Path) -> None:
     assert read(file, warehouse="s3a://b/w/").checkpoint == "s3a://b/w/__checkpoint"
     assert read(file, warehouse="w").warehouse == str(Path.cwd() / "w")
+
+
+@pytest.mark.parametrize("key", ["spark.sql.ansi.enabled", "spark.sql.session.timeZone"])
+def test_what_the_sink_tells_spark_is_not_passed_over_in_silence(file: Path, key: str) -> None:
+    file.write_text(f"{GOOD}spark_options: {{{key}: x, ansi: y, spark.ok: z}}\n")
+    with pytest.raises(BadSettings, match=f"ansi: a setting.*{key} cannot be set"):
+        read(file)
+
+
+def test_jars_are_added_to_the_sinks_own_and_never_put_in_their_place(file: Path) -> None:
+    file.write_text(f"{GOOD}spark_options: {{spark.jars: /a.jar}}\n")
+    with pytest.raises(BadSettings, match="folder of the setting jars"):
+        read(file)
+    file.write_text(f"{GOOD}spark_options: {{spark.jars.packages: 'org:a:1'}}\n")
+    assert read(file).spark_options == {"spark.jars.packages": "org:a:1"}

@@ -1,0 +1,22 @@
+"""What Spark is told whatever anybody else says: exactness and quick small batches need it under any master.
+
+Law: whoever asks for another value is refused by name, never passed over.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ALWAYS: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.datetime.java8API.enabled": "true",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
+    "spark.sql.streaming.stopTimeout": "10s",
+    "spark.ui.showConsoleProgress": "false",
+}
