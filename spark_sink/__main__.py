@@ -6,11 +6,14 @@ Law: exit 0 for a stop that was asked for, 1 for a named error told in one line,
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
+import os
 import signal
 import sys
 import threading
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -36,6 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
         overrides = {"mode": options.mode} if options.mode else {}
         settings = read(options.config, **overrides)
         configure(settings.log)
+        if options.command == "dump":
+            _refuse_unwritable(options.file)
         spark = session.start(settings)
         # Spark's own handler for SIGINT came with the session; ours goes on top.
         _stop_on_signals(stop)
@@ -48,6 +53,19 @@ def main(arguments: list[str] | None = None) -> int:
     except (PySparkException, Py4JError, OSError) as fault:
         return _failed(named(fault))
     return 0
+
+
+def _refuse_unwritable(file: Path) -> None:
+    """Say so before Spark has started and all has been read."""
+    try:
+        if file.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if file.is_file() or not file.exists():
+            # A file is made beside it first.
+            TemporaryFile(dir=file.resolve().parent).close()
+    except OSError as fault:
+        advice = "Name a file in a folder that is there and may be written to"
+        raise BadSettings(f"dump {file}: {fault.strerror or fault}", advice=advice) from fault
 
 
 def _act(

@@ -1,0 +1,52 @@
+"""The sink's command: what is refused before Spark has started."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from spark_sink import __main__ as command
+from spark_sink import session
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("absent/dump.jsonl", "No such file or directory"),
+        ("", "Is a directory"),
+        ("sink.yaml/dump.jsonl", "Not a directory"),
+        ("d" * 300, "File name too long"),
+    ],
+)
+def test_a_dump_that_cannot_be_written_is_told_before_spark_starts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    file: str,
+    reason: str,
+) -> None:
+    settings = tmp_path / "sink.yaml"
+    settings.write_text(f"prefix: aq\nbootstrap_servers: x:1\nwarehouse: {tmp_path}/w\n")
+
+    def started(_: object) -> None:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr(session, "start", started)
+    monkeypatch.setattr(command, "configure", lambda _: None)
+    monkeypatch.setattr(command, "_stop_on_signals", lambda stop: stop)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    assert command.main(["--config", str(settings), "dump", str(tmp_path / file)]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"BadSettings: The settings cannot be used: dump {tmp_path / file}")
+    assert reason in told
+
+
+def test_a_dump_into_a_pipe_or_a_file_that_is_there_is_not_refused(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("kept")
+    for file in (Path("/dev/null"), tmp_path / "there", tmp_path / "new"):
+        command._refuse_unwritable(file)
+    assert (tmp_path / "there").read_text() == "kept"
+    assert [file.name for file in tmp_path.iterdir()] == ["there"]
