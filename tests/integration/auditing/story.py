@@ -52,6 +52,11 @@ FIRST = [
     "INSERT INTO other.noise VALUES (1), (2), (3)",
     "INSERT INTO shop.emptied VALUES (1), (2)",
     "TRUNCATE shop.emptied",
+    "CREATE TABLE shop.gone (id int PRIMARY KEY)",
+    "INSERT INTO shop.gone VALUES (1), (2)",
+    "DROP TABLE shop.gone",
+    "CREATE TABLE shop.gone (id int PRIMARY KEY)",
+    "INSERT INTO shop.gone VALUES (3)",
 ]
 SECOND = [
     "ALTER TABLE shop.keyed ADD COLUMN note varchar(20) AFTER b, MODIFY x bigint",
