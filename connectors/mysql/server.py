@@ -223,12 +223,9 @@ def connection_to(address: SourceAddress) -> _Connection:
     except pymysql.MySQLError as error:
         raise translated(error, address) from error
     except OSError as error:
-        # The network's errors come as MySQL's; what is left is a file of ours.
-        raise SourceRefused(
-            f"{address.tls_ca} cannot be used to check its certificate: {error}",
-            source=address,
-            remedy="Make source.tls_ca a file of certificates (PEM) that the worker can read.",
-        ) from error
+        # The network's errors come as MySQL's; what is left is the file of certificates.
+        what = f"{address.tls_ca} cannot be used to check its certificate: {error}"
+        raise SourceRefused(what, source=address, remedy=_AUTHORITY) from error
 
 
 @contextmanager
@@ -251,11 +248,8 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
     if code == _DUMP_FAILED:
         return _dump_error(text, address)
     if _UNTRUSTED.search(text):
-        return SourceRefused(
-            f"its certificate is not trusted: {text}",
-            source=address,
-            remedy="Set source.tls_ca to the authority that signed it, or see source.tls in docs/settings.md.",
-        )
+        what = f"its certificate is not trusted: {text}"
+        return SourceRefused(what, source=address, remedy=_AUTHORITY)
     if "SSL" in text and "not support" in text:
         return SourceRefused(f"it offers no TLS: {text}", source=address)
     if code == 0 or code in _LOST:
@@ -264,6 +258,7 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
 
 
 _DUMP_FAILED = 1236
+_AUTHORITY = "Set source.tls_ca to the authority that signed it (PEM), or see source.tls in docs/settings.md."
 _UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed", re.IGNORECASE)
 _LOST = {2002, 2003, 2006, 2013, 2014, 2055, ER.SERVER_SHUTDOWN, ER.CON_COUNT_ERROR}
 

@@ -215,7 +215,7 @@ def checkpoints(rows: Mapping[str, Row]) -> set[str]:
 
 
 async def recovered(
-    options: dict[str, Any], prefix: str, rows: Mapping[str, Row], **how: bool
+    options: dict[str, Any], prefix: str, rows: Mapping[str, Row], *, whole_history: bool = False
 ) -> SchemaHistory:
     checkpoint = MemoryCheckpoint()
     checkpoint.rows.update(rows)
@@ -226,7 +226,7 @@ async def recovered(
         options=options,
         checkpoint=checkpoint,
         installation="i",
-        **how,
+        whole_history=whole_history,
     )
     history = state.history()
     assert history is not None

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.spark]
 
 PREFIX = "sinktest"
 COLUMNS = (("id", "int"), ("v", "varchar(20)"))
-PATIENCE = 180.0
+PATIENCE = 400.0
 
 
 def until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
