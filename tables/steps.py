@@ -66,10 +66,13 @@ class Steps:
                 f"record {record.number} of the schema history where {self.count + 1} comes next",
                 destination=record.destination,
             )
-        self.records.append(record)
         if record.kind == "resolution":
+            # As of this checkpoint: it may have been given from a later one on.
+            record = replace(record, amends=self._amended_by(record))
+            self.records.append(record)
             self._amend(record)
             return
+        self.records.append(record)
         for change in record.changes:
             self._change(change, record.number)
         for name in record.unresolved:
@@ -95,7 +98,8 @@ class Steps:
         return Unresolved(reason=reason, since=record.place, last=record.place)
 
     def _amend(self, record: SchemaRecord) -> None:
-        amends = self._amended_by(record)
+        amends = record.amends
+        assert amends is not None
         if amends < self.base.count and not record.current:
             return
         for change in record.changes:
@@ -114,9 +118,22 @@ class Steps:
     def _amended_by(self, record: SchemaRecord) -> int:
         """The step whose outcome a resolution mends: where it was made, only a checkpoint may have held it."""
         number = self.number_of(record.place)
+        if number is None and self._begins_with(record):
+            number = self.base.count
         if number is None:
             number = record.amends
         return record.number - 1 if number is None else number
+
+    def _begins_with(self, resolution: SchemaRecord) -> bool:
+        """Whether this checkpoint holds the statement that a resolution is for, as a table's last."""
+        tables, count = self.versions.tables, self.base.count
+        held = (tables.at(self.versions.name(name), count) for name in resolution.tables)
+        return any(
+            version is not None
+            and isinstance(version[1], Unresolved)
+            and version[1].last.identity == resolution.place.identity
+            for version in held
+        )
 
     def number_of(self, place: HistoryPlace) -> int | None:
         """The number of the statement that stands exactly here."""

@@ -228,6 +228,24 @@ def written(records: tuple[SchemaRecord, ...]) -> list[Entry]:
     return [entry for record in records for entry in history_records(record, limit=PART_BYTES)]
 
 
+def test_a_definition_given_from_a_later_checkpoint_on_holds_from_an_earlier_one() -> None:
+    worker = Worker()
+    worker.go_on(2)
+    worker.checkpoint(0)
+    worker.go_on(1)
+    worker.go_on(2)
+    worker.checkpoint(0)
+    worker.go_on(0)
+    # The journal begins with the first of the two from now on, where the table is unresolved already.
+    worker.forget(0)
+    worker.crash(1)
+    assert ("shop", "orders") in worker.history.now().unresolved()
+    worker.resolve(sorted(worker.history.now().unresolved()).index(("shop", "orders")))
+    worker.go_back(4)
+    assert worker.history.now().unresolved() == {}
+    assert present(worker.history) == present(worker.twin)
+
+
 ACTS = (
     Worker.go_on,
     Worker.go_on,
