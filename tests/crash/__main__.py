@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="name all faults and mutants")
     take_choice(parser)
     parser.add_argument(
-        "--together", type=int, default=1, help="so many on the same topics, with one verdict"
+        "--together", type=int, default=3, help="so many on the same topics, with one verdict (3)"
     )
     parser.add_argument("--repeat", type=int, default=1, help="each so many times, seed by seed")
     return parser
