@@ -14,20 +14,22 @@ _ROWS, _EACH = 1200, 100
 
 
 def _killed_at(name: str, what: str) -> None:
+    table = f"shop.torn_{name.rpartition('.')[2]}"
+
     @fault(f"kill.{name}", f"kill -9 where {what}")
     def act(at: Scene) -> str:
-        at.servers.run("CREATE TABLE shop.torn (id INT PRIMARY KEY, a INT, b INT)")
+        at.servers.run(f"CREATE TABLE {table} (id INT PRIMARY KEY, a INT, b INT)")
         at.begin(f"{name}=kill")
-        at.servers.run("INSERT INTO shop.torn VALUES (0, 0, 0)")
+        at.servers.run(f"INSERT INTO {table} VALUES (0, 0, 0)")
         at.servers.run(
             "SET SESSION sql_log_bin = 0",
-            "ALTER TABLE shop.torn MODIFY b BIGINT FIRST",
+            f"ALTER TABLE {table} MODIFY b BIGINT FIRST",
         )
         for n in range(1, _ROWS, _EACH):
             rows = ", ".join(f"({k}, {k}, {k})" for k in range(n, n + _EACH))
-            at.servers.run(f"INSERT INTO shop.torn (id, a, b) VALUES {rows}")
+            at.servers.run(f"INSERT INTO {table} (id, a, b) VALUES {rows}")
         at.wait(lambda: bool(at.status().get("set_aside")), "is not set aside")
-        said = _resolve(at)
+        said = _resolve(at, table)
         at.wait_exit(-signal.SIGKILL)
         at.wait_running()
         at.wait(lambda: at.status().get("set_aside") == [], "does not come back")
@@ -35,7 +37,7 @@ def _killed_at(name: str, what: str) -> None:
         return f"back with all its rows; went on in {at.wait_going_on():.1f} s"
 
 
-def _resolve(at: Scene) -> subprocess.Popen[bytes]:
+def _resolve(at: Scene, table: str) -> subprocess.Popen[bytes]:
     """An operator's word on the table; it waits for the outcome, so it is not waited for here."""
     command = [
         sys.executable,
@@ -44,7 +46,7 @@ def _resolve(at: Scene) -> subprocess.Popen[bytes]:
         "schema",
         "resolve",
         DESTINATION,
-        "shop.torn",
+        table,
         "--server",
     ]
     config = {"AQUEDUCT_CONFIG": str(at.folder / f"{at.worker.name}.yaml")}
