@@ -6,28 +6,28 @@ key however they are spelled and ordered; of values, what is equal is told equal
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import orjson
 
-from app.auditing.warehouse_values import EXACT, TEMPORAL, moment
+from app.auditing.warehouse_values import Sort, moment, sort_of
 
-_BASE = re.compile(r"[a-z]+")
-_HELD_EXACT = frozenset({"tinyint", "smallint", "int", "bigint", "decimal"})
-_HELD_TEMPORAL = frozenset({"date", "timestamp", "timestamp_ntz"})
-
-Form = Callable[[Any], Any]
+_HELD = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "decimal"), Sort.EXACT),
+    "float": Sort.SINGLE,
+    "double": Sort.DOUBLE,
+    **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), Sort.MOMENT),
+}
+"""By Spark's types, without what is in brackets."""
 
 
 def of_record(key: bytes, types: Mapping[str, str]) -> bytes:
     """The form of a record's key, or itself where it is none; ``types`` are MySQL's, by the columns' names."""
     try:
         told = orjson.loads(key)
-        return _written({n: _wire_form(types.get(n, ""))(value) for n, value in told.items()})
+        return _written({n: _form(sort_of(types.get(n, "")), value) for n, value in told.items()})
     except (orjson.JSONDecodeError, TypeError, ValueError, AttributeError):
         return key
 
@@ -44,38 +44,14 @@ def of_row(
         value = values[name]
         if value is None and name in unrepresentable:
             value = unrepresentable[name]
-        told[name] = None if value is None else _held_form(kinds[name])(value)
+        sort = _HELD.get(kinds[name].partition("(")[0], Sort.PLAIN)
+        told[name] = None if value is None else _form(sort, value)
     return _written(told)
 
 
 def _written(values: Mapping[str, Any]) -> bytes:
     named = {name.lower(): value for name, value in values.items()}
     return orjson.dumps(named, option=orjson.OPT_SORT_KEYS)
-
-
-@cache
-def _wire_form(mysql_type: str) -> Form:
-    found = _BASE.match(mysql_type)
-    base = found[0] if found else ""
-    if base in EXACT:
-        return _exact
-    if base == "float":
-        return _single
-    if base in ("double", "real"):
-        return float
-    return moment if base in TEMPORAL else _same
-
-
-@cache
-def _held_form(kind: str) -> Form:
-    base = kind.partition("(")[0]
-    if base in _HELD_EXACT:
-        return _exact
-    if base == "float":
-        return _single
-    if base == "double":
-        return float
-    return moment if base in _HELD_TEMPORAL else _same
 
 
 def _exact(value: Any) -> str:
@@ -89,5 +65,14 @@ def _single(value: Any) -> float:
     return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
 
 
-def _same(value: Any) -> Any:
-    return value
+_FORMS: dict[Sort, Callable[[Any], Any]] = {
+    Sort.EXACT: _exact,
+    Sort.SINGLE: _single,
+    Sort.DOUBLE: float,
+    Sort.MOMENT: moment,
+}
+
+
+def _form(sort: Sort, value: Any) -> Any:
+    form = _FORMS.get(sort)
+    return value if form is None else form(value)

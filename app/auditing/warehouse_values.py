@@ -10,43 +10,40 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
+from enum import Enum, auto
 from typing import Any
 
-EXACT = frozenset(
-    {
-        *(
-            "tinyint",
-            "smallint",
-            "mediumint",
-            "int",
-            "integer",
-            "bigint",
-            "year",
-            "bool",
-            "boolean",
-        ),
-        *("decimal", "numeric"),
-    }
-)
-TEMPORAL = frozenset({"date", "datetime", "timestamp"})
+
+class Sort(Enum):
+    """How values of a type are told, so what makes two of them equal."""
+
+    EXACT = auto()
+    SINGLE = auto()
+    DOUBLE = auto()
+    MOMENT = auto()
+    VECTOR = auto()
+    PLAIN = auto()
+    """As they are."""
+
+
+_EXACT = (
+    "tinyint", "smallint", "mediumint", "int", "integer", "bigint", "year", "bool", "boolean",
+    "decimal", "numeric",
+)  # fmt: skip
+_SORTS = {
+    **dict.fromkeys(_EXACT, Sort.EXACT),
+    "float": Sort.SINGLE,
+    **dict.fromkeys(("double", "real"), Sort.DOUBLE),
+    **dict.fromkeys(("date", "datetime", "timestamp"), Sort.MOMENT),
+    "vector": Sort.VECTOR,
+}
 _BASE = re.compile(r"[a-z]+")
 
 
-def canonical(mysql_type: str) -> Callable[[Any], Any]:
-    """What brings both forms of a column's values to one that can be compared."""
+def sort_of(mysql_type: str) -> Sort:
+    """Of a type as `column_type` prints it."""
     found = _BASE.match(mysql_type)
-    base = found[0] if found else ""
-    if base in EXACT:
-        return _exact
-    if base == "float":
-        return _single
-    if base in ("double", "real"):
-        return float
-    if base in TEMPORAL:
-        return moment
-    if base == "vector":
-        return _vector
-    return lambda value: value
+    return _SORTS.get(found[0], Sort.PLAIN) if found else Sort.PLAIN
 
 
 def different(
@@ -71,7 +68,7 @@ def different(
             if held[own] is None and unrepresentable.get(own) == value and value is not None:
                 continue
             return name
-        form = canonical(types.get(name, ""))
+        form = _FORMS[sort_of(types.get(name, ""))]
         try:
             if form(value) != form(held[own]):
                 return name
@@ -98,3 +95,18 @@ def moment(value: str) -> str:
 
 def _vector(value: list[Any]) -> list[bytes]:
     return [_single(one) for one in value]
+
+
+def _plain(value: Any) -> Any:
+    return value
+
+
+_FORMS: dict[Sort, Callable[[Any], Any]] = {
+    Sort.EXACT: _exact,
+    Sort.SINGLE: _single,
+    Sort.DOUBLE: float,
+    Sort.MOMENT: moment,
+    Sort.VECTOR: _vector,
+    Sort.PLAIN: _plain,
+}
+"""What brings both forms of a value to one that can be compared."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from devstack.processes import parse_stat
 from spark_sink.names import LEDGER
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
@@ -57,6 +58,7 @@ def sink_stopped(at: Scene) -> str:
         time.sleep(0.5)
         batches = _batches(at)
         longest = _longest_behind(at, other[1])
+        assert parse_stat(Path(f"/proc/{sink.pid}/stat").read_text())[0] == "T"
         assert _batches(at) == batches, "the sink was not stopped"
         os.killpg(sink.pid, signal.SIGCONT)
         _wait_batches(at, 1)

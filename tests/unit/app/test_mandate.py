@@ -53,24 +53,25 @@ class Handed(Unshared):
         self.told.append("handed over")
 
 
+async def writes_and_waits(mandate: Mandate, told: list[str]) -> None:
+    """A run with one transaction, which then waits for more, and takes its time to be torn down."""
+    try:
+        async with mandate.writing():
+            await asyncio.sleep(0.1)
+            told.append("written")
+        await asyncio.sleep(3600)
+    finally:
+        await asyncio.sleep(0.1)
+        told.append("torn down")
+
+
 async def test_the_lead_is_handed_over_behind_the_transaction_and_before_what_is_torn_down() -> (
     None
 ):
     told: list[str] = []
     mandate = Mandate(lease=Handed(told))
 
-    async def run() -> None:
-        try:
-            async with mandate.writing():
-                await asyncio.sleep(0.05)
-                told.append("written")
-            # For more to publish.
-            await asyncio.sleep(3600)
-        finally:
-            await asyncio.sleep(0.1)
-            told.append("torn down")
-
-    task = asyncio.create_task(run())
+    task = asyncio.create_task(writes_and_waits(mandate, told))
     await asyncio.sleep(0.01)
     async with asyncio.timeout(1):
         await mandate.end(task, hand_over=True)
@@ -101,17 +102,7 @@ async def test_whoever_is_told_to_end_does_not_cut_the_transaction_of_a_run_that
     told: list[str] = []
     mandate = Mandate(lease=Handed(told))
 
-    async def run() -> None:
-        try:
-            async with mandate.writing():
-                await asyncio.sleep(0.1)
-                told.append("written")
-            await asyncio.sleep(3600)
-        finally:
-            await asyncio.sleep(0.05)
-            told.append("torn down")
-
-    task = asyncio.create_task(run())
+    task = asyncio.create_task(writes_and_waits(mandate, told))
     await asyncio.sleep(0.01)
     end = asyncio.create_task(mandate.end(task))
     for _ in range(3):
