@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
@@ -23,31 +24,66 @@ from app.http import HttpServer
 from app.publisher import TopicPlans
 from connectors.errors import AqueductError, Retry
 from connectors.kafka.topics import Topics
+from connectors.kafka.trouble import DENIED, translated
 
 log = logging.getLogger(__name__)
 
 EXIT_CONFIGURATION = 78
 """The exit code for settings that are not usable (EX_CONFIG of sysexits.h)."""
+_DENIED_SECONDS = 5.0
+"""Until what an ACL did not let us read is asked for again."""
+_STOP_SECONDS = 30.0
+"""For Faust to end, once all that is ours has."""
+
+# It tells of each connection that signs in.
+logging.getLogger("aiokafka.conn").setLevel(logging.WARNING)
 
 
-class _ReadCommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # faust has no types
-    """Faust picks the isolation level by a flag that also changes how it commits; only the level is wanted."""
+class _OurThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # faust has no types
+    """Faust's consumer, which reads what was committed, and waits where Faust would end the process with a
+    traceback: where an ACL is missing, which somebody may grant again."""
 
     def _create_worker_consumer(self, transport: Any) -> Any:
+        # Faust picks the isolation level by a flag that also changes how it commits; only the level is wanted.
         self.consumer.in_transaction = True
         try:
-            return super()._create_worker_consumer(transport)
+            consumer = super()._create_worker_consumer(transport)
         finally:
             self.consumer.in_transaction = False
+        commit = consumer.commit
+
+        async def commit_if_let(offsets: Any) -> None:
+            # What is left here is committed with the next; and what is read twice is folded to the same.
+            try:
+                await commit(offsets)
+            except DENIED as error:
+                _tell(error)
+
+        consumer.commit = commit_if_let
+        return consumer
+
+    async def getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's own
+        """See Faust's."""
+        try:
+            return await super().getmany(active_partitions, timeout)
+        except DENIED as error:
+            _tell(error)
+            await asyncio.sleep(_DENIED_SECONDS)
+            return {}
 
 
-class _ReadCommittedConsumer(driver.Consumer):  # type: ignore[misc]
+def _tell(denied: Exception) -> None:
+    error = translated(denied)
+    log.error("%s: %s", error.name, error)
+
+
+class _OurConsumer(driver.Consumer):  # type: ignore[misc]
     def _new_consumer_thread(self) -> Any:
-        return _ReadCommittedThread(self, loop=self.loop, beacon=self.beacon)
+        return _OurThread(self, loop=self.loop, beacon=self.beacon)
 
 
-class _ReadCommittedTransport(driver.Transport):  # type: ignore[misc]
-    Consumer = _ReadCommittedConsumer
+class _OurTransport(driver.Transport):  # type: ignore[misc]
+    Consumer = _OurConsumer
 
 
 class _WithoutFaustWeb(BootStrategy):  # type: ignore[misc]
@@ -67,6 +103,9 @@ class AqueductApp(faust.App):  # type: ignore[misc]
     """What comes before Faust leaves its group, which takes seconds."""
     plans: TopicPlans
     kafka_options: dict[str, Any]
+    error: str | None = None
+    """What the worker waits for before anything else."""
+    _patience: threading.Timer | None = None
 
     @property
     def web_server_url(self) -> URL:
@@ -74,18 +113,21 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         return URL(self.http.url)
 
     def _new_transport(self) -> Any:
-        return _ReadCommittedTransport(self.conf.broker_consumer, self)
+        return _OurTransport(self.conf.broker_consumer, self)
 
     async def on_first_start(self) -> None:
         """Make the journal before Faust subscribes to it: it ignores a topic that is not there."""
         await super().on_first_start()
+        await self._begun(self.http.maybe_start())
         pause = 0.5
         while True:
             try:
                 await Topics(self.kafka_options).ensure(self.plans.journal())
+                self.error = None
                 return
             except AqueductError as error:
-                log.error("%s: %s", error.name, error)
+                self.error = f"{error.name}: {error}"
+                log.error("%s", self.error)
                 if error.retry is not Retry.TIMED:
                     give_up(error)
                 await asyncio.sleep(pause)
@@ -95,16 +137,35 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         """Let others take over before anything else is ended."""
         if self.before_stop is not None:
             await self.before_stop()
+        # Where its consumer has crashed, Faust may wait for it for ever.
+        self._patience = threading.Timer(_STOP_SECONDS, _end_now)
+        self._patience.daemon = True
+        self._patience.start()
         await super().on_stop()
+
+    async def on_shutdown(self) -> None:
+        """All has ended."""
+        await super().on_shutdown()
+        if self._patience is not None:
+            self._patience.cancel()
 
     async def on_start(self) -> None:
         """Start our services at once; taking over waits for no recovery of Faust's tables."""
         await super().on_start()
+        for service in self.services:
+            await self._begun(self.add_runtime_dependency(service))
+
+    async def _begun(self, starting: Awaitable[Any]) -> None:
         try:
-            for service in self.services:
-                await self.add_runtime_dependency(service)
+            await starting
         except AqueductError as error:
             give_up(error)
+
+
+def _end_now() -> NoReturn:
+    log.error("Faust did not end within %.0f s; the process ends now", _STOP_SECONDS)
+    logging.shutdown()
+    os._exit(1)
 
 
 def give_up(error: AqueductError) -> NoReturn:

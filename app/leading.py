@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 from app import metrics
@@ -23,6 +23,7 @@ from app.phases import Phases
 from app.plan import Plan, Signals, Source
 from app.publisher import Publisher
 from app.recovery import (
+    Confirm,
     installation_of,
     known_choice,
     known_installation,
@@ -100,7 +101,6 @@ class Leading:
         # What was confirmed last comes first: tables may be of a journal that is no more.
         known = self.signals.installation or known_installation(self.checkpoint)
         if known is None:
-            await topics.ensure(*plan.topics.of(plan.name))
             known = await self._installation(topics)
         self.phases.reached("installation known")
         producer = TransactionalProducer(
@@ -121,9 +121,10 @@ class Leading:
             await producer.discard()
 
     async def _installation(self, topics: Topics) -> str:
-        """The installation by the journal itself, once all topics are checked."""
+        """The installation by the journal itself, once all topics that there are were checked."""
         plan = self.plan
-        await topics.ensure(*plan.topics.of(plan.name))
+        await topics.ensure(plan.topics.journal())
+        await topics.check(*plan.topics.of(plan.name))
         found = self.signals.installation = await installation_of(
             plan.topics.journal().name, options=plan.kafka_options, worker=plan.worker
         )
@@ -146,9 +147,10 @@ class Leading:
         self.phases.reached("id taken over")
         point("init.after")
 
-        async def confirm() -> None:
+        async def confirm(*, is_new: bool) -> None:
             if await confirmed != installation:
                 raise BeginsAnew(f"as the journal is of {await confirmed}, not of {installation}")
+            await self.plan.topics.ready(topics, self.plan.name, is_new=is_new)
 
         # Whoever led before writes no more, so that the server has all that the journal tells of.
         first = self._first()
@@ -186,7 +188,7 @@ class Leading:
         installation: str,
         ahead: _Ahead,
         *,
-        confirm: Callable[[], Awaitable[None]],
+        confirm: Confirm,
     ) -> Led:
         """Find out where to go on, and whether the server can."""
         plan = self.plan
@@ -222,6 +224,7 @@ class Leading:
             topics=topics,
             cursor=opened.cursor,
             mandate=self.signals.mandate,
+            written={version.topic for version in state.versions.values()},
         )
         return Led(publisher=publisher, state=state, opened=opened, facts=facts, address=address)
 
@@ -290,7 +293,7 @@ class Leading:
     async def _recovered(
         self,
         installation: str,
-        confirm: Callable[[], Awaitable[None]],
+        confirm: Confirm,
         *,
         whole_history: bool = False,
     ) -> DestinationState:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,6 +90,11 @@ class TopicPlans:
             self.quarantine(destination),
         ]
 
+    async def ready(self, topics: Topics, destination: str, *, is_new: bool) -> None:
+        """Have all of these; of one that has a past, none is made again. Raises as ``ensure`` does."""
+        plans = self.of(destination)
+        await topics.ensure(*plans, before=() if is_new else {plan.name for plan in plans})
+
     def _plan(self, name: str, partitions: int, cleanup: str, retention_ms: int) -> TopicPlan:
         return TopicPlan(
             name=name,
@@ -112,8 +117,11 @@ class Publisher:
         topics: Topics,
         cursor: Cursor,
         mandate: Mandate | None = None,
+        written: Container[str] = (),
     ) -> None:
+        """``written``: the topics of rows that were written to before."""
         self._producer = producer
+        self._written = written
         self._plans = plans
         self._topics = topics
         self._mandate = mandate or Mandate()
@@ -135,8 +143,10 @@ class Publisher:
 
     async def publish(self, piece: Piece) -> None:
         """Commit a piece and the cursor after it; on any error nothing of it is visible."""
-        names = {batch.topic for batch in piece.batches} - self._single
-        await self._topics.ensure(*map(self._plan_of, sorted(names)))
+        # Of a version that the journal has the topic was there, whatever became of the first rows.
+        names = {batch.topic for batch in piece.batches} | {one.topic for one in piece.versions}
+        plans = map(self._plan_of, sorted(names - self._single))
+        await self._topics.ensure(*plans, before=self._written)
         point("topics.made")
         cursor = _after(self.cursor, piece)
         sent: list[Any] = []

@@ -12,7 +12,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -28,6 +28,14 @@ from tables.journal import DestinationState
 from tables.source_choice import SourceChoice
 
 log = logging.getLogger(__name__)
+
+
+class Confirm(Protocol):
+    """See ``recover``; of a destination that ``is_new`` the journal holds nothing."""
+
+    async def __call__(self, *, is_new: bool) -> None:
+        """See the class."""
+
 
 Read = Callable[[DestinationState, int], Awaitable[None]]
 """Folds the journal's records from an offset on into a state."""
@@ -93,13 +101,13 @@ async def recover(
     checkpoint: Checkpoint,
     installation: str,
     whole_history: bool = False,
-    confirm: Callable[[], Awaitable[None]] | None = None,
+    confirm: Confirm | None = None,
 ) -> DestinationState:
     """The state of a destination; call it after its producer's ``init_transactions``.
 
     Its schema history begins with the newest checkpoint; ``whole_history``: with the oldest that is kept.
-    ``confirm`` returns once the installation is known for certain and all topics are there: nothing is judged
-    before, and no topic asked for but the journal, as many a broker makes one that somebody asks for.
+    ``confirm`` returns once the installation is known for certain and all topics are there, or raises: nothing
+    is judged before, and no topic asked for but the journal, as many a broker makes one that somebody asks for.
     """
     partition = journal.partition_of(destination, partitions)
 
@@ -112,7 +120,7 @@ async def recover(
     if not state.is_whole():
         raise JournalDamaged(state.lack(), destination=destination, topic=topic)
     if confirm is not None:
-        await confirm()
+        await confirm(is_new=state.cursor is None)
     if state.cursor is None:
         await _refuse_lost(destination, topic, options)
     if state.cursor is not None and state.cursor.installation != installation:

@@ -105,6 +105,7 @@ def build(settings: Settings) -> AqueductApp:
             "worker": worker.id,
             "address": worker.advertised_address,
             "version": __version__,
+            "error": app.error,
             "coordination": destinations.leadership.to_json(),
             "destinations": destinations.status(),
         }

@@ -192,12 +192,20 @@ class KafkaLost(AqueductError):
     remedy = "Aqueduct begins anew from the journal by itself; check the brokers."
 
 
+class KafkaDenied(AqueductError):
+    """Kafka does not let the account in, or not do what it must."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct tries again by itself; check kafka.sasl_username and its password, and the ACLs that "
+        "SECURITY.md names. A setting that was changed is read with the worker's next start."
+    )
+
+
 class KafkaRefused(AqueductError):
     """Kafka refused a request."""
 
-    remedy = (
-        "Check the account's ACLs: topics Create/Describe/Write, TransactionalId Describe/Write."
-    )
+    remedy = "Change the settings."
 
 
 class Fenced(AqueductError):
@@ -213,6 +221,15 @@ class TopicUnfit(AqueductError):
     """A topic would lose or disorder what is written to it."""
 
     remedy = "Nothing was written. Change the topic or the settings as said above."
+
+
+class TopicGone(AqueductError):
+    """A topic that was written to is not there any more."""
+
+    remedy = (
+        "Nothing was written. Bring it back from a copy; or make it anew, empty, by that command, whereupon "
+        "its readers never get what it held. Then: python -m app destination restart DEST."
+    )
 
 
 # --- state --------------------------------------------------------------------------------------

@@ -96,6 +96,12 @@ class Kafka:
         if self._child:
             self._child.kill()
 
+    def administer(self, tool: str, *arguments: str) -> None:
+        """Run one of the administrator's tools that are in the broker's jars, by its class."""
+        target = ("--bootstrap-server", self.address)
+        command = self._command(tool, *target, *arguments, heap="128m")
+        self._owner.run(command, log=self._folder / "tools.log", name=tool)
+
     def _format(self, properties: Path) -> None:
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}")

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from app.commands.journal import Journal, operator
@@ -81,8 +82,8 @@ def claim(asked: Journal, make: Make, *, why: str) -> Intervention:
 
 async def _claimed(asked: Journal, make: Make, why: str) -> Intervention:
     plan = asked.plan
-    # As a leader does: what was published before tells whether the journal has lost its cursor.
-    await Topics(asked.options).ensure(*plan.topics.of(plan.name))
+    topics = Topics(asked.options)
+    await topics.ensure(plan.topics.journal())
     installation = await installation_of(asked.topic, options=asked.options, worker=plan.worker)
     producer = TransactionalProducer(
         f"{installation}.{plan.name}", options=asked.options, compression=None
@@ -97,6 +98,8 @@ async def _claimed(asked: Journal, make: Make, why: str) -> Intervention:
             checkpoint=MemoryCheckpoint(),
             installation=installation,
             whole_history=True,
+            # As a leader does: what was published before tells whether the journal has lost its cursor.
+            confirm=partial(plan.topics.ready, topics, plan.name),
         )
         change = await asyncio.to_thread(make, state, installation)
         told = _told(plan.name, state, change, why)

@@ -13,22 +13,14 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import (
-    IllegalOperation,
-    InvalidProducerEpoch,
-    KafkaError,
-    MessageSizeTooLargeError,
-    ProducerFenced,
-    RecordListTooLargeError,
-    TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailed,
-)
+from aiokafka.errors import KafkaError
 from aiokafka.producer.sender import EndTxnHandler
 from aiokafka.structs import RecordMetadata
 
-from connectors.errors import AqueductError, Fenced, KafkaLost, KafkaRefused, RecordTooLarge
+from connectors.errors import KafkaLost
 from connectors.kafka.batches import FinishedBatch, Sendable
 from connectors.kafka.refusal import too_large
+from connectors.kafka.trouble import explained
 
 TRANSACTION_TIMEOUT = 15.0
 """Seconds after which the broker aborts a transaction whose owner is silent."""
@@ -95,7 +87,7 @@ class TransactionalProducer:
                 await producer.start()
         except (KafkaError, TimeoutError) as error:
             await _stopped(producer)
-            raise translated(error) from error
+            raise await explained(error, self._options) from error
         except BaseException:
             # Who is told to end while it waits leaves no connection and no task behind either.
             await _stopped(producer)
@@ -113,7 +105,7 @@ class TransactionalProducer:
                 yield self._kafka
                 await self._kafka.commit_transaction()
         except (KafkaError, KafkaLost, TimeoutError, AssertionError) as error:
-            raise translated(error) from error
+            raise await explained(error, self._options) from error
 
     async def discard(self) -> None:
         """End the producer without waiting for anything it still has to send."""
@@ -169,20 +161,3 @@ async def _stopped(producer: AIOKafkaProducer) -> None:
         await asyncio.wait([sender.sender_task], timeout=2)
     with contextlib.suppress(TimeoutError, KafkaError, OSError):
         await asyncio.wait_for(producer.client.close(), timeout=2)
-
-
-def translated(error: BaseException) -> AqueductError:
-    """What one of aiokafka's errors means to us."""
-    if isinstance(error, AqueductError):
-        return error
-    if isinstance(error, ProducerFenced | InvalidProducerEpoch):
-        return Fenced()
-    if isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
-        return RecordTooLarge(str(error) or type(error).__name__)
-    if isinstance(error, TopicAuthorizationFailedError | TransactionalIdAuthorizationFailed):
-        return KafkaRefused(f"{type(error).__name__}: {error}")
-    if isinstance(error, TimeoutError):
-        return KafkaLost("it did not answer in time")
-    if isinstance(error, IllegalOperation | AssertionError):
-        return KafkaLost(f"the producer is no longer usable ({error})")
-    return KafkaLost(f"{type(error).__name__}: {error}")

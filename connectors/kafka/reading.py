@@ -16,7 +16,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from connectors.errors import KafkaLost, TopicUnfit
-from connectors.kafka.producer import TRANSACTION_TIMEOUT, translated
+from connectors.kafka.producer import TRANSACTION_TIMEOUT
+from connectors.kafka.trouble import explained
 
 _DEADLINE = 4 * TRANSACTION_TIMEOUT
 """Seconds without any record after which the end is given up."""
@@ -91,7 +92,7 @@ async def end_of(options: Mapping[str, Any], topic: str, partition: int) -> int:
     except TimeoutError as error:
         raise KafkaLost("its end was not told", topic=topic, partition=partition) from error
     except KafkaError as error:
-        raise translated(error) from error
+        raise await explained(error, options) from error
 
 
 def read_in_pieces(
@@ -126,7 +127,7 @@ async def _records(
             "the end of the journal was not reached", topic=tp.topic, partition=tp.partition
         ) from error
     except KafkaError as error:
-        raise translated(error) from error
+        raise await explained(error, options) from error
 
 
 async def _go_to(consumer: AIOKafkaConsumer, tp: TopicPartition, *, start: int, end: int) -> None:

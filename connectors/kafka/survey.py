@@ -16,8 +16,9 @@ from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
 from connectors.errors import KafkaLost
-from connectors.kafka.producer import TRANSACTION_TIMEOUT, translated
+from connectors.kafka.producer import TRANSACTION_TIMEOUT
 from connectors.kafka.reading import StoredRecord
+from connectors.kafka.trouble import explained
 
 _SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without any record after which an end is given up."""
@@ -37,7 +38,7 @@ async def cluster(options: Mapping[str, Any]) -> str | None:
         described = await client.describe_cluster()
         return described.get("cluster_id") or None
     except KafkaError as error:
-        raise translated(error) from error
+        raise await explained(error, options) from error
     finally:
         await client.close()
 
@@ -50,7 +51,7 @@ async def topics(options: Mapping[str, Any]) -> dict[str, int]:
         described = await client.describe_topics()
         return {topic["topic"]: len(topic["partitions"]) for topic in described}
     except KafkaError as error:
-        raise translated(error) from error
+        raise await explained(error, options) from error
     finally:
         await client.close()
 
@@ -66,7 +67,7 @@ async def beginnings(
         found = await consumer.beginning_offsets(wanted) if wanted else {}
         return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
     except KafkaError as error:
-        raise translated(error) from error
+        raise await explained(error, options) from error
     finally:
         await consumer.stop()
 
@@ -86,7 +87,7 @@ async def read_all(
         await consumer.seek_to_beginning(*wanted)
         await _read(consumer, ends, take)
     except KafkaError as error:
-        raise translated(error) from error
+        raise await explained(error, options) from error
     finally:
         await consumer.stop()
 

@@ -1,13 +1,13 @@
 """Making topics with stated settings, and refusing those that would lose or disorder what we write.
 
 The law: a topic is written to only after it was made or checked in this process; one with other partitions,
-a shorter life or another cleanup than the settings say is refused by name.
+a shorter life or another cleanup than the settings say is refused by name, and so is one that has vanished.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Container, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +16,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from connectors.errors import KafkaLost, KafkaRefused, TopicUnfit
-from connectors.kafka.producer import translated
+from connectors.errors import KafkaDenied, KafkaLost, KafkaRefused, TopicGone, TopicUnfit
+from connectors.kafka.trouble import DENIED, explained
 
 _FOR_EVER = -1
 _SETTLE_SECONDS = 15.0
@@ -37,6 +37,14 @@ class TopicPlan:
     """Whether one that is there must take records of so many bytes."""
     segment_bytes: int | None = None
     """Of a file, where it matters: a broker compacts all but the newest. No less than a record may have."""
+
+    def command(self) -> str:
+        """How a person makes it, in a shell."""
+        config = " ".join(f"--config {name}={value}" for name, value in self.config().items())
+        return (
+            f"kafka-topics.sh --create --topic {self.name} --partitions {self.partitions} "
+            f"--replication-factor {self.replication_factor} {config}"
+        )
 
     def config(self) -> dict[str, str]:
         """The topic's settings at creation."""
@@ -99,19 +107,39 @@ class Topics:
         self._options = options
         self._ready: set[str] = set()
 
-    async def ensure(self, *plans: TopicPlan) -> None:
-        """Make what is missing and check what is there; each topic once in this object's life.
+    async def check(self, *plans: TopicPlan) -> None:
+        """Check what is there; each topic once in this object's life. What is missing stays so."""
+        async with self._looking(plans):
+            pass
 
-        Raises TopicUnfit naming every fault, KafkaRefused or KafkaLost.
+    async def ensure(self, *plans: TopicPlan, before: Container[str] = ()) -> None:
+        """Make what is missing, and check what is there; a topic that was there ``before`` is not made again.
+
+        Raises TopicGone, TopicUnfit naming every fault, KafkaDenied, KafkaRefused or KafkaLost.
         """
+        async with self._looking(plans) as (admin, missing):
+            gone = [plan for plan in missing if plan.name in before]
+            if gone:
+                # A topic that an account may not see is not listed either; this tells the one from the other.
+                await _configs(admin, [plan.name for plan in gone], absent=True)
+                raise TopicGone(gone[0].command(), topic=gone[0].name)
+            if missing:
+                await _create(admin, missing)
+        self._ready.update(plan.name for plan in plans)
+
+    @asynccontextmanager
+    async def _looking(
+        self, plans: Iterable[TopicPlan]
+    ) -> AsyncIterator[tuple[AIOKafkaAdminClient | None, list[TopicPlan]]]:
+        """Check those that are there and were not yet; the others, and whom to ask."""
         wanted = [plan for plan in plans if plan.name not in self._ready]
         if not wanted:
+            yield None, []
             return
         async with self._admin() as admin:
             missing = await _missing(admin, wanted)
-            if missing:
-                await _create(admin, missing)
-        self._ready.update(plan.name for plan in wanted)
+            self._ready.update(plan.name for plan in wanted if plan not in missing)
+            yield admin, missing
 
     async def has(self, plan: TopicPlan) -> bool:
         """Whether a topic is there; nothing is made. Raises as ``ensure`` does."""
@@ -123,7 +151,7 @@ class Topics:
         try:
             async with self._admin() as admin:
                 facts = (await _facts(admin, [name])).get(name)
-        except (KafkaLost, KafkaRefused):
+        except (KafkaDenied, KafkaLost, KafkaRefused):
             return None
         held = facts.config.get("max.message.bytes") if facts else None
         return int(held) if held else None
@@ -138,7 +166,7 @@ class Topics:
             finally:
                 await admin.close()
         except (KafkaError, OSError) as error:
-            raise translated(error) from error
+            raise await explained(error, self._options) from error
 
 
 async def _missing(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> list[TopicPlan]:
@@ -168,9 +196,8 @@ async def _create(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:
         error = for_code(code)
         if code and error is not TopicAlreadyExistsError:
             detail = (message[0] if message else None) or error.__name__
-            raise KafkaRefused(
-                f"the topic cannot be made: {detail}", topic=name, remedy="Change the settings."
-            )
+            refusal = KafkaDenied if issubclass(error, DENIED) else KafkaRefused
+            raise refusal(f"the topic cannot be made: {detail}", topic=name)
     await _wait_for_leaders(admin, {plan.name for plan in plans})
 
 
@@ -180,6 +207,9 @@ async def _wait_for_leaders(admin: AIOKafkaAdminClient, names: set[str]) -> None
         async with asyncio.timeout(_SETTLE_SECONDS):
             while True:
                 described = await admin.describe_topics(sorted(names))
+                for topic in described:
+                    if issubclass(error := for_code(topic["error_code"]), DENIED):
+                        raise error(topic["topic"])
                 if all(
                     not topic["error_code"]
                     and all(partition["leader"] >= 0 for partition in topic["partitions"])
@@ -198,12 +228,22 @@ async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, Topi
         return {}
     described = await admin.describe_topics(known)
     partitions = {topic["topic"]: len(topic["partitions"]) for topic in described}
-    answers = await admin.describe_configs(
-        [ConfigResource(ConfigResourceType.TOPIC, name) for name in known]
-    )
-    configs = {
-        name: {entry[0]: entry[1] for entry in entries}
-        for answer in answers
-        for _code, _message, _type, name, entries in answer.resources
-    }
+    configs = await _configs(admin, known)
     return {name: TopicFacts(partitions[name], configs.get(name, {})) for name in known}
+
+
+async def _configs(
+    admin: AIOKafkaAdminClient, names: list[str], *, absent: bool = False
+) -> dict[str, dict[str, str]]:
+    """The settings of topics, by name; of those that are ``absent`` only what is denied is an error."""
+    answers = await admin.describe_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    )
+    found: dict[str, dict[str, str]] = {}
+    for answer in answers:
+        for code, _message, _type, name, entries in answer.resources:
+            error = for_code(code)
+            if code and (issubclass(error, DENIED) or not absent):
+                raise error(name)
+            found[name] = {entry[0]: entry[1] for entry in entries}
+    return found

@@ -7,6 +7,7 @@ longer than a standstill can explain is a fault, whatever the topics show.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from kazoo.client import KazooClient
 from tests.crash.keeper import Keeper
 from tests.crash.scene import DESTINATION, PATIENCE, SESSION, Scene
 from tests.crash.servers import Ways
+
+logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 PAST = SESSION + 3.0
 """Seconds by when the servers have ended a silent session."""

@@ -6,9 +6,10 @@ the binlog, never by them.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pymysql
@@ -131,6 +132,15 @@ class Load:
     def go_on(self) -> None:
         """Let those go on that are held."""
         self._may.set()
+
+    @contextlib.contextmanager
+    def slower(self, times: float) -> Iterator[None]:
+        """Let them wait so many times as long between transactions, within the block."""
+        pause, self._pause = self._pause, times * self._pause
+        try:
+            yield
+        finally:
+            self._pause = pause
 
     def stop(self) -> None:
         """Let each finish what it does; raises what went wrong with one."""

@@ -18,6 +18,7 @@ import pymysql
 from tests.crash import mutated, mutated_sink
 from tests.crash.audited import audited
 from tests.crash.both import Both
+from tests.crash.done import DONE
 from tests.crash.faults.leaders import idle
 from tests.crash.keeper import FAUST
 from tests.crash.scene import Late, Scene, scene
@@ -55,8 +56,9 @@ class Mutant:
 
 def steady(at: Scene) -> None:
     """steady load."""
-    at.begin()
-    at.pause(4, 5)
+    worker = at.begin()
+    at.wait(lambda: DONE in worker.log, "does nothing wrong")
+    at.pause(3, 4)
 
 
 def in_batches(at: Scene) -> None:
@@ -163,6 +165,8 @@ MUTANTS: dict[str, Mutant] = {
     for name, act, *seen in (
         ("row-skipped", steady, "lost"),
         ("row-repeated", steady, "repeated"),
+        ("tombstone-skipped", steady, "audit lost"),
+        ("tombstone-repeated", steady, "audit foreign"),
         ("order-turned", steady, "disordered"),
         ("partition-by-chance", steady, "scattered"),
         ("hole-in-cursor", steady, "cursor"),

@@ -16,64 +16,20 @@ from dataclasses import replace
 from typing import Any
 
 from app.faults import point
+from tests.crash import mutated_records
+from tests.crash.done import say_done
 
 Patch = Callable[[], None]
 
-
-def _of(name: str) -> Any:
-    """A module of the product, to be changed: what it is said to hold does not count here."""
-    return importlib.import_module(name)
-
-
-batches, reading = _of("connectors.kafka.batches"), _of("connectors.kafka.reading")
+# Modules of the product, to be changed: what they are said to hold does not count here.
+_of: Callable[[str], Any] = importlib.import_module
+reading = _of("connectors.kafka.reading")
 packets, transactions = _of("connectors.mysql.packets"), _of("connectors.mysql.transactions")
 leading, publishing, running = _of("app.leading"), _of("app.publisher"), _of("app.run")
 Publisher: Any = publishing.Publisher
 Numbers: Any = _of("app.pipeline.numbers").Numbers
-_STEADY, _EARLY = 25, 6
-"""Calls after which a mutant that does wrong once does it: of batches, of transactions."""
-
-
-def _records(change: Callable[[list[Any]], None], least: int) -> None:
-    """Change the records of one batch of rows, once: the first with so many, after some others."""
-    real, calls = batches.BatchWriter.finished, [0]
-    done: list[bool] = []
-
-    def finished(self: Any) -> Any:
-        if ".__" not in self._topic:
-            calls[0] += 1
-            if calls[0] > _STEADY and len(self._records) >= least and not done:
-                done.append(True)
-                change(self._records)
-        return real(self)
-
-    batches.BatchWriter.finished = finished
-
-
-def row_skipped() -> None:
-    """One record is left out."""
-    _records(lambda records: records.pop(), 2)
-
-
-def row_repeated() -> None:
-    """One record is written twice."""
-    _records(lambda records: records.append(records[-1]), 1)
-
-
-def order_turned() -> None:
-    """The records of one batch go out from the last to the first."""
-    _records(lambda records: records.reverse(), 6)
-
-
-def partition_by_chance() -> None:
-    """After a while a key goes to another partition than before."""
-    real, calls = batches.partitions_of, [0]
-
-    def partitions_of(keys: Any, count: int) -> list[int]:
-        calls[0] += 1
-        return [(place + (calls[0] > _STEADY)) % count for place in real(keys, count)]
-
-    batches.partitions_of = partitions_of
+_EARLY = 6
+"""Pieces after which a mutant that does wrong once does it."""
 
 
 async def _alone(self: Any, cursor: Any) -> None:
@@ -270,6 +226,7 @@ def hole_in_cursor() -> None:
         calls[0] += bool(piece.gtids)
         if calls[0] == _EARLY and piece.gtids:
             piece.gtids = piece.gtids[:-1]
+            say_done()
         return real(cursor, piece)
 
     publishing._after = after
@@ -318,10 +275,7 @@ class _Any(int):
 
 
 PATCHES: dict[str, Patch] = {
-    "row-skipped": row_skipped,
-    "row-repeated": row_repeated,
-    "order-turned": order_turned,
-    "partition-by-chance": partition_by_chance,
+    **mutated_records.PATCHES,
     "cursor-before-rows": cursor_before_rows,
     "cursor-after-rows": cursor_after_rows,
     "read-uncommitted": read_uncommitted,

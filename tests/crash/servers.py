@@ -6,7 +6,7 @@ The law: the worker knows the links alone; whoever loads the source or checks th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,18 +20,35 @@ from devstack.ports import HOST, free_port
 from tests.crash.links import Proxy, Wire, proxy
 from tests.crash.sinks import Sinking
 
-_LISTENERS = "PLAINTEXT:PLAINTEXT,FIRST:PLAINTEXT,SECOND:PLAINTEXT,CONTROLLER:PLAINTEXT"
+_PROTOCOLS = {
+    "PLAINTEXT": "PLAINTEXT",
+    "FIRST": "PLAINTEXT",
+    "SECOND": "PLAINTEXT",
+    "SIGNED": "SASL_PLAINTEXT",
+    "CONTROLLER": "PLAINTEXT",
+}
+_ACCOUNTS = {
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "listener.name.signed.scram-sha-512.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # Who need not sign in may do all, and an account what it is granted.
+    "super.users": "User:ANONYMOUS",
+}
 
 
 class ProxiedStack(Stack):
-    """A stack whose broker has a listener for each of two workers, which it advertises at the proxy's ports."""
+    """A stack whose broker has a listener for each of two workers, and one for accounts, which it advertises at
+    the proxy's ports."""
 
     def __init__(self, folder: Path, running: Proxy) -> None:
         super().__init__(folder, ("mysql", "kafka"), mysql_options={"max_connections": "60"})
-        self._inner = (free_port(), free_port())
-        self.wires = tuple(
-            running.link(f"kafka {port}", HOST, port, kafka=True) for port in self._inner
+        self._inner = {name: free_port() for name in ("FIRST", "SECOND", "SIGNED")}
+        first, second, self.signed = (
+            running.link(f"kafka {port}", HOST, port, kafka=True) for port in self._inner.values()
         )
+        self.wires = (first, second)
 
     def with_zookeeper(self) -> None:
         """Start a ZooKeeper, if there is none yet."""
@@ -43,15 +60,20 @@ class ProxiedStack(Stack):
         program, libraries = self._java("kafka")
         server = Kafka(self.run_dir / "kafka", libraries, java=program, owner=self.children)
         direct, controller = server.address, f"{HOST}:{server._controller_port}"
-        server._options = {
-            "listener.security.protocol.map": _LISTENERS,
+        inner = {name: f"{HOST}:{port}" for name, port in self._inner.items()}
+        outer = zip(self._inner, (*self.wires, self.signed), strict=True)
+        advertised = {name: f"{HOST}:{wire.port}" for name, wire in outer}
+        server._options = _ACCOUNTS | {
+            "listener.security.protocol.map": _listed(_PROTOCOLS, ":"),
             "inter.broker.listener.name": "PLAINTEXT",
-            "listeners": f"PLAINTEXT://{direct},FIRST://{HOST}:{self._inner[0]},"
-            f"SECOND://{HOST}:{self._inner[1]},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{direct},FIRST://{HOST}:{self.wires[0].port},"
-            f"SECOND://{HOST}:{self.wires[1].port}",
+            "listeners": _listed({"PLAINTEXT": direct, **inner, "CONTROLLER": controller}, "://"),
+            "advertised.listeners": _listed({"PLAINTEXT": direct, **advertised}, "://"),
         }
         self._start("kafka", server)
+
+
+def _listed(pairs: Mapping[str, str], between: str) -> str:
+    return ",".join(f"{name}{between}{value}" for name, value in pairs.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +131,14 @@ class Servers:
                 for number, ways in enumerate(self.ways)
             )
 
+    @property
+    def _wires(self) -> list[Wire]:
+        return [*(wire for ways in self.ways for wire in ways.all), self.stack.signed]
+
     def heal(self) -> None:
         """Let all links carry all."""
-        for ways in self.ways:
-            for wire in ways.all:
-                wire.heal()
+        for wire in self._wires:
+            wire.heal()
 
     def connect(
         self, database: str | None = None, *, seconds: float = 20, to: Mysql | None = None
@@ -143,9 +168,8 @@ class Servers:
     def begin_anew(self) -> None:
         """A source without a past, and links that carry all."""
         self.heal()
-        for ways in self.ways:
-            for wire in ways.all:
-                wire.reset()
+        for wire in self._wires:
+            wire.reset()
         for server in self.stack.servers.values():
             if server.child is None:
                 server.start()

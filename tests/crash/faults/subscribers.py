@@ -25,6 +25,9 @@ _FAR = 300
 _SPARK_STARTS = 240.0
 """Seconds within which a sink has applied its first batches, on such a machine."""
 
+_AT_EASE = 4.0
+"""So much slower is the load meanwhile: else each batch has more than the one before, and takes longer."""
+
 
 @fault("subscriber.stopped", "SIGSTOP of one of two subscribers for 15 s, in the midst of reading")
 def stopped(at: Scene) -> str:
@@ -51,7 +54,7 @@ def stopped(at: Scene) -> str:
 @fault("sink.stopped", "SIGSTOP of the Spark sink for 15 s, in the midst of its batches")
 def sink_stopped(at: Scene) -> str:
     at.begin()
-    with _sinking(at) as sink, _reading(at, "other") as other:
+    with at.load.slower(_AT_EASE), _sinking(at) as sink, _reading(at, "other") as other:
         _wait_batches(at, 2)
         at.wait(lambda: _last(other[1]) > 0, "is not read")
         os.killpg(sink.pid, signal.SIGSTOP)
@@ -72,7 +75,7 @@ def sink_killed(at: Scene) -> str:
     at.begin()
     before = 0
     for _ in range(3):
-        with _sinking(at) as sink:
+        with at.load.slower(_AT_EASE), _sinking(at) as sink:
             _wait_batches(at, 1)
             at.pause(0.1, 4)
             os.killpg(sink.pid, signal.SIGKILL)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 
 import orjson
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, make_digest_acl
 
 from tests.crash.both import PAST, Both
 from tests.crash.links import Direction, Wire
@@ -211,6 +213,29 @@ def root_edited(at: Scene) -> str:
             at.wait_going_on(both.leader)
             client.set(both.root, mine)
         return f"who joins is refused: {error}; the leader goes on; {both.at_rest()}"
+
+
+@fault("zookeeper.acl", "a hand gives all nodes to another account, and gives them back")
+def acl(at: Scene) -> str:
+    with Both.begun(at) as both, both.hand() as client:
+        client.add_auth("digest", "another:secret")
+        _own(client, both.root, [make_digest_acl("another", "secret", all=True)])
+        both.nobody()
+        error = _coordination(at, both).partition(":")[0]
+        before = len(at.topics().records)
+        at.pause(3, 4)
+        assert len(at.topics().records) == before, "somebody published without ZooKeeper"
+        _own(client, both.root, OPEN_ACL_UNSAFE)
+        took = both.somebody()
+        return f"nobody led, {error} meanwhile; went on in {took:.1f} s; {both.at_rest()}"
+
+
+def _own(client: KazooClient, path: str, acls: list[ACL]) -> None:
+    """Let only these do anything with a node and all below it; nodes come and go meanwhile."""
+    with contextlib.suppress(NoNodeError):
+        client.set_acls(path, acls)
+        for name in client.get_children(path):
+            _own(client, f"{path}/{name}", acls)
 
 
 def _to_zookeeper(ways: Ways) -> Wire:

@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaProducer
 
 import tests.crash.faults  # noqa: F401 - it names the scenarios
 from tests.crash import links
+from tests.crash.faults.disks import broker_ended, small_disk
 from tests.crash.keeper import Keeper
 from tests.crash.peers.scene import PeerScene
 from tests.crash.scenario import SCENARIOS
@@ -227,6 +228,19 @@ async def _take_over(at: PeerScene) -> None:
     )
     await producer.start()
     await producer.stop()
+
+
+@_fault("kafka.disk-full")
+def disk_full(at: PeerScene) -> str:
+    server = at.servers.stack.kafka_server
+    with small_disk(at, server, at.servers.stack.run_dir / "kafka" / "data") as disk:
+        at.begin()
+        ballast = broker_ended(at, disk)
+        at.pause(1, 3)
+        ballast.unlink()
+        server.start()
+        took = at.wait_going_on()
+    return f"the broker ended; went on in {took:.1f} s, then in {at.wait_going_on():.1f} s"
 
 
 @_fault("account.password")

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 from uuid import uuid4
 
 import pytest
 
 from app import journal_agent
 from app.faust_app import AqueductApp
+from app.http import HttpServer
 from app.publisher import TopicPlans
 from app.recovery import recover
 from connectors.kafka.producer import TransactionalProducer
@@ -105,7 +105,7 @@ async def faust_worker(
         topic_partitions=1,
     )
     app.plans, app.kafka_options = plans, options
-    app.http = cast(Any, SimpleNamespace(url="http://127.0.0.1"))
+    app.http = HttpServer("127.0.0.1", 0, dict)
     checkpoint = FaustCheckpoint(app, partitions=1)
     topic = app.topic(
         plans.journal().name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,8 +18,9 @@ from app.phases import Phases
 from app.plan import Failover, Plan, Signals, Source
 from app.sources import Sources
 from app.status import DestinationStatus
-from connectors.errors import BeginsAnew, SourceLost
+from connectors.errors import BeginsAnew, SourceLost, TopicGone
 from connectors.kafka.reading import StoredRecord
+from connectors.kafka.topics import TopicPlan
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.start import Latest
@@ -41,6 +42,8 @@ class Scene:
         self.events: list[str] = []
         self.asked: list[str] = []
         self.silent: set[str] = set()
+        self.gone: set[str] = set()
+        """Topics that are not there."""
         self.released = threading.Event()
         self.installation = "i"
         """By the journal."""
@@ -79,11 +82,19 @@ class Scene:
                 pass
 
         class Topics:
+            checked: frozenset[str] | set[str] = frozenset()
+
             def __init__(self, _: Mapping[str, Any]) -> None:
                 pass
 
-            async def ensure(self, *_: Any) -> None:
+            async def ensure(self, *plans: TopicPlan, before: Container[str] = ()) -> None:
+                made = [plan.name for plan in plans if plan.name not in self.checked]
+                if gone := [name for name in made if name in before]:
+                    raise TopicGone(topic=gone[0])
+
+            async def check(self, *plans: TopicPlan) -> None:
                 await asyncio.sleep(0.05)
+                self.checked = {plan.name for plan in plans} - scene.gone
                 scene.events.append("topics checked")
 
         async def installation_of(*_: Any, **__: Any) -> str:
@@ -254,3 +265,19 @@ async def test_no_topic_is_asked_for_before_it_is_made(scene: Scene) -> None:
     await scene.lead()
     first = next(n for n, event in enumerate(scene.events) if event.startswith("asked for aq."))
     assert scene.events.index("topics checked") < first
+
+
+@pytest.mark.parametrize("has_past", [True, False])
+async def test_a_topic_of_a_destination_is_made_once_in_its_life(
+    scene: Scene, has_past: bool
+) -> None:
+    scene.write(installation_note("i"), *([cursor_note("i")] if has_past else []))
+    gone = "aq.__ddl.shop"
+    scene.gone = {gone}
+    if not has_past:
+        await scene.lead()
+        return
+    with pytest.raises(TopicGone) as error:
+        await scene.lead()
+    assert error.value.where["topic"] == gone
+    assert "claimed" not in scene.events

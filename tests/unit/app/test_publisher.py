@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -86,7 +86,7 @@ class Sent:
         done.set_result(None)
         return done
 
-    async def ensure(self, *_plans: object) -> None:
+    async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
         """All topics are there."""
 
 

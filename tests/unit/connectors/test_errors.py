@@ -87,6 +87,7 @@ def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
         "CorruptEvent",
         "MalformedEvent",
         "KafkaLost",
+        "KafkaDenied",
         "DecoderLost",
         "NoSourceFits",
         "SourceSilent",

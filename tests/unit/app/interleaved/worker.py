@@ -6,7 +6,7 @@ The law: each request waits until it is let through; it may get lost on its way,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from enum import Enum
@@ -114,7 +114,7 @@ class _Producer:
         sent.set_result(None)
         return sent
 
-    async def ensure(self, *_plans: object) -> None:
+    async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
         """All topics are there."""
 
 

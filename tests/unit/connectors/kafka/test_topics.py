@@ -1,10 +1,13 @@
 """Which existing topics are refused: those that would lose or disorder what is written."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from connectors.kafka.topics import TopicFacts, TopicPlan, faults
+from connectors.errors import AqueductError, KafkaDenied, KafkaLost, TopicGone
+from connectors.kafka.topics import TopicFacts, TopicPlan, Topics, faults
 
 PLAN = TopicPlan(name="aq.shop.orders", partitions=4, replication_factor=1, max_message_bytes=1024)
 WEEK = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
@@ -73,3 +76,75 @@ def test_a_topic_that_takes_less_than_the_settings_say_is_refused_where_they_dec
     assert "max.message.bytes=1024" in fault
     more = TopicFacts(4, {"max.message.bytes": "2000", "cleanup.policy": "delete"})
     assert list(faults(replace(PLAN, takes_all=True), more)) == []
+
+
+class Admin:
+    """A broker that answers about one topic."""
+
+    listed: tuple[str, ...] = ()
+    code = 0
+
+    def __init__(self, **_: Any) -> None:
+        self.made: list[str] = []
+
+    async def start(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+    async def list_topics(self) -> list[str]:
+        return list(self.listed)
+
+    async def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+        partitions = [{"leader": 1}] * PLAN.partitions
+        return [{"topic": name, "error_code": 0, "partitions": partitions} for name in names]
+
+    async def describe_configs(self, resources: list[Any]) -> list[Any]:
+        entries = list(PLAN.config().items())
+        names = [resource.name for resource in resources]
+        return [SimpleNamespace(resources=[(self.code, "", 2, name, entries) for name in names])]
+
+    async def create_topics(self, topics: list[Any]) -> Any:
+        Admin.listed = tuple(topic.name for topic in topics)
+        return SimpleNamespace(topic_errors=[])
+
+
+DENIED, UNKNOWN = 29, 3
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> type[Admin]:
+    monkeypatch.setattr("connectors.kafka.topics.AIOKafkaAdminClient", Admin)
+    monkeypatch.setattr(Admin, "listed", ())
+    monkeypatch.setattr(Admin, "code", UNKNOWN)
+    return Admin
+
+
+@pytest.mark.parametrize(
+    ("listed", "code", "error"),
+    [
+        ((), UNKNOWN, TopicGone),
+        ((), DENIED, KafkaDenied),
+        ((PLAN.name,), DENIED, KafkaDenied),
+        ((PLAN.name,), UNKNOWN, KafkaLost),
+    ],
+)
+async def test_a_topic_that_may_not_be_seen_is_not_one_that_has_vanished(
+    broker: type[Admin], listed: tuple[str, ...], code: int, error: type[AqueductError]
+) -> None:
+    broker.listed, broker.code = listed, code
+    with pytest.raises(error, match=PLAN.name):
+        await Topics({}).ensure(PLAN, before={PLAN.name})
+    assert broker.listed == listed
+
+
+async def test_a_topic_that_is_only_checked_is_made_when_it_is_wanted(broker: type[Admin]) -> None:
+    topics = Topics({})
+    await topics.check(PLAN)
+    assert not broker.listed
+    await topics.ensure(PLAN)
+    assert PLAN.name in broker.listed
+    broker.listed = ()
+    await topics.ensure(PLAN, before={PLAN.name})
+    assert not broker.listed

@@ -1,0 +1,159 @@
+"""Topics that vanish below a worker, and what it says while it has no Kafka yet."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from devstack import Stack
+from devstack.mysql import Mysql
+from devstack.ports import free_port
+from tests.integration.process.consumed import rows
+from tests.integration.process.worker import PATIENCE, Worker, running, settings
+from tests.integration.worker.source import run
+
+
+@pytest.fixture(scope="module")
+def server(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mysql]:
+    """A server of these tests' own."""
+    made = stack.second_mysql(f"topics-{tmp_path_factory.mktemp('server').name}", {"server_id": 12})
+    made.start()
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def mysql(server: Mysql) -> Mysql:
+    """The same, with one row in its binlog."""
+    run(
+        server,
+        "DROP DATABASE IF EXISTS shop",
+        "RESET BINARY LOGS AND GTIDS",
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.orders (id INT PRIMARY KEY)",
+        "INSERT INTO shop.orders VALUES (1)",
+    )
+    return server
+
+
+def on_kafka(stack: Stack, act: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
+    """Do something as an administrator."""
+
+    async def done() -> Any:
+        admin = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
+        await admin.start()
+        try:
+            return await act(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(done())
+
+
+def delete(stack: Stack, topic: str) -> None:
+    """Delete a topic, and wait until it is gone."""
+    on_kafka(stack, lambda admin: admin.delete_topics([topic]))
+    deadline = time.monotonic() + PATIENCE
+    while topic in on_kafka(stack, lambda admin: admin.list_topics()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def make(stack: Stack, command: str) -> None:
+    """Do what a ``kafka-topics.sh --create`` would; that tool is in none of the broker's own jars."""
+    words = command.split()
+    one = {name: value for name, value in itertools.pairwise(words) if name[0] == "-"}
+    config = [word.partition("=")[::2] for word in words if "=" in word]
+    topic = NewTopic(
+        one["--topic"],
+        int(one["--partitions"]),
+        int(one["--replication-factor"]),
+        topic_configs=dict(config),
+    )
+    on_kafka(stack, lambda admin: admin.create_topics([topic]))
+
+
+def gone(worker: Worker) -> str:
+    """What it says once it has stopped for a topic that is gone."""
+    error = str(worker.wait(lambda status: status["state"] == "FAILED")["error"])
+    assert error.startswith("TopicGone: "), error
+    return error
+
+
+def test_a_topic_of_rows_that_vanished_is_not_made_again_in_silence(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    topic = f"{wanted['prefix']}.shop.orders"
+    with running(wanted, tmp_path) as worker:
+        before = worker.wait(lambda status: status["rows"] == 1)["cursor"]["seq"]
+        delete(stack, topic)
+        run(mysql, "INSERT INTO shop.orders VALUES (2)")
+        error = gone(worker)
+        assert f"topic={topic}" in error
+        assert worker.destination()["cursor"]["seq"] == before
+        assert topic not in on_kafka(stack, lambda admin: admin.list_topics())
+        make(stack, error[error.index("kafka-topics.sh") : error.index(" [")])
+        assert restart(tmp_path).returncode == 0
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 2)
+    found = rows(stack, wanted["prefix"], "orders")
+    assert [change.value["after"]["id"] for change in found] == [2]
+
+
+@pytest.mark.parametrize("kind", ["quarantine", "ddl", "transactions"])
+def test_a_topic_of_a_destination_that_vanished_while_nobody_was_there_is_named(
+    stack: Stack, mysql: Mysql, tmp_path: Path, kind: str
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 1)
+        assert worker.stop() == 0
+    topic = f"{wanted['prefix']}.__{kind}.shop"
+    delete(stack, topic)
+    with running(wanted, tmp_path) as worker:
+        assert f"topic={topic}" in gone(worker)
+    assert topic not in on_kafka(stack, lambda admin: admin.list_topics())
+
+
+def test_what_a_worker_waits_for_before_it_has_a_journal_is_on_its_page(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    wanted["kafka"]["bootstrap_servers"] = f"127.0.0.1:{free_port()}"
+    with running(wanted, tmp_path) as worker:
+        assert page(worker, "error").startswith("KafkaLost: ")
+        assert worker.process.poll() is None
+
+
+def page(worker: Worker, name: str) -> Any:
+    """Something of /status, once it is there."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        body = worker.get("/status")
+        if body and (found := json.loads(body)[name]) is not None:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(worker.log[-2000:])
+
+
+def restart(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Begin the destination anew, as a person does."""
+    return subprocess.run(
+        [sys.executable, "-m", "app", "destination", "restart", "shop"],
+        env={**os.environ, "AQUEDUCT_CONFIG": str(folder / "aqueduct.yaml")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
