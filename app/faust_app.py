@@ -1,7 +1,7 @@
 """The Faust app, bent where Faust does what we cannot use.
 
-The law: it reads only what was committed, it has no web server of its own, and the journal is there before it
-subscribes. Everything else of Faust is left as it is.
+The law: it reads only what was committed, it has no web server of its own, and it makes no topics: what it
+reads is there before it begins. Everything else of Faust is left as it is.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import faust
 from faust.app.base import BootStrategy
+from faust.assignor import PartitionAssignor
 from faust.transport.drivers import aiokafka as driver
 from mode import Service
 from yarl import URL
 
 from app.http import HttpServer
-from app.publisher import TopicPlans
 from connectors.errors import AqueductError, Retry
-from connectors.kafka.topics import Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from connectors.kafka.trouble import DENIED, translated
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,27 @@ class _OurTransport(driver.Transport):  # type: ignore[misc]
     Consumer = _OurConsumer
 
 
+class Assignor(PartitionAssignor):  # type: ignore[misc]
+    """Gives out topics that brokers do not tell of just then, too: one that starts may know a part of them,
+    and one of many may know a new topic late. Faust's own fails on them, and then waits for ever."""
+
+    def _perform_assignment(self, cluster: Any, member_metadata: Any) -> Any:
+        told = _Told(cluster, self.app.conf.topic_partitions)
+        return super()._perform_assignment(told, member_metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What Faust's assignor asks of a cluster; all topics that it reads have the same count of partitions."""
+
+    cluster: Any
+    partitions: int
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        known: set[int] | None = self.cluster.partitions_for_topic(topic)
+        return known or set(range(self.partitions))
+
+
 class _WithoutFaustWeb(BootStrategy):  # type: ignore[misc]
     """`faust worker` turns Faust's web server on, whatever the app's settings say: it listens on all
     interfaces and shows the tables to whoever asks."""
@@ -101,7 +123,8 @@ class AqueductApp(faust.App):  # type: ignore[misc]
     services: tuple[Service, ...] = ()
     before_stop: Callable[[], Awaitable[None]] | None = None
     """What comes before Faust leaves its group, which takes seconds."""
-    plans: TopicPlans
+    needed: tuple[TopicPlan, ...] = ()
+    """All topics that Faust reads."""
     kafka_options: dict[str, Any]
     error: str | None = None
     """What the worker waits for before anything else."""
@@ -116,13 +139,14 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         return _OurTransport(self.conf.broker_consumer, self)
 
     async def on_first_start(self) -> None:
-        """Make the journal before Faust subscribes to it: it ignores a topic that is not there."""
+        """Make what Faust reads before it subscribes: it ignores a topic that is not there, and one that it
+        makes itself it takes for known to every broker at once."""
         await super().on_first_start()
         await self._begun(self.http.maybe_start())
         pause = 0.5
         while True:
             try:
-                await Topics(self.kafka_options).ensure(self.plans.journal())
+                await Topics(self.kafka_options).ensure(*self.needed)
                 self.error = None
                 return
             except AqueductError as error:

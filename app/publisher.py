@@ -64,6 +64,10 @@ class TopicPlans:
         plan = self._plan(journal_topic(self.prefix), self.journal_partitions, "compact", -1)
         return replace(plan, segment_bytes=_JOURNAL_SEGMENT)
 
+    def changelog(self, name: str) -> TopicPlan:
+        """What is behind one of Faust's tables; by its assignor, with as many partitions as the journal."""
+        return self._plan(name, self.journal_partitions, "compact", -1)
+
     def schemas(self) -> TopicPlan:
         """The topic of table versions."""
         return self._plan(schemas_topic(self.prefix), 1, "compact", -1)

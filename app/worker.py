@@ -16,7 +16,7 @@ from app.about import __version__
 from app.central_store import CentralStore
 from app.destination import Destination
 from app.destinations import Destinations
-from app.faust_app import AqueductApp, give_up
+from app.faust_app import AqueductApp, Assignor, give_up
 from app.http import HttpServer
 from app.leadership import Alone, Leadership
 from app.leadership_nodes import Identity, Nodes
@@ -55,6 +55,8 @@ def build(settings: Settings) -> AqueductApp:
         datadir=str(settings.data_dir),
         web_enabled=False,
         topic_disable_leader=True,
+        topic_allow_declare=False,
+        PartitionAssignor=Assignor,
         topic_replication_factor=settings.topics.replication_factor,
         topic_partitions=settings.topics.journal_partitions,
         # After kill -9 the group waits this long for the dead member; Faust's own default is 60 s.
@@ -62,8 +64,9 @@ def build(settings: Settings) -> AqueductApp:
         broker_heartbeat_interval=3.0,
         producer_request_timeout=30.0,
     )
-    app.plans, app.kafka_options = plans, options
     checkpoint = FaustCheckpoint(app, partitions=settings.topics.journal_partitions)
+    app.needed = (plans.journal(), *map(plans.changelog, checkpoint.changelogs))
+    app.kafka_options = options
     store = _central_store(settings, plans.journal(), options)
 
     def plan(of: Settings, name: str) -> Plan:

@@ -30,6 +30,13 @@ class FaustCheckpoint:
         self.schemas = table("schemas")
         self.histories = table("histories")
 
+    @property
+    def changelogs(self) -> list[str]:
+        """The names of the topics behind the tables."""
+        return [
+            table.changelog_topic_name for table in (self.cursors, self.schemas, self.histories)
+        ]
+
     def fold(self, record: StoredRecord) -> None:
         """Take a journal record in; call it only while Faust iterates the journal's stream."""
         kind = record.key.partition(b"/")[0]

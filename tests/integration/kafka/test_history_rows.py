@@ -101,12 +101,14 @@ async def faust_worker(
         datadir=str(folder),
         web_enabled=False,
         topic_disable_leader=True,
+        topic_allow_declare=False,
         topic_replication_factor=1,
         topic_partitions=1,
     )
-    app.plans, app.kafka_options = plans, options
     app.http = HttpServer("127.0.0.1", 0, dict)
     checkpoint = FaustCheckpoint(app, partitions=1)
+    app.needed = (plans.journal(), *map(plans.changelog, checkpoint.changelogs))
+    app.kafka_options = options
     topic = app.topic(
         plans.journal().name,
         key_type=bytes,
