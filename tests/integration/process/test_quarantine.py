@@ -125,12 +125,13 @@ def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
         wrong = tmp_path / "wrong.sql"
         wrong.write_text("CREATE TABLE torn (id int PRIMARY KEY, a int, b int)")
         refused = schema(tmp_path, "resolve", "shop", "shop.torn", "--definition", str(wrong))
-        assert (refused.returncode, "refused" in refused.stdout) == (1, True), refused.stderr
+        said = refused.stdout + refused.stderr + worker.log[-3000:]
+        assert (refused.returncode, "refused" in refused.stdout) == (1, True), said
 
         right = tmp_path / "right.sql"
         right.write_text("CREATE TABLE torn (b bigint, id int PRIMARY KEY, a int)")
-        said = schema(tmp_path, "resolve", "shop", "shop.torn", "--definition", str(right))
-        assert said.returncode == 0, said.stdout + said.stderr + worker.log[-3000:]
+        fits = schema(tmp_path, "resolve", "shop", "shop.torn", "--definition", str(right))
+        assert fits.returncode == 0, fits.stdout + fits.stderr + worker.log[-3000:]
         run(mysql, "INSERT INTO shop.torn (id, a, b, c) VALUES (6, 60, 600, 8)")
         status = worker.wait(lambda status: status["rows"] == 9)
         assert status["set_aside"] == []
