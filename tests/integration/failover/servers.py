@@ -54,6 +54,9 @@ def pair(stack: Stack, name: str, *, gtids: bool = True, **standby: str) -> Iter
     for thread in threads:
         thread.join()
     both = Pair(*servers)
+    if not gtids:
+        # Of the second in which a binlog begins nobody can tell whether it has all.
+        time.sleep(1)
     try:
         follow(both.standby, both.master, gtids=gtids)
         ask(
