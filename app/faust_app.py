@@ -130,6 +130,9 @@ class AqueductApp(faust.App):  # type: ignore[misc]
     """What the worker waits for before anything else."""
     _patience: threading.Timer | None = None
 
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, PartitionAssignor=Assignor, topic_allow_declare=False, **options)
+
     @property
     def web_server_url(self) -> URL:
         """Our own HTTP server, for Faust's banner."""

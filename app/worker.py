@@ -16,7 +16,7 @@ from app.about import __version__
 from app.central_store import CentralStore
 from app.destination import Destination
 from app.destinations import Destinations
-from app.faust_app import AqueductApp, Assignor, give_up
+from app.faust_app import AqueductApp, give_up
 from app.http import HttpServer
 from app.leadership import Alone, Leadership
 from app.leadership_nodes import Identity, Nodes
@@ -55,8 +55,6 @@ def build(settings: Settings) -> AqueductApp:
         datadir=str(settings.data_dir),
         web_enabled=False,
         topic_disable_leader=True,
-        topic_allow_declare=False,
-        PartitionAssignor=Assignor,
         topic_replication_factor=settings.topics.replication_factor,
         topic_partitions=settings.topics.journal_partitions,
         # After kill -9 the group waits this long for the dead member; Faust's own default is 60 s.

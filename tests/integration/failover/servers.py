@@ -54,10 +54,11 @@ def pair(stack: Stack, name: str, *, gtids: bool = True, **standby: str) -> Iter
     for thread in threads:
         thread.join()
     both = Pair(*servers)
-    if not gtids:
-        # Of the second in which a binlog begins nobody can tell whether it has all.
-        time.sleep(1)
     try:
+        if not gtids:
+            # Of the second in which a binlog begins nobody can tell whether it has all.
+            begun = ask(both.standby, "SELECT UNIX_TIMESTAMP()")
+            until(lambda: ask(both.standby, "SELECT UNIX_TIMESTAMP()") != begun)
         follow(both.standby, both.master, gtids=gtids)
         ask(
             both.master,

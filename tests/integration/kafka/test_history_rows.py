@@ -101,7 +101,6 @@ async def faust_worker(
         datadir=str(folder),
         web_enabled=False,
         topic_disable_leader=True,
-        topic_allow_declare=False,
         topic_replication_factor=1,
         topic_partitions=1,
     )

@@ -28,14 +28,10 @@ def told(topics: list[str]) -> ClusterMetadata:
 
 @pytest.fixture
 def assignor() -> Assignor:
-    app = AqueductApp(
-        "aq.__worker",
-        store="memory://",
-        topic_partitions=PARTITIONS,
-        PartitionAssignor=Assignor,
-    )
+    app = AqueductApp("aq.__worker", store="memory://", topic_partitions=PARTITIONS)
     FaustCheckpoint(app, partitions=PARTITIONS)
     app.finalize()
+    assert not app.conf.topic_allow_declare, "Faust would make topics"
     assert isinstance(app.assignor, Assignor)
     return app.assignor
 
