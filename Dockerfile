@@ -46,7 +46,7 @@ COPY requirements.build.lock requirements.lock /locks/
 RUN python -m venv /venv \
  && /venv/bin/pip install --no-cache-dir --require-hashes -r /locks/requirements.build.lock \
  && /venv/bin/pip install --no-cache-dir --require-hashes --no-build-isolation -r /locks/requirements.lock \
- && /venv/bin/pip uninstall --yes hypothesis mypy pytest pytest-asyncio ruff
+ && /venv/bin/pip uninstall --yes flask flask-cors hypothesis moto mypy pytest pytest-asyncio pytest-xdist ruff
 
 FROM sink-packages AS jars
 WORKDIR /build

@@ -31,14 +31,12 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "aiokafka": ("connectors/kafka/",),
     "botocore": ("connectors/claims_s3.py",),
     "pyspark": ("spark_sink/",),
-    "delta": ("spark_sink/",),
     "py4j": ("spark_sink/",),
     "prometheus_client": ("app/metrics.py", "spark_sink/metrics.py"),
     "pydantic": ("app/settings", "spark_sink/settings.py"),
     "pydantic_settings": ("app/settings.py", "spark_sink/settings.py"),
     "yaml": ("app/settings.py", "spark_sink/settings.py"),
     "orjson": ("app/", "tables/", "connectors/"),
-    "structlog": ("app/",),
 }
 """Where the product may import a library: folders, files, or beginnings of file names."""
 

@@ -13,6 +13,7 @@ from spark_sink import errors as sink_errors
 from spark_sink.metrics import Metrics
 from tests.architecture.tree import PROJECT
 
+SHOWN_IN = ("deploy/prometheus/alerts.yml", "deploy/grafana/aqueduct.json")
 NOT_OF_A_RUN = {"SinkError", "UnknownTable"}
 """The root of the tree, and what only the command `show` says."""
 
@@ -41,6 +42,15 @@ def test_every_metric_has_a_row_with_its_labels() -> None:
     told = re.findall(r"^\| `(aqueduct_\w+)` \| (\w+) \| ([\w, ]*) ?\|", page(), re.MULTILINE)
     rows = {(name, kind, labels.strip()) for name, kind, labels in told}
     assert rows == described(metrics.REGISTRY) | described(Metrics().registry)
+
+
+def test_every_metric_is_in_a_rule_or_a_panel_or_marked_as_not_shown() -> None:
+    shown = "".join((PROJECT / path).read_text() for path in SHOWN_IN)
+    rows = re.findall(r"^\| `(aqueduct_\w+)` \|.*\|$", page(), re.MULTILINE)
+    marked = set(re.findall(r"^\| `(aqueduct_\w+)` .*\*\(not shown\)\* \|$", page(), re.MULTILINE))
+    found = {name for name in rows if re.search(rf"\b{name}(_bucket|_sum|_count)?\b", shown)}
+    assert set(rows) - found == marked
+    assert not marked & found
 
 
 def test_a_counter_is_known_by_the_name_prometheus_sees() -> None:
