@@ -267,7 +267,7 @@ class Gathering:
         self.count_passed()
         truncated = None
         if kind is Kind.TRUNCATE:
-            truncated = truncated_table(query.sql, query.database)
+            truncated = self._emptied() or truncated_table(query.sql, query.database)
             if truncated is None:
                 raise UnsupportedEvent("a TRUNCATE statement whose table cannot be told")
             if not self._tables.captures(truncated) or self._tables.is_given_up(truncated):
@@ -280,6 +280,11 @@ class Gathering:
         item = Ddl(transaction, kind, query, pos, self.ordinal, truncated, applied, parks, told)
         self.items.append(item)
         self.values += item.values
+
+    def _emptied(self) -> tuple[str, str] | None:
+        """The table that the history found emptied, by the name that its rows have."""
+        applied = self._applied
+        return applied.emptied[0] if applied is not None and applied.emptied else None
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Note what became of an XA transaction; its own transaction ends here too."""

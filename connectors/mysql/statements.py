@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from enum import Enum
 
+from connectors.mysql.ddl.grammar.lexer import named
+
 
 class Kind(Enum):
     """What a statement means for the rows around it."""
@@ -29,6 +31,8 @@ class Kind(Enum):
 _LEADING = re.compile(
     r"\s+|/\*(?!!|M!).*?\*/|/\*M?!\d*|--(?=\s|$)[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\*/", re.DOTALL
 )
+_PLAIN_LEADING = re.compile(_LEADING.pattern.replace("(?!!|M!)", "(?!!)"), re.DOTALL)
+"""As MySQL reads it, to which ``/*M!`` begins a comment like any other."""
 _WORD = re.compile(r"[A-Za-z_]+")
 
 _HARMLESS_WORDS = (
@@ -65,12 +69,12 @@ _ACCOUNTS = {
 }
 
 
-def words(sql: str, count: int) -> list[str]:
+def words(sql: str, count: int, leading: re.Pattern[str] = _LEADING) -> list[str]:
     """The first words in upper case, past comments; the content of an executable comment counts."""
     found: list[str] = []
     at = 0
     while len(found) < count:
-        while skipped := _LEADING.match(sql, at):
+        while skipped := leading.match(sql, at):
             at = skipped.end()
         word = _WORD.match(sql, at)
         if word is None:
@@ -82,7 +86,7 @@ def words(sql: str, count: int) -> list[str]:
 
 def kind_of(sql: str) -> Kind:
     """The kind of one statement."""
-    first, *rest = words(sql, 4) or [""]
+    first, *rest = _first_words(sql) or [""]
     kind = _FIRST_WORDS.get(first, Kind.UNKNOWN)
     if kind is Kind.ROLLBACK and rest[:1] == ["TO"]:
         return Kind.SAVEPOINT
@@ -97,9 +101,16 @@ def kind_of(sql: str) -> Kind:
     return kind
 
 
+def _first_words(sql: str) -> list[str]:
+    found = words(sql, 4)
+    if "/*M!" in sql and (not found or found[0] not in _FIRST_WORDS):
+        return words(sql, 4, _PLAIN_LEADING)
+    return found
+
+
 def type_of(sql: str) -> str:
     """The statement's first keyword, as the DDL topic shows it."""
-    return (words(_set_for(sql) or sql, 1) or [""])[0]
+    return (_first_words(_set_for(sql) or sql) or [""])[0]
 
 
 _OBJECT = re.compile(
@@ -139,7 +150,9 @@ def _set_for(sql: str) -> str | None:
     return inner
 
 
-_TOKEN = re.compile(r"`((?:[^`]|``)+)`|([0-9A-Za-z_$\u0080-\uffff]+)|(.)", re.DOTALL)
+_TOKEN = re.compile(
+    r"""`((?:[^`]|``)+)`|"((?:[^"]|"")+)"|([0-9A-Za-z_$\u0080-\U0010ffff]+)|(.)""", re.DOTALL
+)
 
 
 def truncated_table(sql: str, default_database: str | None) -> tuple[str, str] | None:
@@ -178,11 +191,14 @@ def _tokens(sql: str) -> list[tuple[bool, str]]:
         token = _TOKEN.match(sql, at)
         if token is None:
             return found
-        quoted, plain, sign = token.groups()
+        quoted, ansi, plain, sign = token.groups()
         if quoted is not None:
-            found.append((True, quoted.replace("``", "`")))
+            found.append((True, named(quoted.replace("``", "`"))))
+        elif ansi is not None:
+            # There is no string in such a statement: it is a name, by ANSI_QUOTES.
+            found.append((True, named(ansi.replace('""', '"'))))
         else:
-            text = plain or sign
+            text = named(plain) if plain else sign
             found.append((False, "TABLE" if text.upper() == "TABLE" else text))
         at = token.end()
 

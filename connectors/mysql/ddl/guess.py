@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.ddl.grammar.executable import unwrapped
 from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
 from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader, TableRef
 
@@ -20,6 +19,8 @@ _TABLE = re.compile(
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"[A-Za-z_]+")
+_EXECUTABLE = re.compile(r"/\*M?!\d*|\*/")
+"""The edges of comments that some server executes."""
 _FOLLOWED = frozenset({"TABLE", "TABLES", "TO", "AS"})
 
 
@@ -33,7 +34,7 @@ def named_tables(sql: str, server: Server, session: Session) -> list[TableRef]:
     try:
         reader = Reader(lexed(sql, server, session), server, session)
     except LexicalFault:
-        return _by_pattern(unwrapped(sql, server))
+        return _by_pattern(_EXECUTABLE.sub(" ", sql))
     while reader.take("SET", "STATEMENT"):
         while reader.key not in ("FOR", ""):
             reader.at += 1

@@ -1,8 +1,8 @@
-"""Executable comments: what ``/*!50100 … */`` and ``/*M! … */`` hold is part of the statement, or is not.
+"""Comments between ``/*`` and ``*/``: those whose content is part of the statement, and where the others end.
 
-The law: the server's own reading decides, by its version; a statement without such comments is not looked at,
-and in one with them every character keeps its place, so that pieces can be cut out of it.
-Source: MySQL's and MariaDB's ``sql_lex.cc``.
+Invariant: the server's own reading decides, by its version. A plain comment ends at the first ``*/``, whatever
+it holds; one that the server does not execute may hold one more comment.
+Source: ``lex_one_token`` and ``consume_comment`` in MySQL's and MariaDB's ``sql_lex.cc``.
 """
 
 from __future__ import annotations
@@ -11,73 +11,66 @@ import re
 
 from connectors.mysql.ddl.definition import Server
 
-_OPENING = re.compile(r"/\*(M?)!")
-_STRETCH = re.compile(
-    r"""(?P<quoted>'(?:[^'\\]|\\.|'')*(?:'|$)|"(?:[^"\\]|\\.|"")*(?:"|$)|`(?:[^`]|``)*(?:`|$))"""
-    r"""|(?P<line>--(?=[\s\x00-\x1f\x7f]|$)[^\n]*|\#[^\n]*)"""
-    r"""|(?P<start>/\*M?!)|(?P<skipped>/\*\ \d{5})|(?P<comment>/\*)|(?P<end>\*/)""",
-    re.DOTALL,
-)
-_PLAIN_STRETCH = re.compile(  # with NO_BACKSLASH_ESCAPES
-    _STRETCH.pattern.replace(r"[^'\\]|\\.|''", "[^']|''").replace(r'[^"\\]|\\.|""', '[^"]|""'),
-    re.DOTALL,
-)
-_EDGE = re.compile(r"/\*|\*/")
+_VERSION = re.compile(r"[0-9]{5}")
+_SIX_BEFORE_BLANK = re.compile(r"[0-9]{6}(?=[\t\n\v\f\r ])")
+_SIX = re.compile(r"[0-9]{6}")
+_NOT_EXECUTED = re.compile(r"/\* [0-9]{5}")
+"""How a server writes the beginning of a comment that it did not execute: a blank for the ``!``."""
+
 # MariaDB leaves out what was written for the versions of MySQL that it has no part in.
 _MYSQL_ONLY = range(50700, 100000)
+_SIX_DIGITS_SINCE = (8, 1, 0)
 
 
-def unwrapped(sql: str, server: Server, *, backslashes: bool = True) -> str:
-    """The statement with the content of executable comments in place, and blanks for what is left out."""
-    if _OPENING.search(sql) is None:
-        return sql
-    stretches = _STRETCH if backslashes else _PLAIN_STRETCH
-    pieces: list[str] = []
-    copied = at = depth = 0
-    while found := stretches.search(sql, at):
-        at = found.end()
-        if found.lastgroup == "comment":
-            at = _behind(sql, at)
-        elif found.lastgroup in ("start", "skipped"):
-            # A server writes a blank for the ! of what it did not execute, and leaves others within it.
-            skipped = found.lastgroup == "skipped"
-            inner = None if skipped else _executed(sql, found.start(), server)
-            at = _behind(sql, at) if inner is None else inner
-            depth += inner is not None
-            pieces += (sql[copied : found.start()], " " * (at - found.start()))
-            copied = at
-        elif found.lastgroup == "end" and depth:
-            depth -= 1
-            pieces += (sql[copied : found.start()], "  ")
-            copied = at
-    return "".join((*pieces, sql[copied:]))
-
-
-def _behind(sql: str, at: int) -> int:
-    """The place behind a comment that is not read; another one may stand in it, as in what mysqldump writes."""
-    depth = 1
-    while depth and (edge := _EDGE.search(sql, at)):
-        depth += 1 if edge[0] == "/*" else -1
-        at = edge.end()
-    return len(sql) if depth else at
-
-
-def _executed(sql: str, start: int, server: Server) -> int | None:
-    """Where the content of an executable comment begins; None if this server does not read it."""
+def content(sql: str, start: int, server: Server) -> int | None:
+    """Where the content of the comment at ``start`` begins if it is part of the statement; else None."""
     maria = sql.startswith("/*M!", start)
-    if maria and not server.mariadb:
+    if not sql.startswith("/*!", start) and not (maria and server.mariadb):
         return None
     begin = start + (4 if maria else 3)
-    digits = 0
-    longest = 6 if server.mariadb or server.version >= (8, 0, 0) else 5
-    while digits < longest and sql[begin + digits : begin + digits + 1].isdecimal():
-        digits += 1
-    if digits < 5:
+    asked = _asked(sql, begin, server)
+    if asked is None:
         return begin
-    asked = int(sql[begin : begin + digits])
     major, minor, patch = server.version
-    if asked > major * 10000 + minor * 100 + patch:
+    if int(asked) > major * 10000 + minor * 100 + patch:
         return None
-    if server.mariadb and not maria and asked in _MYSQL_ONLY:
+    if server.mariadb and not maria and int(asked) in _MYSQL_ONLY:
         return None
-    return begin + digits
+    return begin + len(asked)
+
+
+def _asked(sql: str, begin: int, server: Server) -> str | None:
+    """The digits of the version that a comment asks for; None where it is for any."""
+    if server.mariadb:
+        six = _SIX.match(sql, begin)
+    elif server.version >= _SIX_DIGITS_SINCE:
+        # Without a blank after it, the sixth digit belongs to the content.
+        six = _SIX_BEFORE_BLANK.match(sql, begin)
+    else:
+        six = None
+    found = six or _VERSION.match(sql, begin)
+    return None if found is None else found[0]
+
+
+def end_of_comment(sql: str, start: int, server: Server, *, rewritten: bool = False) -> int | None:
+    """Where the comment at ``start`` ends, which is not executed; None if it never does.
+
+    ``rewritten``: one that begins as servers rewrite what they did not execute may hold another comment.
+    """
+    marked = sql.startswith("/*!", start) or (server.mariadb and sql.startswith("/*M!", start))
+    nests = marked or (rewritten and _NOT_EXECUTED.match(sql, start) is not None)
+    at = start + 2
+    while True:
+        end = sql.find("*/", at)
+        inner = sql.find("/*", at, end + 1) if nests and end >= 0 else -1
+        if inner < 0:
+            return None if end < 0 else end + 2
+        closed = sql.find("*/", inner + 2)
+        if closed < 0:
+            return None
+        at = closed + 2
+
+
+def may_be_rewritten(sql: str) -> bool:
+    """Whether a comment begins as servers rewrite one that they did not execute."""
+    return _NOT_EXECUTED.search(sql) is not None

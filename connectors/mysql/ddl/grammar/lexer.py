@@ -1,22 +1,21 @@
-"""A statement as words, names, literals and signs, each with its place.
+"""A statement as words, names, literals and signs, each with its position.
 
-The law: sqlglot's tokenizer for MySQL finds them, without its keywords: which word is one, the grammar decides
-where it stands. Quotes and backslashes mean what the session's sql_mode says.
+Invariant: tokens end where the server's own lexer ends them, by its version and the session's sql_mode; which
+word is a keyword, the grammar decides where it stands.
+Source: ``lex_one_token`` in MySQL's ``sql_lex.cc``.
 """
 
 from __future__ import annotations
 
-import threading
+import re
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Final
-
-from sqlglot.dialects.mysql import MySQL
-from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import TokenType
+from typing import Final
 
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.ddl.grammar.executable import unwrapped
+from connectors.mysql.ddl.grammar.ascii import upper
+from connectors.mysql.ddl.grammar.executable import content, end_of_comment, may_be_rewritten
+from connectors.mysql.ddl.since import since
 
 QUOTED_NAME: Final = "`"
 STRING: Final = "'"
@@ -25,16 +24,6 @@ HEX: Final = "x'"
 BITS: Final = "b'"
 NATIONAL: Final = "n'"
 END: Final = ""
-
-_NAME_QUOTES = frozenset('`"[')
-_KEYS = {
-    TokenType.IDENTIFIER: QUOTED_NAME,
-    TokenType.STRING: STRING,
-    TokenType.NUMBER: NUMBER,
-    TokenType.HEX_STRING: HEX,
-    TokenType.BIT_STRING: BITS,
-    TokenType.NATIONAL_STRING: NATIONAL,
-}
 
 
 class LexicalFault(ValueError):
@@ -47,6 +36,8 @@ class Lexed:
     may always look one further."""
 
     sql: str
+    """The statement with blanks for the marks of executed comments and for skipped ones; the rest keeps its
+    place."""
     keys: list[str]
     """Of a word or sign: itself in upper case; of a quoted name or a literal: which kind it is."""
     texts: list[str]
@@ -55,66 +46,243 @@ class Lexed:
     ends: list[int]
 
 
-class _Tokenizer(MySQL.Tokenizer):
-    KEYWORDS: ClassVar[dict[str, TokenType]] = {}
-    COMMANDS: ClassVar[set[TokenType]] = set()
-
-
-class _Tokenizers(threading.local):
-    """The tokenizers of one thread: each keeps what it is at."""
-
-    def __init__(self) -> None:
-        self.made: dict[tuple[bool, bool, bool], _Tokenizer] = {}
-
-
-_TOKENIZERS = _Tokenizers()
-
-
-def _tokenizer(modes: frozenset[str]) -> _Tokenizer:
-    """This thread's tokenizer for the quotes that a sql_mode means."""
-    key = ("ANSI_QUOTES" in modes, "NO_BACKSLASH_ESCAPES" not in modes, "MSSQL" in modes)
-    found = _TOKENIZERS.made.get(key)
-    if found is None:
-        found = _TOKENIZERS.made[key] = _variant(*key)(MySQL())
-    return found
+_SPACE = r"[\t\n\v\f\r ]"
+_WORD = r"[0-9A-Za-z_$\u0080-\U0010ffff]"
+_EXPONENT = "[eE][+-]?[0-9]+"
+_NUMBER = (
+    rf"[0-9]+{_EXPONENT}|[0-9]+\.[0-9]*(?:{_EXPONENT})?|\.[0-9]+(?:{_EXPONENT})?|[0-9]+(?!{_WORD})"
+)
+_AFTER_POINT = re.compile(_WORD + "+")
+"""A word after a point that follows a name at once is a name, whatever it looks like."""
+_HOST = re.compile(r"[0-9A-Za-z._$]+")
+_DOLLARS = re.compile(r"\$([0-9A-Za-z_\u0080-\U0010ffff]*)\$")
+_DOLLARS_SINCE = (9, 0, 0)
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
 
 
 @cache
-def _variant(ansi_quotes: bool, backslashes: bool, brackets: bool) -> type[_Tokenizer]:
-    """sqlglot's tokenizer for one way of quoting."""
-    quotes = ["'"] if ansi_quotes else ["'", '"']
-    names: list[str | tuple[str, str]] = ["`", *(['"'] if ansi_quotes else [])]
-    kind = type(
-        "_Variant",
-        (_Tokenizer,),
-        {
-            "QUOTES": quotes,
-            "IDENTIFIERS": [*names, ("[", "]")] if brackets else names,
-            "STRING_ESCAPES": [*quotes, "\\"] if backslashes else quotes,
-        },
+def _pattern(*, ansi_quotes: bool, backslashes: bool, brackets: bool) -> re.Pattern[str]:
+    """One token or gap; the group's name tells which."""
+    escape = r"|\\." if backslashes else ""
+    not_escape = r"\\" if backslashes else ""
+
+    def quoted(quote: str) -> str:
+        return f"{quote}(?:[^{quote}{not_escape}]|{quote}{quote}{escape})*+{quote}"
+
+    names = ["`(?:[^`]|``)*+`"]
+    if ansi_quotes:
+        names.append('"(?:[^"]|"")*+"')
+    if brackets:
+        names.append(r"\[(?:[^\]]|\]\])*+\]")
+    single = quoted("'")
+    strings = [single] if ansi_quotes else [single, quoted('"')]
+    return re.compile(
+        "|".join(
+            (
+                rf"(?P<gap>{_SPACE}+|--(?=[\x00-\x20\x7f]|\Z)[^\n]*|\#[^\n]*)",
+                r"(?P<comment>/\*)",
+                r"(?P<close>\*/)",
+                rf"(?P<name>{'|'.join(names)})",
+                rf"(?P<string>{'|'.join(strings)})",
+                r"(?P<hex>[xX]'[0-9A-Fa-f]*'|0x[0-9A-Fa-f]+(?!" + _WORD + "))",
+                r"(?P<bits>[bB]'[01]*'|0b[01]+(?!" + _WORD + "))",
+                rf"(?P<national>[nN]{single})",
+                rf"(?P<number>{_NUMBER})",
+                rf"(?P<word>{_WORD}+)",
+                r"(?P<sign>.)",
+            )
+        ),
+        re.DOTALL,
     )
-    # The base class reads templates' comments, too; in MySQL those are signs like others.
-    variant: type[_Tokenizer] = kind
-    variant._COMMENTS.pop("{#", None)
-    return variant
+
+
+_ESCAPED = {
+    "0": "\0",
+    "b": "\b",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "Z": "\x1a",
+    "%": "\\%",
+    "_": "\\_",
+}
+_ESCAPE = re.compile(r"\\(.)|(['\"])\2", re.DOTALL)
+
+
+def _unescaped(text: str, quote: str, *, backslashes: bool) -> str:
+    """A string's content."""
+    inner = text[1:-1]
+    if not backslashes or "\\" not in inner:
+        return inner.replace(quote * 2, quote)
+    return _ESCAPE.sub(lambda found: _meant(found, quote), inner)
+
+
+def _meant(found: re.Match[str], quote: str) -> str:
+    if found[1] is not None:
+        return _ESCAPED.get(found[1], found[1])
+    return quote if found[2] == quote else found[0]
 
 
 def lexed(sql: str, server: Server, session: Session) -> Lexed:
     """Take a statement apart; raise LexicalFault where that cannot be done."""
-    modes = session.sql_mode
-    text = unwrapped(sql, server, backslashes="NO_BACKSLASH_ESCAPES" not in modes)
-    try:
-        tokens = _tokenizer(modes).tokenize(text)
-    except TokenError as error:
-        raise LexicalFault(str(error)) from None
-    keys, texts, starts, ends = [], [], [], []
-    for token in tokens:
-        key = _KEYS.get(token.token_type)
-        if key is None or (key is QUOTED_NAME and text[token.start] not in _NAME_QUOTES):
-            key = token.text.upper()
-        keys.append(key)
-        texts.append(token.text)
-        starts.append(token.start)
-        ends.append(token.end + 1)
-    end = [len(text)] * 2
-    return Lexed(text, [*keys, END, END], [*texts, "", ""], [*starts, *end], [*ends, *end])
+    scan = _Scan(sql, server, session)
+    scan.run()
+    if (scan.fault or scan.stray) and may_be_rewritten(sql):
+        # What old servers did not execute, they write with comments within it: as a plain one, it ends early.
+        again = _Scan(sql, server, session, rewritten=True)
+        again.run()
+        if not again.fault and not again.stray:
+            return again.result()
+    if scan.fault:
+        raise LexicalFault(scan.fault)
+    return scan.result()
+
+
+class _Scan:
+    """One way through a statement."""
+
+    def __init__(self, sql: str, server: Server, session: Session, *, rewritten: bool = False):
+        modes = session.sql_mode
+        self._sql = sql
+        self._server = server
+        self._rewritten = rewritten
+        self._backslashes = "NO_BACKSLASH_ESCAPES" not in modes
+        self._match = _pattern(
+            ansi_quotes="ANSI_QUOTES" in modes,
+            backslashes=self._backslashes,
+            brackets="MSSQL" in modes,
+        ).match
+        self._dollars = since(server, mysql=_DOLLARS_SINCE, mariadb=None)
+        self._tokens: list[tuple[str, str, int, int]] = []
+        self._executing = False
+        self._pieces: list[str] = []
+        self._copied = 0
+        self.stray = False
+        """Whether a comment ends that did not begin."""
+        self.fault = ""
+        """Why it did not come to the end."""
+
+    def run(self) -> None:
+        """To the end, or to a fault."""
+        at = 0
+        try:
+            while found := self._match(self._sql, at):
+                at = self._take(found.lastgroup or "", found.start(), found.end())
+        except LexicalFault as fault:
+            self.fault = str(fault)
+
+    def result(self) -> Lexed:
+        """What was found."""
+        text = "".join((*self._pieces, self._sql[self._copied :]))
+        columns = [*zip(*self._tokens, strict=True)] or [(), (), (), ()]
+        keys, texts, starts, ends = map(list, columns)
+        last = [len(text)] * 2
+        return Lexed(text, [*keys, END, END], [*texts, "", ""], [*starts, *last], [*ends, *last])
+
+    def _take(self, kind: str, start: int, end: int) -> int:
+        """One token or gap; where the next begins."""
+        if kind == "gap":
+            return end
+        if kind == "comment":
+            return self._comment(start)
+        if kind == "close" and self._executing:
+            self._executing = False
+            self._blank(start, end)
+            return end
+        if kind == "close":
+            self.stray = True
+            self._add("*", "*", start, start + 1)
+            return start + 1
+        if kind in ("word", "number", "hex", "bits"):
+            return self._word(kind, start, end)
+        if kind == "sign":
+            return self._sign(start, end)
+        self._quoted(kind, start, end)
+        return end
+
+    def _comment(self, start: int) -> int:
+        inner = content(self._sql, start, self._server)
+        if inner is not None:
+            self._executing = True
+            self._blank(start, inner)
+            return inner
+        end = end_of_comment(self._sql, start, self._server, rewritten=self._rewritten)
+        if end is None:
+            raise LexicalFault(f"the comment at character {start + 1} does not end")
+        if self._sql[start + 2] in "!M":
+            self._blank(start, end)
+        return end
+
+    def _word(self, kind: str, start: int, end: int) -> int:
+        sql, tokens = self._sql, self._tokens
+        whole = self._after_sign(start)
+        if whole is not None:
+            kind, end = "word", whole.end()
+        if kind == "word":
+            text = sql[start:end]
+            if text[0] == "$" and self._dollars and (tag := _DOLLARS.match(sql, start)):
+                return self._dollar_quoted(tag)
+            self._add(upper(text), named(text), start, end)
+        elif kind == "number":
+            if sql[start] == "." and tokens and tokens[-1][3] == start and _is_name(tokens[-1][0]):
+                self._add(".", ".", start, start + 1)
+                return start + 1
+            self._add(NUMBER, sql[start:end], start, end)
+        else:
+            digits = sql[start + 2 : end].rstrip("'")
+            self._add(HEX if kind == "hex" else BITS, digits, start, end)
+        return end
+
+    def _after_sign(self, start: int) -> re.Match[str] | None:
+        """A host after ``@``, or a name after a name and a point, with nothing between."""
+        tokens = self._tokens
+        if not tokens or tokens[-1][3] != start:
+            return None
+        if tokens[-1][0] == "@":
+            return _HOST.match(self._sql, start)
+        if tokens[-1][0] == "." and len(tokens) > 1 and tokens[-2][3] == start - 1:
+            return _AFTER_POINT.match(self._sql, start)
+        return None
+
+    def _dollar_quoted(self, tag: re.Match[str]) -> int:
+        end = self._sql.find(tag[0], tag.end())
+        if end < 0:
+            raise LexicalFault(f"the text at character {tag.start() + 1} does not end")
+        after = end + len(tag[0])
+        self._add(STRING, self._sql[tag.end() : end], tag.start(), after)
+        return after
+
+    def _sign(self, start: int, end: int) -> int:
+        sign = self._sql[start:end]
+        if sign in "`'\"" or (sign == "/" and self._sql.startswith("/*", start)):
+            raise LexicalFault(f"the quote at character {start + 1} does not end")
+        self._add(sign, sign, start, end)
+        return end
+
+    def _quoted(self, kind: str, start: int, end: int) -> None:
+        text = self._sql[start:end]
+        if kind == "name":
+            close = text[-1]
+            self._add(QUOTED_NAME, named(text[1:-1].replace(close * 2, close)), start, end)
+        elif kind == "national":
+            content_ = _unescaped(text[1:], "'", backslashes=self._backslashes)
+            self._add(NATIONAL, content_, start, end)
+        else:
+            content_ = _unescaped(text, text[0], backslashes=self._backslashes)
+            self._add(STRING, content_, start, end)
+
+    def _add(self, key: str, text: str, start: int, end: int) -> None:
+        self._tokens.append((key, text, start, end))
+
+    def _blank(self, start: int, end: int) -> None:
+        self._pieces += (self._sql[self._copied : start], " " * (end - start))
+        self._copied = end
+
+
+def named(text: str) -> str:
+    """A name as the server keeps it: it has a question mark for each character outside the BMP."""
+    return text if text.isascii() else _BEYOND.sub("?", text)
+
+
+def _is_name(key: str) -> bool:
+    return key == QUOTED_NAME or key[:1].isalnum() or key[:1] in "_$"

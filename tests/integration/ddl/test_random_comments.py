@@ -1,0 +1,60 @@
+"""Comments, quotes and version gates at random: each server's own lexer is the oracle for ours.
+
+An ordinary run makes the same ones each time; ``DDL_STATEMENTS`` and ``DDL_SEED`` are as for ``test_random``.
+"""
+
+import os
+import sys
+from random import SystemRandom
+
+import pytest
+
+from tests.integration.ddl.both import Both
+from tests.integration.ddl.conftest import Servers
+from tests.integration.ddl.player import Player
+from tests.integration.ddl.random_comments import Comments
+
+STATEMENTS = {"9.7": 80, "8.0": 50, "5.7": 50, "mariadb-10.11": 60}
+_USUAL_SEED = "1"
+MOST_FAULTS = 10
+_MANGLED = "(*/"
+"""A server writes ``(*`` for a ``/*`` within what it does not execute: with a ``/`` after it, it ends the
+comment for any reader, its own replicas included."""
+
+
+@pytest.mark.parametrize("server", list(STATEMENTS))
+def test_the_model_reads_comments_and_quotes_as_the_server_does(
+    servers: Servers, server: str
+) -> None:
+    wanted = os.environ.get("DDL_STATEMENTS")
+    fresh = str(SystemRandom().randrange(10**9)) if wanted else _USUAL_SEED
+    seed = os.environ.get("DDL_SEED") or fresh
+    count = int(wanted or STATEMENTS[server])
+    sys.stdout.write(f"DDL_SEED={seed} on {server}\n")
+    with Player(servers(server)) as player:
+        faults, accepted = run(player, Comments(seed), count)
+    assert not faults, "\n\n".join([f"DDL_SEED={seed}", *faults])
+    assert accepted > count / 4, "most statements are refused: they test nothing"
+
+
+def run(player: Player, statements: Comments, count: int) -> tuple[list[str], int]:
+    """What differs, and how many statements the server took."""
+    both = Both(player.server())
+    faults: list[str] = []
+    accepted = 0
+    for sql in ("CREATE DATABASE d1", "USE d1"):
+        played = player.play(sql)
+        faults += both.take(sql, played)
+    for number in range(count):
+        sql = statements.next(played.after)
+        played = player.play(sql)
+        accepted += played.error is None
+        found = list(both.take(sql, played))
+        if any(_MANGLED in one.sql for one in played.written):
+            found = [fault for fault in found if not fault.startswith("written")]
+        if found:
+            written = [one.sql for one in played.written]
+            faults.append("\n    ".join([f"number {number}: {sql!r} {written}", *found]))
+        if len(faults) > MOST_FAULTS:
+            break
+    return faults, accepted
