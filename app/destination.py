@@ -178,7 +178,9 @@ class Destination:
             kind = str(error.where["event"])
             metrics.EVENTS.labels(self.plan.name, kind, "refused").inc()
         self.status.show(state, f"{error.name}: {error}")
-        log.error("%s: %s: %s: %s", self.plan.name, state.value, error.name, error)
+        # What a retry meets again is on the status page and in the metrics; the log has it once.
+        level = logging.ERROR if self.status.is_news(error.name) else logging.DEBUG
+        log.log(level, "%s: %s: %s: %s", self.plan.name, state.value, error.name, error)
 
     def observe(self, cursor: Cursor) -> None:
         """Take note of a cursor that was folded from the journal: a greater epoch is another leader's."""
@@ -192,6 +194,10 @@ class Destination:
     def prepare(self, installation: str) -> None:
         """Know ahead what a takeover needs first, and confirms later."""
         self._signals.installation = self._signals.installation or installation
+
+    def kafka(self, lost: AqueductError | None) -> None:
+        """Note that Kafka does not answer, or that it answers again (None)."""
+        self._signals.kafka_lost = lost
 
     def resolve(self, resolution: Resolution) -> None:
         """Take note of a resolution that was folded from the journal; the next run tries it."""

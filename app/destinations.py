@@ -20,6 +20,7 @@ from app.destination import Destination
 from app.faults import point
 from app.leadership import Leadership
 from app.lease import Lease
+from app.log import SERVICES
 from app.plan import Plan
 from app.settings import Settings
 from app.status import State
@@ -41,6 +42,8 @@ PlanOf = Callable[[Settings, str], Plan]
 
 class Destinations(Service):  # type: ignore[misc]  # mode has no types
     """Runs those of this worker that it is to lead, and says each ten seconds how they are."""
+
+    logger = SERVICES
 
     leadership: Leadership
 
@@ -136,6 +139,11 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         """Pass on a cursor that was folded from the journal."""
         if cursor.destination in self._all:
             self._all[cursor.destination].observe(cursor)
+
+    def kafka(self, lost: AqueductError | None) -> None:
+        """Pass on that Kafka does not answer, or that it answers again (None)."""
+        for destination in self._all.values():
+            destination.kafka(lost)
 
     def resolve(self, resolution: Resolution) -> None:
         """Pass on a resolution that was folded from the journal."""

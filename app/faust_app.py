@@ -18,10 +18,13 @@ from typing import Any, NoReturn
 import faust
 from faust.app.base import BootStrategy
 from faust.assignor import PartitionAssignor
+from faust.cli.worker import worker as worker_command
 from faust.transport.drivers import aiokafka as driver
 from mode import Service
 from yarl import URL
 
+from app import log as logs
+from app import metrics
 from app.http import HttpServer
 from connectors.errors import AqueductError, Retry
 from connectors.kafka.topics import TopicPlan, Topics
@@ -33,16 +36,18 @@ EXIT_CONFIGURATION = 78
 """The exit code for settings that are not usable (EX_CONFIG of sysexits.h)."""
 _DENIED_SECONDS = 5.0
 """Until what an ACL did not let us read is asked for again."""
-_STOP_SECONDS = 30.0
-"""For Faust to end, once all that is ours has."""
+_STOP_SECONDS = 8.0
+"""For an orderly end, whatever does not answer: systemd and Kubernetes kill after 30 s at the latest."""
 
-# It tells of each connection that signs in.
-logging.getLogger("aiokafka.conn").setLevel(logging.WARNING)
+# Faust prints a table of its own settings; ours has what an operator looks for.
+worker_command.banner = lambda self, _worker: self.app.banner
 
 
 class _OurThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # faust has no types
     """Faust's consumer, which reads what was committed, and waits where Faust would end the process with a
     traceback: where an ACL is missing, which somebody may grant again."""
+
+    logger = logs.SERVICES
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         # Faust picks the isolation level by a flag that also changes how it commits; only the level is wanted.
@@ -79,11 +84,14 @@ def _tell(denied: Exception) -> None:
 
 
 class _OurConsumer(driver.Consumer):  # type: ignore[misc]
+    logger = logs.SERVICES
+
     def _new_consumer_thread(self) -> Any:
         return _OurThread(self, loop=self.loop, beacon=self.beacon)
 
 
 class _OurTransport(driver.Transport):  # type: ignore[misc]
+    logger = logs.SERVICES
     Consumer = _OurConsumer
 
 
@@ -118,6 +126,7 @@ class _WithoutFaustWeb(BootStrategy):  # type: ignore[misc]
 class AqueductApp(faust.App):  # type: ignore[misc]
     """A Faust app that reads only what was committed, and begins with our services."""
 
+    logger = logs.SERVICES
     BootStrategy = _WithoutFaustWeb
     http: HttpServer
     services: tuple[Service, ...] = ()
@@ -128,7 +137,13 @@ class AqueductApp(faust.App):  # type: ignore[misc]
     kafka_options: dict[str, Any]
     error: str | None = None
     """What the worker waits for before anything else."""
-    _patience: threading.Timer | None = None
+    banner: str = "Aqueduct"
+    """The first line of the log."""
+    is_kafka_lost: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether no broker answers just now."""
+    _deadline: threading.Timer | None = None
+    _waits_for: str = "its destinations"
+    """What an orderly end still waits for."""
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, PartitionAssignor=Assignor, topic_allow_declare=False, **options)
@@ -144,17 +159,23 @@ class AqueductApp(faust.App):  # type: ignore[misc]
     async def on_first_start(self) -> None:
         """Make what Faust reads before it subscribes: it ignores a topic that is not there, and one that it
         makes itself it takes for known to every broker at once."""
+        logs.show_all_if_debugging()
         await super().on_first_start()
         await self._begun(self.http.maybe_start())
         pause = 0.5
         while True:
             try:
                 await Topics(self.kafka_options).ensure(*self.needed)
+                metrics.KAFKA_UP.set(1)
+                if self.error is not None:
+                    log.info("Kafka answers; the worker starts")
                 self.error = None
                 return
             except AqueductError as error:
-                self.error = f"{error.name}: {error}"
-                log.error("%s", self.error)
+                metrics.KAFKA_UP.set(0)
+                told, self.error = self.error, f"{error.name}: {error}"
+                if told != self.error:
+                    log.error("%s", self.error)
                 if error.retry is not Retry.TIMED:
                     give_up(error)
                 await asyncio.sleep(pause)
@@ -162,19 +183,36 @@ class AqueductApp(faust.App):  # type: ignore[misc]
 
     async def on_stop(self) -> None:
         """Let others take over before anything else is ended."""
+        # Without its brokers Faust may wait for ever; so may a transaction of ours.
+        self._deadline = threading.Timer(_STOP_SECONDS, self._end_late)
+        self._deadline.daemon = True
+        self._deadline.start()
+        # Faust's consumer thread may be ended in a request that no broker answers.
+        threading.excepthook = _ended_in_midst
         if self.before_stop is not None:
             await self.before_stop()
-        # Where its consumer has crashed, Faust may wait for it for ever.
-        self._patience = threading.Timer(_STOP_SECONDS, _end_now)
-        self._patience.daemon = True
-        self._patience.start()
+        if self.is_kafka_lost():
+            self._end_now("Kafka does not answer, so Faust cannot leave its group")
+        self._waits_for = "Faust"
         await super().on_stop()
 
     async def on_shutdown(self) -> None:
         """All has ended."""
         await super().on_shutdown()
-        if self._patience is not None:
-            self._patience.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def _end_late(self) -> NoReturn:
+        self._end_now(f"{self._waits_for} did not end within {_STOP_SECONDS:.0f} s")
+
+    def _end_now(self, why: str) -> NoReturn:
+        """End the process; what was not committed is aborted by Kafka, and read again by the next leader."""
+        log.warning(
+            "the process ends without waiting: %s. Nothing is lost: the next leader resumes from the last "
+            "committed cursor.", why,
+        )  # fmt: skip
+        logging.shutdown()
+        os._exit(0)
 
     async def on_start(self) -> None:
         """Start our services at once; taking over waits for no recovery of Faust's tables."""
@@ -189,10 +227,8 @@ class AqueductApp(faust.App):  # type: ignore[misc]
             give_up(error)
 
 
-def _end_now() -> NoReturn:
-    log.error("Faust did not end within %.0f s; the process ends now", _STOP_SECONDS)
-    logging.shutdown()
-    os._exit(1)
+def _ended_in_midst(ended: threading.ExceptHookArgs) -> None:
+    log.debug("a thread ended by %r", ended.exc_value)
 
 
 def give_up(error: AqueductError) -> NoReturn:

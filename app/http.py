@@ -14,6 +14,7 @@ from aiohttp import web
 from mode import Service
 
 from app import metrics
+from app.log import SERVICES
 from connectors.errors import SettingsError
 
 StatusSource = Callable[[], dict[str, Any]]
@@ -21,6 +22,8 @@ StatusSource = Callable[[], dict[str, Any]]
 
 class HttpServer(Service):  # type: ignore[misc]  # mode has no types
     """Serves on one address while the worker lives; port 0 turns it off."""
+
+    logger = SERVICES
 
     def __init__(self, bind: str, port: int, status: StatusSource, **kwargs: Any) -> None:
         super().__init__(**kwargs)

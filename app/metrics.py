@@ -110,6 +110,11 @@ LEADERSHIP_LOST = Counter(
     ["destination"],
     registry=REGISTRY,
 )
+KAFKA_UP = Gauge(
+    "aqueduct_kafka_up",
+    "1 while a broker answers, asked every few seconds.",
+    registry=REGISTRY,
+)
 COORDINATION = Gauge(
     "aqueduct_coordination_up",
     "1 while this worker has a session with ZooKeeper and its part among the others.",

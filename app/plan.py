@@ -94,6 +94,8 @@ class Signals:
     """Of the newest such wish that this worker's runs know of."""
     installation: str | None = None
     """As the journal said when it was read last."""
+    kafka_lost: AqueductError | None = None
+    """Why Kafka does not answer, found out beside the run; None while it does."""
     leave: AqueductError | None = None
     """Why the source of this run is to be left."""
 

@@ -209,6 +209,7 @@ class Run:
         while True:
             piece = await handoff.take(max_bytes=self.plan.rules.max_bytes, timeout=1.0)
             self.signals.check()
+            self._show_kafka()
             if schemas.waits_for(self.signals.resolution):
                 raise BeginsAnew("to bring a table back")
             if piece is not None:
@@ -241,6 +242,14 @@ class Run:
                 raise BeginsAnew("to take tables into its schema history, now that it is near them")
             held = None
             await handoff.gather(began + self.plan.interval - committed)
+
+    def _show_kafka(self) -> None:
+        """Show Kafka's absence while there is nothing to publish, which would find it out."""
+        lost = self.signals.kafka_lost
+        if lost is not None and self.status.state is State.RUNNING:
+            self.status.show(State.RETRYING, f"{lost.name}: {lost}")
+        elif lost is None and self.status.state is State.RETRYING:
+            self.status.show(State.RUNNING, None)
 
     def _may_complete(self) -> bool:
         """Whether tables can be taken into the history at last; tried from time to time."""

@@ -5,6 +5,7 @@ The law: written by the run alone, read by anyone; it never decides anything.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import Counter
@@ -16,6 +17,8 @@ from app import metrics
 from app.pipeline.piece import DeadLetter
 from tables.cursor import Cursor
 from tables.quarantine import Entry
+
+log = logging.getLogger(__name__)
 
 
 class State(Enum):
@@ -29,6 +32,9 @@ class State(Enum):
     FAILED = "FAILED"
     FENCED = "FENCED"
     STOPPED = "STOPPED"
+
+
+_AT_REST = (State.STANDBY, State.PAUSED, State.STOPPED)
 
 
 @dataclass(slots=True)
@@ -90,13 +96,31 @@ class DestinationStatus:
     last_dead_letter: DeadLetter | None = None
     schema_store: StoreStatus | None = None
     """None where there is no central store."""
+    _reported: tuple[State, str] | None = None
+    """State and error that the log had last."""
+    _trouble_since: float | None = None
+    """By the monotonic clock: since when it is not published because of an error."""
     _since: tuple[float, int] = field(default_factory=lambda: (time.monotonic(), 0))
     _rate: float = 0.0
 
     def show(self, state: State, error: str | None) -> None:
         """The state, and why it is that."""
         self.state, self.error = state, error
+        if state is State.RUNNING:
+            if self._trouble_since is not None:
+                seconds = time.monotonic() - self._trouble_since
+                log.info("%s: RUNNING again after %.0f s", self.name, seconds)
+            self._trouble_since, self._reported = None, None
+        elif error is not None and state is State.RETRYING and self._trouble_since is None:
+            self._trouble_since = time.monotonic()
+        elif state in _AT_REST:
+            self._trouble_since = None
         metrics.UP.labels(self.name).set(state is State.RUNNING)
+
+    def is_news(self, error: str) -> bool:
+        """Whether an error was not reported in this state since the destination ran last."""
+        before, self._reported = self._reported, (self.state, error)
+        return before != self._reported
 
     def measure_rate(self) -> float:
         """Rows per second since this was last called."""
@@ -165,4 +189,8 @@ class DestinationStatus:
             text += f", {len(self.set_aside)} table(s) set aside"
         if self.dead_letters:
             text += f", {self.dead_letters.total()} dead letter(s)"
-        return f"{text} ({self.error})" if self.error else text
+        if not self.error:
+            return text
+        # Of what is retried the log has the whole error already, from when it came up.
+        is_retried = self.state is State.RETRYING
+        return f"{text} ({self.error.partition(': ')[0] if is_retried else self.error})"

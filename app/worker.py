@@ -18,9 +18,11 @@ from app.destination import Destination
 from app.destinations import Destinations
 from app.faust_app import AqueductApp, give_up
 from app.http import HttpServer
+from app.kafka_watch import KafkaWatch
 from app.leadership import Alone, Leadership
 from app.leadership_nodes import Identity, Nodes
 from app.leadership_shared import Shared
+from app.log import quiet_libraries
 from app.plan import Plan
 from app.plans import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
 from app.recovery import installation_of
@@ -28,6 +30,7 @@ from app.settings import Settings, load
 from app.whole_history import whole_history
 from connectors.errors import SettingsError
 from connectors.kafka.client import KafkaClient
+from connectors.kafka.liveness import Liveness
 from connectors.kafka.topics import TopicPlan
 from connectors.zookeeper.session import opens
 from tables.faust_tables import FaustCheckpoint
@@ -44,6 +47,7 @@ def app_from_environment() -> AqueductApp:
 
 def build(settings: Settings) -> AqueductApp:
     """Put a worker together."""
+    quiet_libraries()
     metrics.BUILD.labels(__version__).set(1)
     kafka = kafka_client(settings)
     options, plans = kafka.options(), topic_plans(settings)
@@ -100,19 +104,27 @@ def build(settings: Settings) -> AqueductApp:
         on_control=destinations.obey,
     )
 
+    watch = KafkaWatch(Liveness(options).check, destinations.kafka)
+
     def status() -> dict[str, Any]:
         worker = settings.worker
+        lost = watch.lost
         return {
             "worker": worker.id,
             "address": worker.advertised_address,
             "version": __version__,
-            "error": app.error,
+            "error": app.error or (lost and f"{lost.name}: {lost}"),
             "coordination": destinations.leadership.to_json(),
             "destinations": destinations.status(),
         }
 
     app.http = HttpServer(settings.http.bind, settings.http.port, status)
-    app.services = (app.http, destinations)
+    app.services = (app.http, destinations, watch)
+    app.is_kafka_lost = lambda: watch.lost is not None
+    app.banner = (
+        f"Aqueduct {__version__}: worker {settings.worker.id}, prefix {settings.prefix}, "
+        f"{len(settings.destinations)} destination(s), status at {app.http.url}/status"
+    )
     app.before_stop = destinations.leave
     return app
 

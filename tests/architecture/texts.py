@@ -11,8 +11,9 @@ from pathlib import Path
 
 from tests.architecture.tree import File, Module
 
-RECORDED = r"tests/golden/.*\.json$"
-MOST_LINES = 350
+RECORDED = r"^tests/golden/.*\.json$|\.md$"
+MOST_LINES = 450
+"""Of a file of code or settings; a shorter file may still be two things."""
 
 _HOSTS = (
     ("pypi", "org"), ("pythonhosted", "org"), ("maven", "org"), ("repo.maven.apache", "org"),
@@ -48,9 +49,9 @@ def machine_paths(files: Iterable[File], checkout: Path) -> Iterator[str]:
 
 
 def too_long(files: Iterable[File], excused: Mapping[str, str]) -> Iterator[str]:
-    """Files above the limit without an excuse, and excuses for files that need none; what a program recorded
-    and nobody reads needs none."""
-    read = (file for file in files if not re.match(RECORDED, file.path))
+    """Files above the limit without an excuse, and excuses for files that need none; documents
+    and recordings are as long as they are."""
+    read = (file for file in files if not re.search(RECORDED, file.path))
     long = {file.path: file.lines for file in read if file.lines > MOST_LINES}
     for path in sorted(long.keys() - excused.keys()):
         yield f"{path} has {long[path]} lines, more than {MOST_LINES}"

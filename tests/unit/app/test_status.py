@@ -1,6 +1,9 @@
 """What people see of a destination: one line in the log, and the status page."""
 
+import logging
+
 import orjson
+import pytest
 
 from app.status import DestinationStatus, State
 from connectors.mysql.gtid import GtidSet
@@ -54,3 +57,23 @@ def test_looking_at_the_page_does_not_change_the_rate_that_the_log_measures() ->
     assert one.measure_rate() > 0
     assert one.to_json() == one.to_json()
     assert one.to_json()["rows_per_second"] > 0
+
+
+def test_an_error_that_retries_meet_again_is_news_once() -> None:
+    status = DestinationStatus("shop")
+    status.show(State.RETRYING, "KafkaLost: x")
+    assert [status.is_news("KafkaLost") for _ in range(3)] == [True, False, False]
+    assert status.is_news("SourceLost")
+    status.show(State.RUNNING, None)
+    status.show(State.RETRYING, "SourceLost: y")
+    assert status.is_news("SourceLost")
+
+
+def test_the_end_of_an_error_is_logged_with_its_length(caplog: pytest.LogCaptureFixture) -> None:
+    status = DestinationStatus("shop")
+    with caplog.at_level(logging.INFO):
+        status.show(State.RUNNING, None)
+        for state in (State.RETRYING, State.STARTING, State.RETRYING, State.STARTING):
+            status.show(state, "KafkaLost: x" if state is State.RETRYING else None)
+        status.show(State.RUNNING, None)
+    assert [record.getMessage() for record in caplog.records] == ["shop: RUNNING again after 0 s"]
