@@ -14,7 +14,7 @@ JOBS ?= 2
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-servers check crash fuzz ddl-random bench bench-flat bench-large bench-replay lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test test-servers check crash fuzz ddl-random bench bench-flat bench-large bench-replay bench-takeover lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ bench-large: setup ## one transaction of ROWS=10000000 rows, the worker killed i
 
 bench-replay: setup ## how many statements of DDL the model of all tables takes in a second, beside sqlglot's parser
 	@$(VENV_PYTHON) -m bench.replay
+
+bench-takeover: setup ## takeovers from a journal of one day and of 30; BEFORE=1 adds Kafka's own settings
+	@BEFORE=$(BEFORE) $(VENV_PYTHON) -m bench.takeover_age
 
 lock: ## pin anew in requirements.lock what pyproject.toml asks for, with all hashes
 	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install -q uv==0.13.8; }

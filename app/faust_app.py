@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -89,6 +89,22 @@ class _OurConsumer(driver.Consumer):  # type: ignore[misc]
     def _new_consumer_thread(self) -> Any:
         return _OurThread(self, loop=self.loop, beacon=self.beacon)
 
+    async def seek_to_committed(self) -> Any:
+        """See Faust's; a partition whose rows are not there, or not from the beginning on, is read again."""
+        found = dict(await super().seek_to_committed())
+        streams = [tp for tp in self.assignment() if tp.topic in self.app.folded]
+        anew = [tp for tp in streams if self.app.begins_anew(tp.partition)]
+        if anew:
+            log.info("the journal is folded from its beginning: partition(s) %s", _numbers(anew))
+            for tp, offset in (await self.earliest_offsets(*anew)).items():
+                await self._seek(tp, offset)
+                found[tp] = 0
+        return found
+
+
+def _numbers(partitions: Iterable[Any]) -> str:
+    return ", ".join(str(tp.partition) for tp in sorted(partitions))
+
 
 class _OurTransport(driver.Transport):  # type: ignore[misc]
     logger = logs.SERVICES
@@ -135,6 +151,10 @@ class AqueductApp(faust.App):  # type: ignore[misc]
     needed: tuple[TopicPlan, ...] = ()
     """All topics that Faust reads."""
     kafka_options: dict[str, Any]
+    folded: Collection[str] = ()
+    """The topics that Faust folds into tables."""
+    begins_anew: Callable[[int], bool] = staticmethod(lambda _: False)
+    """Whether a partition of these is to be folded from its beginning."""
     error: str | None = None
     """What the worker waits for before anything else."""
     banner: str = "Aqueduct"

@@ -47,7 +47,7 @@ def install(
                 message = event.message
                 record = StoredRecord(message.key, message.value, message.offset)
                 point("fold.before")
-                checkpoint.fold(record)
+                checkpoint.fold(record, message.partition)
                 point("fold.after")
                 if record.key.startswith(b"cursor/"):
                     on_cursor(Cursor.from_json(journal.decoded(record)))

@@ -20,7 +20,7 @@ from app.pipeline.piece import Decision, Piece
 from connectors.errors import RecordTooLarge
 from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.refusal import refused_batch, too_large
-from connectors.kafka.topics import TopicPlan, Topics
+from connectors.kafka.topics import Compaction, TopicPlan, Topics
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.prepared import PreparedAt
 from connectors.wire import (
@@ -36,8 +36,19 @@ from tables.cursor import Cursor
 from tables.history_journal import history_records
 from tables.journal_format import Entry as Note
 
-_JOURNAL_SEGMENT = 16 * 1024 * 1024
-"""What is not compacted yet is read at a takeover: some 25,000 cursors. Kafka's own default is a gigabyte."""
+_COMPACTION = Compaction(
+    segment_bytes=16 * 1024 * 1024,
+    segment_ms=3_600_000,
+    dirty_ratio=0.1,
+    max_lag_ms=3_600_000,
+    delete_retention_ms=60_000,
+)
+"""Of the journal and what is made of it. What is not compacted yet is read where there is no checkpoint: some
+25,000 cursors, where Kafka's own default is a gigabyte. No tombstone is written, so that only the markers of
+transactions wait for ``delete_retention_ms``; by default they stay for a day."""
+
+_CHANGELOG_COMPACTION = replace(_COMPACTION, delete_retention_ms=3_600_000)
+"""Faust's tables remove a row by a tombstone, which must stay until each worker that starts has read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +73,12 @@ class TopicPlans:
     def journal(self) -> TopicPlan:
         """The journal: compacted and kept for ever, with a count of partitions that never changes."""
         plan = self._plan(journal_topic(self.prefix), self.journal_partitions, "compact", -1)
-        return replace(plan, segment_bytes=_JOURNAL_SEGMENT)
+        return replace(plan, compaction=_COMPACTION)
 
     def changelog(self, name: str) -> TopicPlan:
         """What is behind one of Faust's tables; by its assignor, with as many partitions as the journal."""
-        return self._plan(name, self.journal_partitions, "compact", -1)
+        plan = self._plan(name, self.journal_partitions, "compact", -1)
+        return replace(plan, compaction=_CHANGELOG_COMPACTION)
 
     def schemas(self) -> TopicPlan:
         """The topic of table versions."""

@@ -52,7 +52,8 @@ def build(settings: Settings) -> AqueductApp:
     kafka = kafka_client(settings)
     options, plans = kafka.options(), topic_plans(settings)
     app = AqueductApp(
-        f"{settings.prefix}.__worker",
+        # The group folds the journal into the table of this name; another table takes another group.
+        f"{settings.prefix}.__workers",
         broker=[f"kafka://{server}" for server in kafka.bootstrap_servers.split(",")],
         broker_credentials=_faust_credentials(kafka),
         store="memory://",
@@ -69,6 +70,8 @@ def build(settings: Settings) -> AqueductApp:
     checkpoint = FaustCheckpoint(app, partitions=settings.topics.journal_partitions)
     app.needed = (plans.journal(), *map(plans.changelog, checkpoint.changelogs))
     app.kafka_options = options
+    app.folded = (plans.journal().name,)
+    app.begins_anew = checkpoint.begin
     store = _central_store(settings, plans.journal(), options)
 
     def plan(of: Settings, name: str) -> Plan:

@@ -1,12 +1,14 @@
 """The journal's checkpoint on every worker: where to begin reading it again.
 
-The law: a checkpoint only ever shortens the way. What it says is folded with the journal's tail, checked for
-being whole, and thrown away where it is not. It holds cursors, table versions and the newest checkpoint of a
-schema history, but none of that history's records: those behind it are read from the journal.
+Invariant: a checkpoint only ever shortens the way. Its rows are folded with the journal from the cursor's row
+on, checked for completeness, and discarded where they are incomplete. It holds cursors, table versions, the
+newest checkpoint of a schema history and the records after it, so that a takeover reads the journal's last
+records only, however old that checkpoint is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Protocol
 
@@ -22,7 +24,8 @@ Row = dict[str, Any]
 _LARGEST = 300_000
 """Bytes of a value that becomes a row. A row is written with its quotation marks and letters escaped, and Faust
 sends no more than 1,000,000 bytes; what is larger is read from the journal."""
-_ONLY_IN_THE_JOURNAL = ("history/", "baseline/", "resolved/")
+_OF_A_HISTORY = ("history/", "baseline/", "resolved/")
+_NUMBER = re.compile(r'"number":(\d+)')
 
 
 class Checkpoint(Protocol):
@@ -63,24 +66,35 @@ def newer(row: Row, known: Row | None) -> bool:
 def take(rows: MutableMapping[str, Row], record: StoredRecord) -> None:
     """Let a journal record become a row; what it makes needless goes."""
     key, row = row_of(record)
-    if key.startswith(_ONLY_IN_THE_JOURNAL) or not newer(row, rows.get(key)):
+    if not newer(row, rows.get(key)):
         return
     if is_gone(record) or len(record.value) > _LARGEST:
         rows.pop(key, None)
         return
     rows[key] = row
     if key.startswith("checkpoint/") and key.endswith(f"/{HEAD}"):
-        _forget_older(rows, key, parts=decoded(record)["parts"])
+        _forget_older(rows, key, head=decoded(record))
 
 
-def _forget_older(rows: MutableMapping[str, Row], head: str, *, parts: int) -> None:
-    """Remove the checkpoints before one of a schema history, if that is here with all its parts."""
-    beginning, number, _ = head.rsplit("/", 2)
-    if any(f"{beginning}/{number}/{part}" not in rows for part in range(parts)):
+def _forget_older(rows: MutableMapping[str, Row], key: str, *, head: Mapping[str, Any]) -> None:
+    """Remove what a checkpoint of a schema history replaces, if that is here with all its parts."""
+    beginning, number, _ = key.rsplit("/", 2)
+    if any(f"{beginning}/{number}/{part}" not in rows for part in range(head["parts"])):
         return
-    for key in list(rows):
-        if key.startswith(f"{beginning}/") and int(key.rsplit("/", 2)[1]) < int(number):
-            del rows[key]
+    records = tuple(f"{kind}{beginning.partition('/')[2]}/" for kind in _OF_A_HISTORY)
+    for other in list(rows):
+        if other.startswith(f"{beginning}/"):
+            is_replaced = int(other.rsplit("/", 2)[1]) < int(number)
+        else:
+            is_replaced = other.startswith(records) and _number(rows[other]) <= head["count"]
+        if is_replaced:
+            del rows[other]
+
+
+def _number(row: Row) -> int:
+    """The number of a history's record, or of the record that a part belongs to."""
+    found = _NUMBER.search(row["value"])
+    return int(found[1]) if found else 0
 
 
 def records_of(destination: str, checkpoint: Checkpoint) -> list[StoredRecord]:
@@ -97,9 +111,10 @@ def records_of(destination: str, checkpoint: Checkpoint) -> list[StoredRecord]:
 def resume_from(destination: str, checkpoint: Checkpoint) -> tuple[DestinationState, int]:
     """The state a checkpoint holds, and the journal offset from which to fold on; (empty, 0) without one.
 
-    The records of a schema history are in the journal only, and those that the cursor's newest checkpoint does
-    not hold stand behind its first part. So there the fold begins; what the rows hold from behind that offset
-    comes again, and changes nothing.
+    The fold resumes at the cursor's row, since each transaction writes one: another row may be there before
+    older rows of other keys are. What the rows hold from after that offset comes again, and changes nothing.
+    Where rows of the schema history's records or of a later checkpoint are missing, the fold begins at the
+    first part of the cursor's newest checkpoint: the records that this lacks come after it.
     """
     records = records_of(destination, checkpoint)
     state = journal.fold(destination, records)
@@ -107,10 +122,11 @@ def resume_from(destination: str, checkpoint: Checkpoint) -> tuple[DestinationSt
     cursor = state.cursor
     if cursor is None or cursor.versions > state.version_count:
         return nothing
-    start = records[-1].offset + 1
+    start = int(checkpoint.rows[journal.cursor_key(destination).decode()]["offset"]) + 1
     if cursor.history is not None:
         head = state.history_fold.checkpoint_for(cursor.history)
         if head is None:
             return nothing
-        start = min(start, state.history_fold.begins_at(head))
+        if not state.is_whole() or state.history_fold.lacks_parts(head, cursor.history):
+            start = min(start, state.history_fold.begins_at(head))
     return state, start

@@ -159,6 +159,13 @@ class HistoryFold:
         heads = self._candidates(count)
         return heads[-1] if heads else None
 
+    def lacks_parts(self, head: CheckpointHead, count: int) -> bool:
+        """Whether a later checkpoint than this one is here in part, which a cursor with so many records has."""
+        return any(
+            number > head.number and one.count <= count and not self._is_complete(number)
+            for number, one in self._heads.items()
+        )
+
     def base(self, count: int) -> CheckpointHead | None:
         """The checkpoint to begin from, from which no record is missing up to the cursor's count."""
         self._read()

@@ -7,6 +7,7 @@ a shorter life or another cleanup than the settings say is refused by name, and 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Container, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,8 +20,38 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 from connectors.errors import KafkaDenied, KafkaLost, KafkaRefused, TopicGone, TopicUnfit
 from connectors.kafka.trouble import DENIED, explained
 
+log = logging.getLogger(__name__)
+
 _FOR_EVER = -1
+_WARNED: set[tuple[str, str]] = set()
+"""What was logged of topics in this process."""
 _SETTLE_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """How soon a compacted topic forgets what is superseded, so that reading all of it stays cheap."""
+
+    segment_bytes: int
+    """Of a file: a broker compacts all but the newest. No less than a record may have."""
+    segment_ms: int
+    """The age at which the newest file is closed."""
+    dirty_ratio: float
+    """The share of bytes not yet compacted from which on a broker compacts."""
+    max_lag_ms: int
+    """The age at which a record is compacted whatever that share is."""
+    delete_retention_ms: int
+    """How long the markers of transactions stay once all their records are superseded."""
+
+    def config(self, max_message_bytes: int) -> dict[str, str]:
+        """The topic's settings."""
+        return {
+            "segment.bytes": str(max(self.segment_bytes, max_message_bytes)),
+            "segment.ms": str(self.segment_ms),
+            "min.cleanable.dirty.ratio": str(self.dirty_ratio),
+            "max.compaction.lag.ms": str(self.max_lag_ms),
+            "delete.retention.ms": str(self.delete_retention_ms),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +66,8 @@ class TopicPlan:
     max_message_bytes: int
     takes_all: bool = False
     """Whether one that is there must take records of so many bytes."""
-    segment_bytes: int | None = None
-    """Of a file, where it matters: a broker compacts all but the newest. No less than a record may have."""
+    compaction: Compaction | None = None
+    """Where it matters how soon a topic is compacted."""
 
     def command(self) -> str:
         """How a person makes it, in a shell."""
@@ -54,8 +85,8 @@ class TopicPlan:
             "retention.bytes": str(_FOR_EVER),
             "max.message.bytes": str(self.max_message_bytes),
         }
-        if self.segment_bytes is not None:
-            config["segment.bytes"] = str(max(self.segment_bytes, self.max_message_bytes))
+        if self.compaction is not None:
+            config |= self.compaction.config(self.max_message_bytes)
         return config
 
 
@@ -91,6 +122,26 @@ def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
             value = int(facts.config.get(name, _FOR_EVER))
             if value != _FOR_EVER and (least == _FOR_EVER or value < least):
                 yield _alter(plan, name, str(value), str(least))
+
+
+def slow_compaction(plan: TopicPlan, facts: TopicFacts) -> str | None:
+    """Which settings let an existing topic grow, with what to do; none of them loses anything."""
+    if plan.compaction is None:
+        return None
+    wanted = plan.compaction.config(plan.max_message_bytes)
+    found = {name: facts.config.get(name) for name in wanted}
+    larger = {
+        name: value
+        for name, value in found.items()
+        if value is not None and float(value) > float(wanted[name])
+    }
+    if not larger:
+        return None
+    return (
+        f"{', '.join(f'{name} is {value}' for name, value in larger.items())}, so superseded records stay "
+        f"longer and a takeover without a checkpoint takes longer; kafka-configs.sh --alter --topic "
+        f"{plan.name} --add-config {','.join(f'{name}={wanted[name]}' for name in larger)}"
+    )
 
 
 def _alter(plan: TopicPlan, name: str, value: str, wanted: str) -> str:
@@ -180,7 +231,17 @@ async def _missing(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> list[T
     ]
     if found:
         raise TopicUnfit("".join(f"\n  - {fault}" for fault in found) + "\n")
+    for plan in plans:
+        if plan.name in existing and (slow := slow_compaction(plan, existing[plan.name])):
+            _warn_once(plan.name, slow)
     return [plan for plan in plans if plan.name not in existing]
+
+
+def _warn_once(topic: str, what: str) -> None:
+    """Each run checks its topics anew; the log has each warning once."""
+    if (topic, what) not in _WARNED:
+        _WARNED.add((topic, what))
+        log.warning("topic %s: %s", topic, what)
 
 
 async def _create(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:

@@ -72,7 +72,7 @@ class Account:
 
     def on_group(self) -> list[Grant]:
         """Of the group of workers."""
-        name = f"{self.prefix}.__worker"
+        name = f"{self.prefix}.__workers"
         return [Grant(_GROUP, name, _LITERAL, one) for one in (_READ, _DESCRIBE)]
 
     def on_ids(self) -> list[Grant]:

@@ -108,6 +108,8 @@ async def faust_worker(
     checkpoint = FaustCheckpoint(app, partitions=1)
     app.needed = (plans.journal(), *map(plans.changelog, checkpoint.changelogs))
     app.kafka_options = options
+    app.folded = (plans.journal().name,)
+    app.begins_anew = checkpoint.begin
     topic = app.topic(
         plans.journal().name,
         key_type=bytes,
@@ -234,12 +236,12 @@ async def recovered(
     return history
 
 
-async def test_the_newest_checkpoint_and_the_cursor_are_rows_and_statements_are_not(
+async def test_the_newest_checkpoint_and_the_statements_after_it_are_rows(
     writer: Writer, follower: Follower
 ) -> None:
     await writer.alter(200)
     rows = await follower.rows(writer.end)
-    assert {key.partition("/")[0] for key in rows} == {"cursor", "checkpoint"}
+    assert {key.partition("/")[0] for key in rows} == {"cursor", "checkpoint", "history"}
     assert checkpoints(rows) == {"1"}
     assert len([key for key in rows if key.startswith("checkpoint/")]) > 2
 
@@ -250,7 +252,9 @@ async def test_the_rows_of_an_older_checkpoint_go_when_a_newer_one_is_whole(
     for pos in (200, 300):
         await writer.alter(pos)
         await writer.checkpoint(pos + 50)
-    assert checkpoints(await follower.rows(writer.end)) == {"3"}
+    rows = await follower.rows(writer.end)
+    assert checkpoints(rows) == {"3"}
+    assert not any(key.startswith("history/") for key in rows)
 
 
 async def test_what_the_journal_forgets_is_no_row(writer: Writer, follower: Follower) -> None:

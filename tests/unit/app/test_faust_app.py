@@ -44,10 +44,10 @@ def given(assignor: Assignor, cluster: ClusterMetadata) -> Mapping[str, set[int]
 
 
 def changelogs() -> list[str]:
-    return [f"aq.__worker-{name}-changelog" for name in ("cursors", "schemas", "histories")]
+    return ["aq.__worker-checkpoint-changelog"]
 
 
-@pytest.mark.parametrize("known", [[JOURNAL, *changelogs()], [JOURNAL], changelogs()[:2], []])
+@pytest.mark.parametrize("known", [[JOURNAL, *changelogs()], [JOURNAL], changelogs(), []])
 def test_all_is_given_out_whatever_a_broker_tells_of(assignor: Assignor, known: list[str]) -> None:
     every = set(range(PARTITIONS))
     assert given(assignor, told(known)) == dict.fromkeys((JOURNAL, *changelogs()), every)

@@ -10,9 +10,11 @@ from tables.history import SchemaHistory
 from tables.history_journal import checkpoint_records, gone_records, history_records
 from tables.journal import DestinationState
 from tables.journal_format import Entry
+from tables.quarantine import Quarantine, note_of
 from tests.unit.tables.made import (
     ORDERS,
     SERVER,
+    UUID,
     WrittenJournal,
     applied,
     between,
@@ -74,11 +76,11 @@ class Written:
         return state, start
 
 
-def test_the_records_of_a_history_are_no_rows_and_its_checkpoints_are() -> None:
+def test_the_newest_checkpoint_and_the_records_after_it_are_rows() -> None:
     written = Written()
     written.alter(200)
     written.keep()
-    assert written.kinds() == {"cursor", "checkpoint/1"}
+    assert written.kinds() == {"cursor", "checkpoint/1", f"history/{UUID}"}
 
 
 def test_rows_are_of_the_newest_checkpoint_alone_once_its_head_came() -> None:
@@ -86,9 +88,46 @@ def test_rows_are_of_the_newest_checkpoint_alone_once_its_head_came() -> None:
     written.alter(200)
     second = written.checkpoint(250)
     written.keep(upto=second + 1)
-    assert written.kinds() == {"cursor", "checkpoint/1", "checkpoint/2"}
+    assert written.kinds() == {"cursor", "checkpoint/1", "checkpoint/2", f"history/{UUID}"}
     written.keep()
     assert written.kinds() == {"cursor", "checkpoint/2"}
+
+
+def test_the_fold_resumes_at_the_cursors_row_however_old_the_checkpoint_is() -> None:
+    written = Written()
+    for _ in range(50):
+        last = written.commit([])
+    written.keep()
+    state, start = written.resumed()
+    assert (start, state.is_whole()) == (last + 1, True)
+
+
+def test_the_fold_resumes_at_the_cursors_row_though_statements_followed_the_checkpoint() -> None:
+    written = Written()
+    written.alter(200)
+    for _ in range(50):
+        last = written.commit([])
+    written.keep()
+    state, start = written.resumed()
+    assert (start, state.is_whole()) == (last + 1, True)
+    history = state.history()
+    assert history is not None
+    assert names_of(history.find(*ORDERS)) == ["id", "c200"]
+
+
+def test_a_row_later_than_the_cursors_hides_nothing_between_the_two() -> None:
+    """Rows of a checkpoint may be there before older rows of other kinds are."""
+    written = Written()
+    at_first = written.commit([])
+    quarantine = Quarantine()
+    quarantine.destination = "shop"
+    written.commit([note_of(quarantine.add(ORDERS, "a test", between(120)))])
+    written.checkpoint(150)
+    for record in written.journal.records:
+        if record.offset <= at_first or record.key.startswith(b"checkpoint/"):
+            written.rows.fold(record)
+    state, _ = written.resumed()
+    assert set(state.quarantine.set_aside) == {ORDERS}
 
 
 def test_an_older_checkpoint_stays_while_the_newer_one_lacks_a_part() -> None:
@@ -112,13 +151,18 @@ def test_what_is_gone_is_no_row() -> None:
     assert "checkpoint/shop/2/head" not in written.rows.rows
 
 
-def test_the_fold_goes_on_from_the_newest_checkpoints_first_part() -> None:
+def test_without_all_rows_of_the_history_the_fold_begins_at_the_newest_checkpoints_first_part() -> (
+    None
+):
     written = Written()
     written.alter(200)
     first_part = written.checkpoint(250)
     for pos in (300, 400):
         written.alter(pos)
     written.keep()
+    for key in [*written.rows.rows]:
+        if key.startswith("history/"):
+            del written.rows.rows[key]
     state, start = resume_from("shop", written.rows)
     # The cursor's own row is later by far, but records of the history stand before it.
     assert start == first_part
@@ -137,10 +181,11 @@ def test_a_checkpoint_whose_parts_went_with_earlier_transactions_is_whole_all_th
     first_part = written.commit(parts)
     written.alter(200)
     written.commit([head])
-    written.alter(300)
+    last = written.alter(300) + 1
     written.keep()
     state, start = written.resumed()
-    assert (start, state.is_whole()) == (first_part, True)
+    assert (start, state.is_whole()) == (last + 1, True)
+    assert first_part < start
 
 
 def test_rows_without_the_cursors_checkpoint_are_thrown_away() -> None:

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from connectors.errors import AqueductError, KafkaDenied, KafkaLost, TopicGone
-from connectors.kafka.topics import TopicFacts, TopicPlan, Topics, faults
+from connectors.kafka.topics import (
+    Compaction,
+    TopicFacts,
+    TopicPlan,
+    Topics,
+    faults,
+    slow_compaction,
+)
 
 PLAN = TopicPlan(name="aq.shop.orders", partitions=4, replication_factor=1, max_message_bytes=1024)
 WEEK = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
@@ -29,11 +36,39 @@ def test_another_count_of_partitions_is_refused_with_what_to_set(partitions: int
     assert f"set topics.partitions to {partitions}" in fault
 
 
+SOON = Compaction(
+    segment_bytes=1000, segment_ms=10, dirty_ratio=0.1, max_lag_ms=20, delete_retention_ms=30
+)
+
+
 def test_a_file_of_a_topic_is_never_smaller_than_what_a_record_may_have() -> None:
     assert "segment.bytes" not in PLAN.config()
-    plan = replace(PLAN, segment_bytes=1000, max_message_bytes=10)
+    plan = replace(PLAN, compaction=SOON, max_message_bytes=10)
     assert plan.config()["segment.bytes"] == "1000"
     assert replace(plan, max_message_bytes=2000).config()["segment.bytes"] == "2000"
+
+
+def test_a_compacted_topic_states_how_soon_it_forgets_what_is_superseded() -> None:
+    config = replace(PLAN, compaction=SOON, max_message_bytes=10).config()
+    assert (
+        config.items()
+        >= {
+            "segment.ms": "10",
+            "min.cleanable.dirty.ratio": "0.1",
+            "max.compaction.lag.ms": "20",
+            "delete.retention.ms": "30",
+        }.items()
+    )
+
+
+def test_a_compacted_topic_that_forgets_later_is_taken_with_a_warning_that_mends_it() -> None:
+    plan = replace(PLAN, compaction=SOON, max_message_bytes=10)
+    assert slow_compaction(plan, TopicFacts(4, plan.config())) is None
+    assert slow_compaction(PLAN, TopicFacts(4, {"delete.retention.ms": "86400000"})) is None
+    slow = {**plan.config(), "delete.retention.ms": "86400000", "min.cleanable.dirty.ratio": "0.5"}
+    told = slow_compaction(plan, TopicFacts(4, slow))
+    assert told is not None
+    assert "--add-config min.cleanable.dirty.ratio=0.1,delete.retention.ms=30" in told
 
 
 @pytest.mark.parametrize("name", ["retention.ms", "retention.bytes"])
