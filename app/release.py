@@ -58,6 +58,11 @@ class Release:
         self._stage.tables.put(resolution.name, self.table)
         self._maps: dict[bytes, TableMap] = {}
         self._last: TableMap | None = None
+        latest = spec.versions.get(resolution.name)
+        self._nullable = {
+            column.name: column.nullable for column in (latest.definition.columns if latest else ())
+        }
+        """Which columns may be NULL, as the latest event says that shows it."""
 
     def decode(self, events: Iterable[Parked], cursor: Cursor) -> Released:
         """The next events, in their order; the progress tells whether all of them fitted."""
@@ -76,7 +81,7 @@ class Release:
     def definition(self, database: Database) -> Table | None:
         """What the table is behind all that waited; where the binlog was to tell, what it told last."""
         if self._by_binlog and self._last is not None:
-            return adopted(self._last, self._charsets, database=database)
+            return adopted(self._last, self._charsets, database=database, nullable=self._nullable)
         return self.table
 
     def entry(self, outcome: Outcome, reason: str = "") -> Entry:
@@ -102,6 +107,8 @@ class Release:
         table_map = self._mapped(event.table_map)
         gathering.rows(event.transaction, table_map, event.event_type, event.body, event.pos)
         self._last = table_map
+        if not table_map.hides_not_null:
+            self._nullable = {one.name or "": one.nullable for one in table_map.columns}
         self._is_met = True
 
     def _state(self, event: Parked, gathering: Gathering) -> None:

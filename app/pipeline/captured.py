@@ -6,22 +6,24 @@ row is never read by a definition that a witness contradicts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from app.pipeline.filter import TableFilter
+from app.pipeline.null_check import NullCheck
 from connectors.errors import DefinitionMismatch, WitnessesDiffer
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.column_type import column_charset, column_type
 from connectors.mysql.compiled.counting import RowCounter
 from connectors.mysql.compiled.decoder import CompiledDecoder
+from connectors.mysql.compiled.generate import Row
 from connectors.mysql.ddl.definition import Server, Table, TableChange
 from connectors.mysql.ddl.effect.options import is_sequence
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.described import tells_all
 from connectors.mysql.hidden import row_hashes
 from connectors.mysql.table_map import MappedColumn, TableMap
-from connectors.mysql.witness import completed_map, differences
+from connectors.mysql.witness import completed_map, differences, with_nullability
 from tables.schema_record import SchemaRecord, remakes
 from tables.version import Column, Definition
 
@@ -34,13 +36,24 @@ _MOST_TABLES = 20_000
 class CapturedTable:
     """A table as one TABLE_MAP describes it, with the decoder of its rows."""
 
-    __slots__ = ("definition", "name", "rows")
+    __slots__ = ("definition", "name", "rows", "shows_not_null")
 
     def __init__(
-        self, table_map: TableMap, charsets: Charsets, *, left_out: frozenset[int] = frozenset()
+        self,
+        table_map: TableMap,
+        charsets: Charsets,
+        *,
+        left_out: frozenset[int] = frozenset(),
+        never_null: frozenset[int] = frozenset(),
     ) -> None:
         self.name = (table_map.database, table_map.table)
-        self.rows = CompiledDecoder(table_map, charsets, left_out=left_out).rows
+        self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
+            table_map, charsets, left_out=left_out
+        ).rows
+        if never_null:
+            self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
+        self.shows_not_null = not table_map.hides_not_null
+        """Whether ``definition`` has the columns' nullability."""
         self.definition = _definition(table_map, charsets, left_out)
 
 
@@ -203,8 +216,10 @@ class TableBook:
             return ParkedTable(name)
         if isinstance(known, GivenUp):
             return DroppedTable()
+        never_null: frozenset[int] = frozenset()
         if known is not None:
-            table_map = self._completed(table_map, name, known)
+            told, table_map = table_map, self._completed(table_map, name, known)
+            never_null = _unproven(told, table_map)
         elif tells_all(table_map):
             self._meet(name)
         else:
@@ -212,7 +227,7 @@ class TableBook:
                 name, "its rows have no names, and its history has no definition"
             )
         left_out = row_hashes(table_map, known, server=self._server)
-        return CapturedTable(table_map, self._charsets, left_out=left_out)
+        return CapturedTable(table_map, self._charsets, left_out=left_out, never_null=never_null)
 
     def _meet(self, name: Name) -> None:
         """A table is there of which no history told: others may be its shadows."""
@@ -227,15 +242,25 @@ class TableBook:
         if faults:
             raise WitnessesDiffer.of(name, "; ".join(faults))
         if tells_all(table_map):
-            return table_map
+            return with_nullability(table_map, known, self._charsets, server=self._server)
         try:
             return completed_map(table_map, known, self._charsets, server=self._server)
         except DefinitionMismatch as error:
             raise WitnessesDiffer.of(name, error.detail) from error
 
 
+def _unproven(told: TableMap, completed: TableMap) -> frozenset[int]:
+    """The NOT NULL columns that the table map marks as nullable, unless its key proves an outer join."""
+    if told.hides_not_null:
+        return frozenset()
+    both = enumerate(zip(told.columns, completed.columns, strict=True))
+    return frozenset(index for index, (one, other) in both if one.nullable and not other.nullable)
+
+
 def _definition(table_map: TableMap, charsets: Charsets, left_out: frozenset[int]) -> Definition:
     columns = [_column(column, charsets) for column in table_map.columns]
+    for index in table_map.primary_key or ():
+        columns[index] = replace(columns[index], nullable=False)
     key = tuple(columns[index].name for index in table_map.primary_key or ())
     told = tuple(column for at, column in enumerate(columns) if at not in left_out)
     return Definition(columns=told, primary_key=key)

@@ -263,7 +263,13 @@ class DecodedChunk:
         book = self._stage.book
         for use in self._gathered.uses:
             table = use.table
-            version, is_new = book.at(table.name, table.definition, use.transaction, use.pos)
+            version, is_new = book.at(
+                table.name,
+                table.definition,
+                use.transaction,
+                use.pos,
+                shows_not_null=table.shows_not_null,
+            )
             use.version = version
             if is_new:
                 self._announced.append(version)

@@ -7,6 +7,7 @@ its number, through restarts too, since the journal has it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from connectors.mysql.changes import Transaction
 from connectors.mysql.position import Coordinates
@@ -42,12 +43,24 @@ class VersionBook:
         return self._latest.get((database, table))
 
     def at(
-        self, name: Name, definition: Definition, transaction: Transaction, pos: int
+        self,
+        name: Name,
+        definition: Definition,
+        transaction: Transaction,
+        pos: int,
+        *,
+        shows_not_null: bool = True,
     ) -> tuple[TableVersion, bool]:
-        """The version of a table whose rows at ``pos`` have this definition, and whether it is a new one."""
+        """The version of a table whose rows at ``pos`` have this definition, and whether it is a new one.
+
+        Without ``shows_not_null`` the definition does not have which columns are NOT NULL.
+        """
         latest = self._latest.get(name)
-        if latest is not None and latest.definition == definition:
-            return latest, False
+        if latest is not None:
+            if not shows_not_null:
+                definition = _with_nullability(definition, latest.definition)
+            if latest.definition == definition:
+                return latest, False
         version = TableVersion(
             destination=self._destination,
             database=name[0],
@@ -61,3 +74,12 @@ class VersionBook:
         )
         self.learn(version)
         return version, True
+
+
+def _with_nullability(definition: Definition, known: Definition) -> Definition:
+    """A definition whose columns are nullable as those of ``known`` are."""
+    nullable = {column.name: column.nullable for column in known.columns}
+    columns = (
+        replace(one, nullable=nullable.get(one.name, one.nullable)) for one in definition.columns
+    )
+    return replace(definition, columns=tuple(columns))

@@ -5,15 +5,32 @@ The law: what a table map does not tell is left out, not guessed: defaults, gene
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.column_type import column_charset, column_type
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.table_map import MappedColumn, TableMap
 
 
-def adopted(table_map: TableMap, charsets: Charsets, *, database: Database) -> Table:
-    """The table; ``database`` tells what columns would get that are added without a character set."""
-    columns = tuple(_column(column, charsets) for column in table_map.columns)
+def adopted(
+    table_map: TableMap,
+    charsets: Charsets,
+    *,
+    database: Database,
+    nullable: Mapping[str, bool] | None = None,
+) -> Table:
+    """The table; ``database`` has the character set that columns get which are added without one.
+
+    ``nullable``, by column, is used where the table map does not show which columns are NOT NULL.
+    """
+    known = dict(nullable or {}) if table_map.hides_not_null else {}
+    if table_map.hides_not_null:
+        known |= {table_map.columns[n].name or "": False for n in table_map.primary_key or ()}
+    columns = tuple(
+        _column(column, charsets, nullable=known.get(column.name or "", column.nullable))
+        for column in table_map.columns
+    )
     key = tuple(columns[index].name for index in table_map.primary_key or ())
     return Table(
         columns=columns,
@@ -23,13 +40,13 @@ def adopted(table_map: TableMap, charsets: Charsets, *, database: Database) -> T
     )
 
 
-def _column(column: MappedColumn, charsets: Charsets) -> Column:
+def _column(column: MappedColumn, charsets: Charsets, *, nullable: bool) -> Column:
     charset = column_charset(column, charsets)
     number = column.collation
     return Column(
         name=column.name or "",
         type=column_type(column, charsets),
-        nullable=column.nullable,
+        nullable=nullable,
         charset=charset,
         collation=charsets.collation(number) if charset and number is not None else None,
         invisible=column.visible is False,

@@ -25,9 +25,19 @@ _AS_ROW_END = re.compile(r"\bAS\s+ROW\s+END\b", re.IGNORECASE)
 
 
 def hidden_columns(
-    behind: Sequence[MappedColumn], table: Table, charsets: Charsets, *, server: Server
+    behind: Sequence[MappedColumn],
+    table: Table,
+    charsets: Charsets,
+    *,
+    server: Server,
+    hides_not_null: bool = False,
 ) -> tuple[ColumnDefinition, ...] | None:
-    """The definitions of the columns that rows have behind those of ``table``; None if one is unexplained."""
+    """The definitions of the columns that rows have behind those of ``table``; None if one is unexplained.
+
+    ``hides_not_null``: the table map may mark NOT NULL columns as nullable.
+    """
+    if hides_not_null:
+        behind = [replace(one, nullable=one.type != FieldType.TIMESTAMP2) for one in behind]
     names = _names(behind, table) if server.mariadb else _names_of_expressions(behind, table)
     if names is None:
         return None

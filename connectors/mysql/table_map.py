@@ -114,6 +114,20 @@ class TableMap:
     raw: bytes = field(default=b"", repr=False, compare=False)
     """The event's body, for whoever keeps rows that cannot be read yet."""
 
+    @property
+    def may_hide_not_null(self) -> bool:
+        """Whether NOT NULL columns may be marked as nullable.
+
+        Servers mark all columns of a table so in the TABLE_MAP of a statement that has it on the inner side of
+        an outer join (``UPDATE a LEFT JOIN b … SET b.v = 1``). Source: Table_map_log_event uses maybe_null().
+        """
+        return all(column.nullable for column in self.columns)
+
+    @property
+    def hides_not_null(self) -> bool:
+        """Whether that is certain: the event names a key, whose columns are never nullable."""
+        return bool(self.primary_key) and self.may_hide_not_null
+
 
 def table_id_of(body: bytes) -> int:
     """The table's number, which a TABLE_MAP and the rows events after it begin with."""

@@ -7,7 +7,7 @@ server hides from its own list of columns; what a table map does not tell is no 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from connectors.errors import DefinitionMismatch, UnsupportedEvent
@@ -37,6 +37,7 @@ def differences(
     definitions = column_definitions(table_map, table, charsets, server=server)
     if definitions is None:
         return [_counts(table_map, table)]
+    table_map = _with_nullability(table_map, definitions)
     found: list[str] = []
     for number, (mapped, definition) in enumerate(
         zip(table_map.columns, definitions, strict=True), 1
@@ -50,7 +51,7 @@ def differences(
 def completed_map(
     table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
 ) -> TableMap:
-    """The table map with names, signs, collations, labels and key as the definition tells them.
+    """The table map with names, signs, collations, labels, key and NOT NULL as the definition has them.
 
     Raises DefinitionMismatch where the two differ.
     """
@@ -58,7 +59,27 @@ def completed_map(
     if definitions is None:
         name = f"{table_map.database}.{table_map.table}"
         raise DefinitionMismatch(_counts(table_map, table), table=name)
+    table_map = _with_nullability(table_map, definitions)
     return described(table_map, definitions, charsets)
+
+
+def with_nullability(
+    table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
+) -> TableMap:
+    """The table map with the NOT NULL columns of a definition from which it does not differ."""
+    definitions = column_definitions(table_map, table, charsets, server=server)
+    return table_map if definitions is None else _with_nullability(table_map, definitions)
+
+
+def _with_nullability(table_map: TableMap, definitions: Sequence[ColumnDefinition]) -> TableMap:
+    """The table map with the definition's NOT NULLs, where an outer join may have hidden them."""
+    if not table_map.may_hide_not_null:
+        return table_map
+    columns = (
+        column if definition.nullable else replace(column, nullable=False)
+        for column, definition in zip(table_map.columns, definitions, strict=True)
+    )
+    return replace(table_map, columns=tuple(columns))
 
 
 def column_definitions(
@@ -72,7 +93,12 @@ def column_definitions(
     if len(table_map.columns) < count:
         return None
     behind = table_map.columns[count:]
-    hidden = hidden_columns(behind, table, charsets, server=server) if behind else ()
+    hides = table_map.may_hide_not_null
+    hidden = (
+        hidden_columns(behind, table, charsets, server=server, hides_not_null=hides)
+        if behind
+        else ()
+    )
     if hidden is None:
         return None
     key = row_key(table, charsets)

@@ -325,3 +325,39 @@ def test_another_collation_of_the_same_character_set_is_told_apart(servers: Serv
     assert collations(mapped, other, charsets) == [
         "column 'a' has collation utf8mb4_bin in its rows, utf8mb4_0900_ai_ci defined"
     ]
+
+
+JOINED = {
+    "left": "UPDATE {a} a LEFT JOIN {b} b ON a.id = b.id SET a.t = 'x', b.v = 2",
+    "right": "UPDATE {b} b RIGHT JOIN {a} a ON a.id = b.id SET a.t = 'y', b.v = 3",
+    "nested": "UPDATE {a} a LEFT JOIN ({b} b JOIN {a} c ON b.id = c.id) ON a.id = b.id SET a.t = 'z', b.v = 4",
+    "deleted": "DELETE {b} FROM {a} LEFT JOIN {b} ON a.id = b.id",
+}
+"""Statements that a server makes an outer join of; ``b`` is the table that need not have a row."""
+
+
+@pytest.mark.parametrize(("name", "level"), CASES)
+def test_rows_of_an_outer_join_agree_with_their_definition(
+    mysql: Mysql, name: str, level: str
+) -> None:
+    a, b = f"{DATABASE}.a", f"{DATABASE}.b"
+    columns = "id int NOT NULL PRIMARY KEY, t varchar(9) NOT NULL, v int NOT NULL, w int"
+    more = " WITH SYSTEM VERSIONING" if name.startswith("mariadb") else ""
+    run(mysql, f"CREATE TABLE {a} ({columns})", f"CREATE TABLE {b} ({columns}){more}")
+    run(mysql, f"INSERT INTO {a} VALUES (1, '', 1, 1)", f"INSERT INTO {b} VALUES (1, '', 1, 1)")
+    definition = table_of(mysql, DATABASE, "b")
+    charsets, server = charsets_of(mysql), server_of(mysql)
+    with telling(mysql, level):
+        full = map_of(mysql, f"UPDATE {b} SET w = 7")
+        for form, statement in JOINED.items():
+            found = [
+                step.table_map
+                for step in steps(mysql, statement.format(a=a, b=b))
+                if isinstance(step, Rows) and step.table_map.table == "b"
+            ]
+            assert found, form
+            for mapped in found:
+                assert told(mysql, mapped, definition) == [], form
+                completed = completed_map(mapped, definition, charsets, server=server)
+                plain = completed_map(full, definition, charsets, server=server)
+                assert replace(completed, table_id=0) == replace(plain, table_id=0)

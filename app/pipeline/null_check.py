@@ -1,0 +1,46 @@
+"""Rows of a table whose TABLE_MAP marks NOT NULL columns as nullable, checked for a NULL in one of them.
+
+A server marks all columns as nullable where a statement has the table on the inner side of an outer join.
+Without row metadata this looks like a table that was altered with its binlog off.
+
+Invariant: no row with a NULL in a column that its definition has as NOT NULL is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from connectors.errors import WitnessesDiffer
+from connectors.mysql.charsets import Charsets
+from connectors.mysql.compiled.generate import Row
+from connectors.mysql.rows import RowDecoder
+from connectors.mysql.table_map import TableMap
+
+
+class NullCheck:
+    """Decodes rows as ``rows`` does, after it has looked at the columns ``never_null``."""
+
+    def __init__(
+        self,
+        table_map: TableMap,
+        charsets: Charsets,
+        rows: Callable[[int, bytes], list[Row]],
+        *,
+        never_null: frozenset[int],
+    ) -> None:
+        self._images = RowDecoder(table_map, charsets)
+        self._rows = rows
+        self._name = (table_map.database, table_map.table)
+        self._columns = {index: table_map.columns[index].name for index in never_null}
+
+    def rows(self, event_type: int, body: bytes) -> list[Row]:
+        """The rows of an event; raise WitnessesDiffer where one of those columns is NULL."""
+        rows = self._rows(event_type, body)
+        for change in self._images.decode(event_type, body):
+            for image in (change.before, change.after):
+                for index, column in self._columns.items():
+                    if image is not None and image[index] is None:
+                        raise WitnessesDiffer.of(
+                            self._name, f"column {column!r} is NULL in a row, NOT NULL defined"
+                        )
+        return rows
