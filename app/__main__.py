@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 
+from app.about import __version__
 from app.commands.groups import ALONE, GROUPS, Command, alone, command
 from connectors.errors import AqueductError, SettingsError
 
@@ -66,6 +67,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[tuple[str, str], argparse.A
     parser = argparse.ArgumentParser(
         prog="python -m app", description="Ask Aqueduct. The worker itself is run by Faust."
     )
+    parser.add_argument("--version", action="version", version=f"Aqueduct {__version__}")
     groups = parser.add_subparsers(dest="group", metavar="GROUP", required=True)
     found = {
         (name, ""): groups.add_parser(name, help=line, description=line)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from devstack import detached, environment, jars, java, mysql_software
 from devstack.errors import DevstackError
+from devstack.mysql import ACCOUNT
 from devstack.paths import CACHE, RUNS
 from devstack.processes import Children
 
@@ -34,7 +35,19 @@ def main() -> int:
 
 
 def _up(folder: Path) -> None:
-    _print(detached.up(folder))
+    servers = detached.up(folder)
+    mysql = next(server for server in servers if server.name == "mysql")
+    _print([*servers, *_hints(mysql.address)])
+
+
+def _hints(mysql: str) -> list[str]:
+    """How to log in."""
+    host, _, port = mysql.rpartition(":")
+    return [
+        "",
+        f"MySQL's accounts: root without a password, {ACCOUNT} with the password {ACCOUNT}",
+        f"  mysql --host={host} --port={port} --user=root     (.venv/bin/mysql where none is installed)",
+    ]
 
 
 def _down(folder: Path) -> None:

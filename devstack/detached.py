@@ -1,8 +1,10 @@
 """Servers that run on after the command that started them, until they are told to end.
 
-Their pids, start times and addresses are lines of `.run/<name>/servers`.
+Their pids, start times and addresses are lines of `.run/<name>/servers`. `.run/<name>/ports` keeps their ports,
+so that a server that was stopped or died is started where it was.
 """
 
+import json
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,10 @@ class RunningServer:
     name: str
     address: str
     identity: ProcessIdentity
+
+    def line(self) -> str:
+        """Its line in the record, which `parse` reads."""
+        return f"{self.identity.pid} {self.identity.started} {self.name} {self.address}"
 
     def __str__(self) -> str:
         state = f"pid {self.identity.pid}" if self.identity.alive() else "not running"
@@ -40,12 +46,16 @@ def parse(line: str) -> RunningServer:
 
 
 def up(folder: Path) -> list[RunningServer]:
-    """Start the servers, unless all are running already."""
-    servers = read(folder)
-    if {server.name for server in servers if server.identity.alive()} != set(SERVICES):
-        down(folder)
+    """Start those of the servers that do not run, each on the port it had before."""
+    running = [server for server in read(folder) if server.identity.alive()]
+    missing = [name for name in SERVICES if name not in {server.name for server in running}]
+    if missing:
         folder.mkdir(parents=True, exist_ok=True)
-        Stack(folder, record=_record(folder)).start()
+        _record(folder).write_text("".join(f"{server.line()}\n" for server in running))
+        ports = _ports(folder)
+        Stack(folder, missing, record=_record(folder), ports=ports).start()
+        found = {server.name: int(server.address.rpartition(":")[2]) for server in read(folder)}
+        (folder / "ports").write_text(json.dumps(found))
     return read(folder)
 
 
@@ -66,3 +76,12 @@ def down(folder: Path) -> list[RunningServer]:
 
 def _record(folder: Path) -> Path:
     return folder / "servers"
+
+
+def _ports(folder: Path) -> dict[str, int]:
+    """The port that each server had last."""
+    try:
+        found: dict[str, int] = json.loads((folder / "ports").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found

@@ -5,6 +5,7 @@ the longest, so MySQL and Java come in meanwhile.
 """
 
 import os
+import shlex
 import sys
 from concurrent.futures import Future
 from pathlib import Path
@@ -38,6 +39,17 @@ def prepare(owner: Children) -> None:
         jars.fetch(jars.LOCKS, java_ready.result(), owner=owner)
 
     run_all(owner, [lambda: _mysql(owner), find_java, python_then_jars])
+    link_programs()
+
+
+def link_programs() -> None:
+    """Put the fetched MySQL's client programs into `.venv/bin`; they need the C library they came with."""
+    for name, command in mysql_software.client_programs().items():
+        script = f'#!/bin/sh\nOPENSSL_CONF=/dev/null exec {shlex.join(command)} "$@"\n'
+        path = _VENV / "bin" / name
+        if not path.exists() or path.read_text() != script:
+            path.write_text(script)
+            path.chmod(0o755)
 
 
 def _mysql(owner: Children) -> None:

@@ -48,9 +48,10 @@ class Kafka:
         owner: Children,
         options: Mapping[str, str | int] | None = None,
         lasting: bool = False,
+        port: int | None = None,
     ) -> None:
         self._lasting = lasting
-        self.port = free_port()
+        self.port = free_port(port)
         self.address = f"{HOST}:{self.port}"
         self.log = folder / "kafka.log"
         self._controller_port = free_port()

@@ -37,13 +37,15 @@ _DEFAULTS = {
     "default_time_zone": "+00:00",
 }
 
+ACCOUNT = "aqueduct"
+"""A user who may read the binlog and every table; the password is the same."""
 # Not in the binlog: a reader that starts at its beginning finds nothing but its own tables.
 _ACCOUNTS = f"""\
 SET SESSION sql_log_bin = 0;
 CREATE USER IF NOT EXISTS 'root'@'{HOST}';
 GRANT ALL ON *.* TO 'root'@'{HOST}' WITH GRANT OPTION;
-CREATE USER IF NOT EXISTS 'aqueduct'@'%' IDENTIFIED BY 'aqueduct';
-GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO 'aqueduct'@'%';
+CREATE USER IF NOT EXISTS '{ACCOUNT}'@'%' IDENTIFIED BY '{ACCOUNT}';
+GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO '{ACCOUNT}'@'%';
 """
 
 
@@ -66,7 +68,7 @@ MYSQL = Flavour("mysqld", _DEFAULTS, _ACCOUNTS, ("--initialize-insecure", "--ski
 class Mysql:
     """One server: data and log below `folder`, on `host` and `port`.
 
-    `options` are mysqld's, by name with underscores; they replace the flavour's.
+    `options` are mysqld's, by name with underscores; they replace the flavour's. `port` is used if it is free.
     """
 
     def __init__(
@@ -77,9 +79,10 @@ class Mysql:
         owner: Children,
         options: Mapping[str, str | int] | None = None,
         flavour: Flavour = MYSQL,
+        port: int | None = None,
     ) -> None:
         self.host = HOST
-        self.port = free_port()
+        self.port = free_port(port)
         self.log = folder / "mysqld.log"
         self.mysqlbinlog = software.mysqlbinlog
         self._folder = folder

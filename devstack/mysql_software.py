@@ -41,6 +41,15 @@ def find_or_fetch(owner: Children, cache: Path = CACHE) -> MysqlSoftware:
     return software_in(unpacked.kept("mysql", _wanted, cache=cache, owner=owner))
 
 
+def client_programs(cache: Path = CACHE) -> dict[str, tuple[str, ...]]:
+    """The commands of the client programs that were fetched, by name; none where the host's MySQL is used."""
+    prefix = cache / "mysql"
+    if host_mysql() or not (prefix / "usr/bin").is_dir():
+        return {}
+    run = unpacked.with_own_libraries(prefix, but="mysql")
+    return {path.name: (*run, str(path)) for path in sorted((prefix / "usr/bin").iterdir())}
+
+
 def host_mysql() -> MysqlSoftware | None:
     """Return the mysqld on the PATH unless it is too old, MariaDB's, or confined."""
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))

@@ -14,8 +14,13 @@ _LOWEST = 15_000
 _READ_SECONDS = 2.0
 
 
-def free_port() -> int:
-    """Return a free port below the range from which the kernel gives ports to clients."""
+def free_port(wanted: int | None = None) -> int:
+    """Return the port that is wanted, if nothing listens there, else a free one.
+
+    It is below the range from which the kernel gives ports to clients.
+    """
+    if wanted is not None and _is_free(wanted):
+        return wanted
     limits = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
     highest = max(int(limits[0]), _LOWEST + 10_000)
     for port in random.sample(range(_LOWEST, highest), 200):
@@ -26,6 +31,17 @@ def free_port() -> int:
                 continue
             return port
     raise ServerError(f"no free port between {_LOWEST} and {highest} on {HOST}.")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # Connections of the server that had it may still be winding down.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
 
 
 def exchange(port: int, request: bytes, size: int) -> bytes:

@@ -27,7 +27,8 @@ class Stack:
     """The development servers: running from `start()` to `stop()`, or within a `with` block.
 
     They end with this process, even by kill -9, unless `record` is a file to note their pids in. `lasting` ones
-    take longer to start and are faster then, as those of a benchmark have to be.
+    take longer to start and are faster then, as those of a benchmark have to be. `ports` are
+    used where they are free.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Stack:
         lasting: bool = False,
         cache: Path = CACHE,
         record: Path | None = None,
+        ports: Mapping[str, int] | None = None,
     ) -> None:
         if unknown := set(services) - set(SERVICES):
             raise DevstackError(f"no such server: {', '.join(sorted(unknown))}.")
@@ -48,6 +50,7 @@ class Stack:
         self.children = Children(record=record)
         self._options = {"mysql": mysql_options, "kafka": kafka_options}
         self._lasting = lasting
+        self._ports = ports or {}
         self._cache = cache
         self._java_lock = threading.Lock()
         self.servers: dict[str, Mysql | Kafka | ZooKeeper] = {}
@@ -115,7 +118,10 @@ class Stack:
     def _start_mysql(self) -> None:
         software = mysql_software.find_or_fetch(self.children, self._cache)
         folder, options = self.run_dir / "mysql", self._options["mysql"]
-        self._start("mysql", Mysql(folder, software, owner=self.children, options=options))
+        server = Mysql(
+            folder, software, owner=self.children, options=options, port=self._ports.get("mysql")
+        )
+        self._start("mysql", server)
 
     def _start_kafka(self) -> None:
         folder, options = self.run_dir / "kafka", self._options["kafka"]
@@ -127,13 +133,21 @@ class Stack:
             owner=self.children,
             options=options,
             lasting=self._lasting,
+            port=self._ports.get("kafka"),
         )
         self._start("kafka", server)
 
     def _start_zookeeper(self) -> None:
         program, libraries = self._java("zookeeper")
         folder = self.run_dir / "zookeeper"
-        self._start("zookeeper", ZooKeeper(folder, libraries, java=program, owner=self.children))
+        server = ZooKeeper(
+            folder,
+            libraries,
+            java=program,
+            owner=self.children,
+            port=self._ports.get("zookeeper"),
+        )
+        self._start("zookeeper", server)
 
     def _java(self, name: str) -> tuple[str, Path]:
         """Return Java and the folder of a server's jars; the first to come fetches for all."""

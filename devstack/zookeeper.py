@@ -12,8 +12,16 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 class ZooKeeper:
     """One ZooKeeper server: data and log below `folder`, reached at `address`."""
 
-    def __init__(self, folder: Path, jars: Path, *, java: str, owner: Children) -> None:
-        self.port = free_port()
+    def __init__(
+        self,
+        folder: Path,
+        jars: Path,
+        *,
+        java: str,
+        owner: Children,
+        port: int | None = None,
+    ) -> None:
+        self.port = free_port(port)
         self.address = f"{HOST}:{self.port}"
         self.log = folder / "zookeeper.log"
         self._folder = folder

@@ -2,3 +2,5 @@
 
 It knows the wire contract (docs/wire.md) and nothing else of Aqueduct.
 """
+
+__version__ = "0.1.0"

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_sink import session
+from spark_sink import __version__, session
 from spark_sink.dump import dump, written
 from spark_sink.errors import BadSettings, SinkError
 from spark_sink.log import configure
@@ -111,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="spark_sink", description="Keep warehouse tables equal to the MySQL source."
     )
+    parser.add_argument("--version", action="version", version=f"Aqueduct sink {__version__}")
     parser.add_argument("--config", type=Path, help="YAML file; docs/sink.md has its keys")
     parser.add_argument("--mode", choices=["continuous", "available-now"])
     commands = parser.add_subparsers(dest="command")

@@ -12,6 +12,9 @@ from pathlib import PurePosixPath
 from tests.architecture.tree import File
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_DOTTED = re.compile(r"`([a-z][a-z_]*(?:\.[a-z][a-z_]*)+)(?<!\.py)`")
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.*-]*)`")
 _MAKE = re.compile(r"(?:^|`|\s)make ([a-z][a-z-]*)(?=[\s`]|$)", re.MULTILINE)
 _CODE = re.compile(r"^```.*?^```|`[^`]+`", re.MULTILINE | re.DOTALL)
@@ -29,6 +32,34 @@ def broken_links(documents: Iterable[File], exists: Exists) -> Iterator[str]:
         for target in _LINK.findall(document.text):
             if "://" not in target and not exists(_joined(folder, target)):
                 yield f"{document.path} links to {target}"
+
+
+def broken_anchors(documents: Iterable[File]) -> Iterator[str]:
+    """Links to a heading that its document does not have."""
+    headings = {document.path: set(_headings(document.text)) for document in documents}
+    for document in documents:
+        folder = PurePosixPath(document.path).parent
+        for target, anchor in _ANCHOR.findall(document.text):
+            path = _joined(folder, target) if target else document.path
+            if path in headings and anchor not in headings[path]:
+                yield f"{document.path} links to {target}#{anchor}"
+
+
+def _headings(text: str) -> Iterator[str]:
+    """The anchors that a Git forge gives a document's headings."""
+    for heading in _HEADING.findall(re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+        yield re.sub(r"[^\w -]", "", shown.strip().lower()).replace(" ", "-")
+
+
+def unknown_settings(
+    documents: Iterable[File], groups: set[str], known: set[str], fields: set[str]
+) -> Iterator[str]:
+    """Names in backticks that begin as a group of settings and are neither a setting nor a field."""
+    for document in documents:
+        for name in sorted(set(_DOTTED.findall(document.text))):
+            if name.partition(".")[0] in groups and name not in known | fields:
+                yield f"{document.path} names {name}"
 
 
 def missing_paths(documents: Iterable[File], exists: Exists, tops: set[str]) -> Iterator[str]:

@@ -1,17 +1,55 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from app.settings import load
 from spark_sink import settings as sink_settings
-from tests.architecture.documents import broken_links, missing_paths, unknown_targets, unnamed
+from tests.architecture.documents import (
+    broken_anchors,
+    broken_links,
+    missing_paths,
+    unknown_settings,
+    unknown_targets,
+    unnamed,
+)
 from tests.architecture.tree import PROJECT, File, files
 
+NAMES_OF_FAULTS = {"docs/reliability.md"}
+"""Its faults are called kafka.kill, source.read-only and the like."""
+GROUPS = {
+    "destinations", "failover", "filter", "heartbeat", "http", "kafka", "publish", "schema_history",
+    "source", "sources", "topics", "worker", "zookeeper",
+}  # fmt: skip
+_FIELD = re.compile(r"`(?:source\.)?([a-z_]+)`")
 PACKAGES = ("app/", "tables/", "connectors/", "spark_sink/")
 
 
 def documents() -> list[File]:
     return [file for file in files() if file.path.endswith(".md")]
+
+
+def settings_named() -> set[str]:
+    """Every setting of the page, by its whole name and by each end of it; groups too."""
+    page = (PROJECT / "docs/settings.md").read_text()
+    names = [
+        name.replace("destinations.<name>.", "").split(".")
+        for name in re.findall(r"^\| `([\w.<>]+)` \|", page, re.MULTILINE)
+    ]
+    return {
+        ".".join(parts[first:last])
+        for parts in names
+        for first in range(len(parts))
+        for last in range(first + 1, len(parts) + 1)
+    }
+
+
+def record_fields() -> set[str]:
+    """Fields of `source` in a record, by the page of the wire contract."""
+    page = (PROJECT / "docs/wire.md").read_text()
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `source.")]
+    rows = {f"source.{name}" for cell in cells for name in _FIELD.findall(cell)}
+    return rows | {"source.logical_db", "source.logical_table"}  # reserved, says that page
 
 
 def exists(path: str) -> bool:
@@ -22,6 +60,15 @@ def exists(path: str) -> bool:
 
 def test_every_link_leads_to_a_file() -> None:
     assert list(broken_links(documents(), exists)) == []
+
+
+def test_every_anchor_leads_to_a_heading() -> None:
+    assert list(broken_anchors(documents())) == []
+
+
+def test_every_setting_that_is_named_is_there() -> None:
+    pages = [page for page in documents() if page.path not in NAMES_OF_FAULTS]
+    assert list(unknown_settings(pages, GROUPS, settings_named(), record_fields())) == []
 
 
 def test_every_path_that_is_named_is_there() -> None:
@@ -59,6 +106,26 @@ def test_the_sink_takes_the_example_and_the_settings_of_the_readme(tmp_path: Pat
     (text,) = [block for block in yaml_blocks("README.md") if "warehouse:" in block]
     (tmp_path / "sink.yaml").write_text(text)
     assert sink_settings.read(tmp_path / "sink.yaml").prefix == example.prefix == "aq"
+
+
+def test_an_anchor_without_a_heading_is_found() -> None:
+    planted = [
+        File("docs/x.md", "# The `x` of [y](z.md)\n[a](#the-x-of-y) [b](#gone) [c](../y.md#b-1)"),
+        File("y.md", "## B 1!\n[c](docs/x.md#nothing) [d](docs/other.md#x)"),
+    ]
+    assert list(broken_anchors(planted)) == [
+        "docs/x.md links to #gone",
+        "y.md links to docs/x.md#nothing",
+    ]
+
+
+def test_a_setting_that_is_not_there_is_found() -> None:
+    planted = File(
+        "x.md", "`topics.gone`, `topics.partitions`, `source.seq`, `source.tls`, `mysql.x`"
+    )
+    assert list(unknown_settings([planted], GROUPS, settings_named(), record_fields())) == [
+        "x.md names topics.gone"
+    ]
 
 
 def test_a_broken_link_is_found() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
+import spark_sink
+from app import about
 from tests.architecture.imports import LAYERS
 from tests.architecture.packages import not_imported, pinned
 from tests.architecture.tree import PROJECT, Module, module_from, modules
@@ -47,3 +50,8 @@ def test_the_sinks_image_keeps_no_development_package() -> None:
     dockerfile = (PROJECT / "Dockerfile").read_text()
     (line,) = re.findall(r"pip uninstall --yes (.+)", dockerfile)
     assert set(line.split()) == set(pins()["dev"])
+
+
+def test_the_package_the_worker_and_the_sink_have_one_version() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == about.__version__ == spark_sink.__version__

@@ -14,6 +14,7 @@ from kazoo.client import KazooClient
 
 from devstack import DevstackError, Stack, detached
 from devstack.paths import PROJECT
+from devstack.processes import end
 from devstack.stack import SERVICES
 
 pytestmark = pytest.mark.stack
@@ -191,6 +192,14 @@ def test_detached_servers_outlive_their_starter_until_they_are_told_to_end(
         process.wait()
     servers = detached.read(tmp_path)
     assert {server.name for server in servers if server.identity.alive()} == set(SERVICES)
+    zookeeper = next(server for server in servers if server.name == "zookeeper")
+    end(zookeeper.identity, grace=0)
+    with parent(f"from devstack import detached\n{call}") as process:
+        process.wait()
+    again = detached.read(tmp_path)
+    assert {server.address for server in again} == {server.address for server in servers}
+    others = {server.identity for server in servers} - {zookeeper.identity}
+    assert others < {server.identity for server in again}, "only what had died was started"
     assert len(detached.down(tmp_path)) == 3
     assert not processes_naming(tmp_path)
     assert not detached.read(tmp_path)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app import __main__ as program
+from app.about import __version__
 from app.commands.groups import ALONE, GROUPS, alone, command
 from connectors.errors import KafkaLost
 
@@ -128,3 +129,10 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
         ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        program.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"Aqueduct {__version__}\n"
