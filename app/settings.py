@@ -24,11 +24,11 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as EnvironmentFault
-from pydantic_settings import YamlConfigSettingsSource as YamlSource
 
 from app.environment import refuse_unknown
 from app.pipeline.ddl_filter import StatementTypes, shadow_rules
 from app.pipeline.filter import TableFilter
+from app.settings_file import SettingsFile
 from app.settings_records import RecordSettings
 from app.settings_source import FailoverSettings, SourceSettings
 from app.settings_start import Start
@@ -259,7 +259,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment goes before the file; nothing else is read."""
         path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
-        return init_settings, env_settings, YamlSource(settings_cls, yaml_file=path)
+        return init_settings, env_settings, SettingsFile(settings_cls, path)
 
 
 def load() -> Settings:

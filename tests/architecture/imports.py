@@ -34,7 +34,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "py4j": ("spark_sink/",),
     "prometheus_client": ("app/metrics.py", "spark_sink/metrics.py"),
     "pydantic": ("app/settings", "spark_sink/settings.py"),
-    "pydantic_settings": ("app/settings.py", "spark_sink/settings.py"),
+    "pydantic_settings": ("app/settings", "spark_sink/settings.py"),
     "yaml": ("app/settings.py", "spark_sink/settings.py"),
     "orjson": ("app/", "tables/", "connectors/"),
 }

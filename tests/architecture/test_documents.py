@@ -97,7 +97,8 @@ def test_the_worker_takes_the_settings_of_the_readme(
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/mysql").write_text("hidden\n")
     (tmp_path / "aqueduct.yaml").write_text(text)
-    monkeypatch.chdir(tmp_path)
+    # Wherever it is started: the secret's path begins at the settings file.
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
     assert load().destinations["shop"].listed[0].secret() == "hidden"
 
 
