@@ -51,7 +51,7 @@ fuzz: setup ## break binlogs and decode them for FUZZ_SECONDS=300; prints how to
 
 ddl-random: setup ## DDL_STATEMENTS=5000 random statements on each server and on the model; DDL_SEED=n runs them again
 	@DDL_STATEMENTS=$(DDL_STATEMENTS) DDL_SEED=$(DDL_SEED) \
-		$(VENV_PYTHON) -m pytest tests/integration/ddl/test_random.py -s $(ARGS)
+		$(VENV_PYTHON) -m pytest tests/integration/ddl/test_random.py tests/integration/ddl/test_random_of_one_table.py -s $(ARGS)
 
 bench: setup ## ours and Debezium, side by side on two workloads; PEERS=all adds others, RUNS=1 is shorter
 	@PEERS=$(PEERS) RUNS=$(RUNS) $(VENV_PYTHON) -m bench

@@ -45,10 +45,11 @@ class CapturedTable:
         *,
         left_out: frozenset[int] = frozenset(),
         never_null: frozenset[int] = frozenset(),
+        key_is_told: bool = True,
     ) -> None:
         self.name = (table_map.database, table_map.table)
         self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
-            table_map, charsets, left_out=left_out
+            table_map, charsets, left_out=left_out, key_is_told=key_is_told
         ).rows
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
@@ -216,18 +217,25 @@ class TableBook:
             return ParkedTable(name)
         if isinstance(known, GivenUp):
             return DroppedTable()
+        names_columns = tells_all(table_map)
         never_null: frozenset[int] = frozenset()
         if known is not None:
             told, table_map = table_map, self._completed(table_map, name, known)
             never_null = _unproven(told, table_map)
-        elif tells_all(table_map):
+        elif names_columns:
             self._meet(name)
         else:
             raise WitnessesDiffer.of(
                 name, "its rows have no names, and its history has no definition"
             )
         left_out = row_hashes(table_map, known, server=self._server)
-        return CapturedTable(table_map, self._charsets, left_out=left_out, never_null=never_null)
+        return CapturedTable(
+            table_map,
+            self._charsets,
+            left_out=left_out,
+            never_null=never_null,
+            key_is_told=names_columns,
+        )
 
     def _meet(self, name: Name) -> None:
         """A table is there of which no history told: others may be its shadows."""

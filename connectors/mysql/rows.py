@@ -76,13 +76,22 @@ class RowDecoder:
         except (IndexError, ValueError, KeyError, struct.error) as error:
             raise MalformedEvent(f"its rows cannot be read: {error}", table=self._name) from error
 
-    def _rows(self, event_type: int, body: bytes) -> Iterator[RowChange]:
+    def columns_before(self, event_type: int, body: bytes) -> list[bool]:
+        """Which columns the first image of each row has."""
+        return self._head(event_type, body)[0]
+
+    def _head(self, event_type: int, body: bytes) -> tuple[list[bool], int]:
+        """Which columns the first image has, and where what follows that begins."""
         at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
         count, at = packed(body, at)
         if count != len(self._readers):
             raise ValueError(f"{count} columns, the table map has {len(self._readers)}")
         first, at = taken(body, at, (count + 7) // 8)
-        first_columns, second_columns = bits(first, count), None
+        return bits(first, count), at
+
+    def _rows(self, event_type: int, body: bytes) -> Iterator[RowChange]:
+        first_columns, at = self._head(event_type, body)
+        count, second_columns = len(first_columns), None
         if event_type in UPDATES:
             second, at = taken(body, at, (count + 7) // 8)
             second_columns = bits(second, count)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from connectors.errors import MalformedEvent, UnsupportedEvent
+from connectors.errors import MalformedEvent, UnsupportedEvent, WitnessesDiffer
 from connectors.mysql.buffer import taken
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.compiled.fields import field_of
@@ -26,6 +26,7 @@ from connectors.mysql.compiled.generate import (
     image_function,
     rows_function,
 )
+from connectors.mysql.image_key import key_contradiction
 from connectors.mysql.rows import (
     ABSENT,
     PARTIAL,
@@ -113,9 +114,16 @@ class CompiledDecoder:
     """Decodes rows events for the table as one TABLE_MAP described it."""
 
     def __init__(
-        self, table_map: TableMap, charsets: Charsets, *, left_out: frozenset[int] = frozenset()
+        self,
+        table_map: TableMap,
+        charsets: Charsets,
+        *,
+        left_out: frozenset[int] = frozenset(),
+        key_is_told: bool = True,
     ) -> None:
         self._partial = RowDecoder(table_map, charsets)
+        self._map = table_map
+        self._key_is_told = key_is_told
         self._name = f"{table_map.database}.{table_map.table}"
         try:
             fields = [field_of(column, charsets) for column in table_map.columns]
@@ -192,7 +200,14 @@ class CompiledDecoder:
 
     def _rarely(self, event_type: int, body: bytes) -> list[Row]:
         """Rows of which not all columns are in the binlog, and events whose head is not as usual."""
+        if not self._key_is_told and event_type not in WRITES:
+            self._compare_key(self._partial.columns_before(event_type, body))
         return [self._from_images(change) for change in self._partial.decode(event_type, body)]
+
+    def _compare_key(self, present: list[bool]) -> None:
+        fault = key_contradiction(self._map, present)
+        if fault is not None:
+            raise WitnessesDiffer.of((self._map.database, self._map.table), fault)
 
     def _from_images(self, change: RowChange) -> Row:
         before, after = _completed(change)

@@ -28,6 +28,8 @@ def _of_table(server: SeenTable, model: SeenTable) -> Iterator[str]:
             yield f"\n      server {_short(one)}\n      model  {_short(other)}"
     if server.primary_key != model.primary_key:
         yield f"primary key: server {server.primary_key}, model {model.primary_key}"
+    if server.unique != model.unique:
+        yield f"unique keys: server {server.unique}, model {model.unique}"
     if server.collation != model.collation:
         yield f"its own collation: server {server.collation}, model {model.collation}"
 

@@ -95,6 +95,13 @@ def seen(table: Table) -> SeenTable:
             for column in table.columns
         ),
         primary_key=table.primary_key,
+        unique=tuple(
+            sorted(
+                (index.name.lower(), index.columns, index.prefixed)
+                for index in table.indexes
+                if index.unique and index.name != "PRIMARY"
+            )
+        ),
         collation=table.collation,
     )
 
@@ -122,10 +129,14 @@ def _table(told: SeenTable) -> Table:
         for column in told.columns
     )
     keys = (Index(name="PRIMARY", columns=told.primary_key, unique=True),)
+    unique = tuple(
+        Index(name=name, columns=names, unique=True, prefixed=prefixed)
+        for name, names, prefixed in told.unique
+    )
     collation = told.collation or "utf8mb4_0900_ai_ci"
     return Table(
         columns=columns,
-        indexes=keys if told.primary_key else (),
+        indexes=(*(keys if told.primary_key else ()), *unique),
         charset=collation.partition("_")[0],
         collation=collation,
     )

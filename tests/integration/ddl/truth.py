@@ -22,12 +22,18 @@ class SeenColumn:
     invisible: bool
 
 
+UniqueKey = tuple[str, tuple[str, ...], bool]
+"""A key's name in lower case; its columns, the empty name for an expression; whether it has a prefix of one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenTable:
-    """A table's columns in order, and its primary key."""
+    """A table's columns in order, and the keys that can identify a row."""
 
     columns: tuple[SeenColumn, ...]
     primary_key: tuple[str, ...]
+    unique: tuple[UniqueKey, ...] = ()
+    """Without the primary key, in the order of their names."""
     collation: str | None
     """Of columns that are added without one."""
 
@@ -51,6 +57,10 @@ SELECT table_schema, table_name, column_name, column_type, is_nullable, characte
 _KEYS = f"""\
 SELECT table_schema, table_name, column_name
   FROM information_schema.statistics WHERE {_NOT_SYSTEM} AND index_name = 'PRIMARY' ORDER BY seq_in_index"""
+_UNIQUE = f"""\
+SELECT table_schema, table_name, LOWER(index_name), COALESCE(column_name, ''), sub_part IS NOT NULL
+  FROM information_schema.statistics
+ WHERE {_NOT_SYSTEM} AND non_unique = 0 AND index_name <> 'PRIMARY' ORDER BY 3, seq_in_index"""
 _DATABASES = "SELECT schema_name, default_collation_name FROM information_schema.schemata"
 
 
@@ -61,10 +71,17 @@ def truth(cursor: Any) -> Seen:
         columns[database, table].append(_column(*column))
     for database, table, name in _rows(cursor, _KEYS):
         keys[database, table].append(name)
+    unique: dict[tuple[str, str], dict[str, list[tuple[str, bool]]]] = defaultdict(dict)
+    for database, table, index, name, is_prefix in _rows(cursor, _UNIQUE):
+        unique[database, table].setdefault(index, []).append((name, bool(is_prefix)))
     tables = {
         (database, table): SeenTable(
             columns=tuple(columns[database, table]),
             primary_key=tuple(keys[database, table]),
+            unique=tuple(
+                (index, tuple(name for name, _ in parts), any(prefix for _, prefix in parts))
+                for index, parts in sorted(unique[database, table].items())
+            ),
             collation=collation,
         )
         for database, table, collation in _rows(cursor, _TABLES)

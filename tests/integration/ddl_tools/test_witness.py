@@ -7,6 +7,8 @@ import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Index, Session, Table
+from connectors.mysql.image_key import key_contradiction
+from connectors.mysql.rows import WRITES, RowDecoder
 from connectors.mysql.session import session_of
 from connectors.mysql.table_map import TableMap
 from connectors.mysql.witness import completed_map, differences
@@ -307,6 +309,56 @@ def test_what_was_planted_is_found_as_far_as_the_metadata_tell(
     assert found == {
         fault for fault, (_, least) in FAULTS.items() if _ORDER.index(least) <= max(known, 0)
     }
+
+
+_DELETED = (
+    "other_order",
+    "prefix",
+    "no_key",
+    "promoted",
+    "versioned",
+    "hashed_not_null",
+    "several_valued",
+)
+
+
+@pytest.mark.parametrize("name", ["9.7", "mariadb-11.8"])
+def test_images_before_a_change_hold_the_key_by_which_rows_are_published(
+    mysql: Mysql, name: str
+) -> None:
+    faults, checked, caught = [], 0, 0
+    with telling(mysql, "MINIMAL"):
+        for shape, statements in shapes(name):
+            if shape not in _DELETED:
+                continue
+            table = f"{DATABASE}.{shape}"
+            more = [
+                "SET SESSION binlog_row_image = NOBLOB",
+                f"DELETE FROM {table}",
+                *statements[-1:],
+                "SET SESSION binlog_row_image = MINIMAL",
+                f"DELETE FROM {table}",
+            ]
+            for step in steps(mysql, *statements, *more):
+                if not isinstance(step, Rows) or step.event_type in WRITES:
+                    continue
+                present, mapped = columns_before(mysql, shape, step)
+                fault = key_contradiction(mapped, present)
+                faults += [(shape, fault)] if fault else []
+                checked += not all(present)
+                wrong = replace(mapped, primary_key=(len(present) - 1,))
+                caught += key_contradiction(wrong, present) is not None
+    assert faults == []
+    assert checked >= 3
+    assert caught >= 3
+
+
+def columns_before(mysql: Mysql, shape: str, rows: Rows) -> tuple[list[bool], TableMap]:
+    """Which columns the first image of some rows has, and their table map with all that is defined."""
+    charsets, server = charsets_of(mysql), server_of(mysql)
+    table = table_of(mysql, DATABASE, shape)
+    mapped = completed_map(rows.table_map, table, charsets, server=server)
+    return RowDecoder(mapped, charsets).columns_before(rows.event_type, rows.body), mapped
 
 
 def test_another_collation_of_the_same_character_set_is_told_apart(servers: Servers) -> None:

@@ -33,7 +33,7 @@ from connectors.mysql.ddl.effect.columns import Refused, Terms, altered, made, n
 from connectors.mysql.ddl.effect.create import keyed, unique, with_period
 from connectors.mysql.ddl.effect.invisible_key import has_invisible_key
 from connectors.mysql.ddl.effect.options import merged
-from connectors.mysql.ddl.effect.versioning import is_hidden, with_hidden_last
+from connectors.mysql.ddl.effect.versioning import with_hidden_last
 from connectors.mysql.ddl.grammar.keys import of_column
 from connectors.mysql.ddl.since import since
 from connectors.mysql.ddl.spec import ColumnSpec, IndexSpec
@@ -62,9 +62,12 @@ class _Alteration:
         self._converted: dict[int, Column] = {}
         """Those that are, by their identity: a new definition is read so that it needs no conversion."""
         self._columns: list[Column] = []
-        self._names: dict[str, str | None] = {}
-        """New names of columns by the old ones; None: dropped."""
-        self._changed: dict[str, Column] = {}
+        self._was: dict[str, str] = {}
+        """Old names of the columns that get another one, by that."""
+        self._changed: set[str] = set()
+        """Names of columns that are defined anew."""
+        self._new: set[str] = set()
+        """Names of columns that were not there."""
         self._indexes: list[IndexSpec] = []
 
     def result(self) -> Table:
@@ -107,10 +110,9 @@ class _Alteration:
             for action in by_name.get(column.name.lower(), ()):
                 kept = self._after(action, kept)
             if kept is None:
-                self._names[column.name.lower()] = None
                 continue
             if kept.name != column.name:
-                self._names[column.name.lower()] = kept.name
+                self._was[kept.name.lower()] = column.name.lower()
             self._columns.append(kept)
 
     def _note(
@@ -128,7 +130,7 @@ class _Alteration:
             return None
         if isinstance(action, ChangeColumn):
             new = self._remade(column, action.spec)
-            self._changed[new.name.lower()] = new
+            self._changed.add(new.name.lower())
             self._indexes += of_column(action.spec, self._terms.server)
             return new
         if isinstance(action, RenameColumn):
@@ -172,10 +174,7 @@ class _Alteration:
             return
         column = self._made(action.spec)
         self._indexes += of_column(action.spec, self._terms.server)
-        if self._names.get(name, "") is None:
-            # Keys go by the name: they do not see that this is another column.
-            del self._names[name]
-            self._changed[name] = column
+        self._new.add(name)
         place = len(self._columns) if action.behind is None else self._behind(action.behind)
         self._columns.insert(place, column)
 
@@ -189,8 +188,6 @@ class _Alteration:
 
     def _place_hidden_period(self) -> None:
         self._columns = with_hidden_last(self._columns, versioned=self._versioned())
-        if self._versioned() is False:
-            self._names |= {one.name: None for one in self._table.columns if is_hidden(one)}
 
     def _move(self, action: ChangeColumn, behind: str) -> None:
         place = numbered(self._columns, action.spec.name)
@@ -228,8 +225,14 @@ class _Alteration:
                 kept = _without(kept, action)
         renamed = [action for action in self._actions if isinstance(action, RenameIndex)]
         kept = [_renamed(index, renamed) for index in kept]
-        if self._names or self._changed:
-            kept = keys.with_columns(kept, self._names, self._changed)
+        moved = keys.Moved(
+            before=self._table.columns,
+            after=self._columns,
+            was=self._was,
+            changed=self._changed,
+            new=self._new,
+        )
+        kept = keys.with_columns(kept, moved)
         if not self._indexes:
             return self._table.indexes if kept == list(self._table.indexes) else tuple(kept)
         periods = [action.period for action in self._actions if isinstance(action, AddPeriod)]

@@ -7,7 +7,7 @@ columns are NOT NULL. A key that is no row's identity is never a reason to give 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from connectors.mysql.ddl.definition import Column, Index
 from connectors.mysql.ddl.effect.columns import Refused, same
@@ -157,53 +157,91 @@ def _foreign_name(indexes: Sequence[Index], spec: IndexSpec) -> str | None:
     return spec.name
 
 
-def with_columns(
-    indexes: Iterable[Index], names: dict[str, str | None], changed: dict[str, Column]
-) -> list[Index]:
-    """The keys after columns were renamed or dropped: ``names`` from each old one in lower case to the new one,
-    or None. ``changed`` are columns of another definition, by their new names in lower case."""
-    found: list[Index] = []
-    for index in indexes:
-        if index.name == PRIMARY or any(
-            name.lower() in names or name.lower() in changed for name in index.columns
-        ):
-            followed = _followed(index, names, changed)
-            if followed is not None:
-                found.append(followed)
-        else:
-            found.append(index)
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """The columns of a table before and after an ALTER; all names but theirs are in lower case."""
+
+    before: Sequence[Column]
+    after: Sequence[Column]
+    was: dict[str, str]
+    """Old names of columns that were renamed, by their new ones."""
+    changed: set[str]
+    """New names of columns that were defined anew."""
+    new: set[str]
+    """Names of columns that were not there."""
+
+
+def with_columns(indexes: Iterable[Index], moved: Moved) -> list[Index]:
+    """The keys after columns were renamed, dropped, added or defined anew.
+
+    As the server does it: a part goes to the first column, in the table's new order, that had its name before
+    or, if it is not a renamed one, has it now. So a new column may take the key of a renamed one before which
+    it stands.
+    """
+    by_old_name: dict[str, Column] = {}
+    for column in moved.after:
+        name = column.name.lower()
+        by_old_name.setdefault(moved.was.get(name, name), column)
+    before = {column.name.lower(): column for column in moved.before}
+    followed = (_followed(index, by_old_name, before, moved) for index in indexes)
+    return [index for index in followed if index is not None]
 
 
 def _followed(
-    index: Index, names: dict[str, str | None], changed: dict[str, Column]
+    index: Index, by_old_name: dict[str, Column], before: dict[str, Column], moved: Moved
 ) -> Index | None:
     parts = index.parts or ("",) * len(index.columns)
     kept: list[tuple[str, str]] = []
-    for column, part in zip(index.columns, parts, strict=True):
-        new = names.get(column.lower(), column)
-        if new is None:
-            continue
-        definition = changed.get(new.lower())
-        kept.append((new, part if definition is None else _refitted(part, definition)))
+    for name, part in zip(index.columns, parts, strict=True):
+        if not name:
+            kept.append((name, part))  # an expression
+        elif (column := by_old_name.get(name.lower())) is not None:
+            kept.append((column.name, _refitted(part, before.get(name.lower()), column, moved)))
     if not kept:
         return None
     texts = tuple(part for _, part in kept)
-    new_columns = tuple(name for name, _ in kept)
-    if new_columns == index.columns and texts == parts:
+    columns = tuple(name for name, _ in kept)
+    if columns == index.columns and texts == parts:
         return index
+    has_length = any(name and part.startswith("(") for name, part in kept)
     return replace(
         index,
-        columns=new_columns,
+        columns=columns,
         parts=texts if any(texts) else (),
-        prefixed=index.prefixed
-        and (not index.parts or any(part.startswith("(") for part in texts)),
+        prefixed=has_length or (index.prefixed and not index.parts),
     )
 
 
-def _refitted(part: str, column: Column) -> str:
-    """What is said of a part whose column changed: a length that the new type cannot have is dropped."""
-    if not part.startswith("(") or not part[1:].partition(")")[0].isdecimal():
+def _refitted(part: str, old: Column | None, column: Column, moved: Moved) -> str:
+    """What is said of a part whose column is another or of another type."""
+    name = column.name.lower()
+    length, order = _length(part)
+    if name in moved.new:
+        # The server keeps the length of the column that had this name.
+        length = length or _whole(old)
+    elif name not in moved.changed or length is None:
         return part
+    return f"({length}){order}" if length and is_prefix(column, length) else order
+
+
+def _length(part: str) -> tuple[int | None, str]:
+    """The characters of a part and what follows them; None where it is of the whole column."""
+    if not part.startswith("(") or not part[1:].partition(")")[0].isdecimal():
+        return None, part
     length, _, order = part[1:].partition(")")
-    return part if is_prefix(column, int(length)) else order
+    return int(length), order
+
+
+_SIZES = {
+    "tinyint": 1, "year": 1, "smallint": 2, "mediumint": 3, "date": 3, "int": 4, "float": 4, "bigint": 8,
+    "double": 8,
+}  # fmt: skip
+
+
+def _whole(column: Column | None) -> int | None:
+    """The characters of a column of text, the bytes of others, where they are known."""
+    word, _, rest = ("" if column is None else column.type).partition("(")
+    length = rest.partition(")")[0]
+    if word in _LENGTHY and length.isdecimal():
+        return int(length)
+    return _SIZES.get(word.split(" ")[0])

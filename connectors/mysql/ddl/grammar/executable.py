@@ -57,9 +57,13 @@ def end_of_comment(sql: str, start: int, server: Server, *, rewritten: bool = Fa
 
     ``rewritten``: one that begins as servers rewrite what they did not execute may hold another comment.
     """
-    marked = sql.startswith("/*!", start) or (server.mariadb and sql.startswith("/*M!", start))
-    nests = marked or (rewritten and _NOT_EXECUTED.match(sql, start) is not None)
-    at = start + 2
+    if sql.startswith("/*!", start) or (server.mariadb and sql.startswith("/*M!", start)):
+        return _end(sql, start + 2, nests=True)
+    nested = rewritten and _NOT_EXECUTED.match(sql, start) is not None
+    return (_end(sql, start + 2, nests=True) if nested else None) or _end(sql, start + 2)
+
+
+def _end(sql: str, at: int, *, nests: bool = False) -> int | None:
     while True:
         end = sql.find("*/", at)
         inner = sql.find("/*", at, end + 1) if nests and end >= 0 else -1

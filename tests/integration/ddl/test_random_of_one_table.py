@@ -1,11 +1,13 @@
-"""Comments, quotes and version gates at random: each server's own lexer is the oracle for ours.
+"""Statements at random about one table: comments, quotes, version gates, and names that move between columns.
 
 An ordinary run makes the same ones each time; ``DDL_STATEMENTS`` and ``DDL_SEED`` are as for ``test_random``.
 """
 
 import os
 import sys
+from collections.abc import Callable
 from random import SystemRandom
+from typing import Protocol
 
 import pytest
 
@@ -13,7 +15,19 @@ from tests.integration.ddl.both import Both
 from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.player import Player
 from tests.integration.ddl.random_comments import Comments
+from tests.integration.ddl.random_moves import Moves
+from tests.integration.ddl.truth import Seen
 
+
+class Statements(Protocol):
+    """What makes them."""
+
+    def next(self, there: Seen) -> str:
+        """One more, for a server with these tables."""
+        ...
+
+
+MOVES = {"9.7": 100, "8.0": 40, "mariadb-10.11": 60}
 STATEMENTS = {"9.7": 80, "8.0": 50, "5.7": 50, "mariadb-10.11": 60}
 _USUAL_SEED = "1"
 MOST_FAULTS = 10
@@ -26,18 +40,29 @@ comment for any reader, its own replicas included."""
 def test_the_model_reads_comments_and_quotes_as_the_server_does(
     servers: Servers, server: str
 ) -> None:
+    _hold(servers, server, Comments, STATEMENTS[server])
+
+
+@pytest.mark.parametrize("server", list(MOVES))
+def test_the_model_takes_keys_along_with_names_as_the_server_does(
+    servers: Servers, server: str
+) -> None:
+    _hold(servers, server, Moves, MOVES[server])
+
+
+def _hold(servers: Servers, server: str, make: Callable[[str], Statements], usual: int) -> None:
     wanted = os.environ.get("DDL_STATEMENTS")
     fresh = str(SystemRandom().randrange(10**9)) if wanted else _USUAL_SEED
     seed = os.environ.get("DDL_SEED") or fresh
-    count = int(wanted or STATEMENTS[server])
+    count = int(wanted or usual)
     sys.stdout.write(f"DDL_SEED={seed} on {server}\n")
     with Player(servers(server)) as player:
-        faults, accepted = run(player, Comments(seed), count)
+        faults, accepted = run(player, make(seed), count)
     assert not faults, "\n\n".join([f"DDL_SEED={seed}", *faults])
-    assert accepted > count / 4, "most statements are refused: they test nothing"
+    assert accepted > count / 5, "most statements are refused: they test nothing"
 
 
-def run(player: Player, statements: Comments, count: int) -> tuple[list[str], int]:
+def run(player: Player, statements: Statements, count: int) -> tuple[list[str], int]:
     """What differs, and how many statements the server took."""
     both = Both(player.server())
     faults: list[str] = []

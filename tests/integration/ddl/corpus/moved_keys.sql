@@ -1,0 +1,45 @@
+#: Which column a key is of, where a statement gives its column's name to another one.
+#: on 9.7 8.0 mariadb-10.11
+CREATE DATABASE mk;
+USE mk;
+CREATE TABLE a (id int NOT NULL, b int, PRIMARY KEY (id));
+ALTER TABLE a CHANGE id legacy_id int NOT NULL, ADD id int NOT NULL AUTO_INCREMENT FIRST;
+CREATE TABLE b (id int NOT NULL, b int, PRIMARY KEY (id));
+ALTER TABLE b CHANGE id legacy_id int NOT NULL, ADD id int NOT NULL;
+CREATE TABLE c (z int, id int NOT NULL, b int NOT NULL, PRIMARY KEY (id, b));
+ALTER TABLE c CHANGE id b int NOT NULL, CHANGE b id int NOT NULL;
+CREATE TABLE d (z int, id int NOT NULL, b int NOT NULL, PRIMARY KEY (id, b));
+ALTER TABLE d ADD id int NOT NULL AFTER z, CHANGE id old int NOT NULL FIRST;
+CREATE TABLE e (z int, id int NOT NULL, b int NOT NULL, PRIMARY KEY (id, b), UNIQUE u (b));
+ALTER TABLE e CHANGE b id int NOT NULL, CHANGE id c int NOT NULL, ADD b int NOT NULL FIRST;
+CREATE TABLE f (id int NOT NULL, b int, PRIMARY KEY (id));
+ALTER TABLE f DROP id, ADD id int NOT NULL;
+CREATE TABLE g (id int NOT NULL, b int NOT NULL, PRIMARY KEY (id));
+ALTER TABLE g DROP id, CHANGE b id int NOT NULL;
+CREATE TABLE h (id int NOT NULL, b int NOT NULL, PRIMARY KEY (id, b));
+#: only 9.7 8.0
+ALTER TABLE h DROP id, CHANGE b id int NOT NULL;
+CREATE TABLE i (id int NOT NULL, b int NOT NULL, PRIMARY KEY (id, b));
+#: only 9.7 8.0
+ALTER TABLE i DROP id, CHANGE b id int NOT NULL, ADD b int NOT NULL FIRST;
+CREATE TABLE j (id int NOT NULL, b int NOT NULL, c int NOT NULL, PRIMARY KEY (b));
+ALTER TABLE j MODIFY b int NOT NULL FIRST, CHANGE c d int NOT NULL, ADD c int AFTER b;
+CREATE TABLE k (id int NOT NULL, b int NOT NULL, PRIMARY KEY (id));
+ALTER TABLE k DROP PRIMARY KEY, CHANGE id old int NOT NULL, ADD id int NOT NULL FIRST, ADD PRIMARY KEY (id);
+CREATE TABLE l (id int NOT NULL, b int NOT NULL, PRIMARY KEY (id));
+ALTER TABLE l DROP PRIMARY KEY, CHANGE id old int NOT NULL, ADD id int NOT NULL PRIMARY KEY FIRST;
+CREATE TABLE m (id int NOT NULL, b int NOT NULL, UNIQUE (id), UNIQUE (b));
+ALTER TABLE m CHANGE id old int NOT NULL, ADD id int NOT NULL FIRST, CHANGE b x int;
+CREATE TABLE n (v varchar(10) NOT NULL, b int, PRIMARY KEY (v));
+ALTER TABLE n DROP v, ADD v varchar(20) NOT NULL;
+CREATE TABLE o (v varchar(20) NOT NULL, b int, UNIQUE (v(9)), UNIQUE w (v, b));
+ALTER TABLE o CHANGE v old varchar(20), ADD v varchar(20) NOT NULL FIRST;
+CREATE TABLE p (id int NOT NULL, b int, PRIMARY KEY (id));
+ALTER TABLE p RENAME COLUMN id TO old, ADD id int NOT NULL FIRST;
+CREATE TABLE q (id int NOT NULL, b int NOT NULL, PRIMARY KEY (id, b));
+ALTER TABLE q RENAME COLUMN id TO b, RENAME COLUMN b TO id;
+CREATE TABLE r (ID int NOT NULL, b int, PRIMARY KEY (id));
+ALTER TABLE r CHANGE Id old int NOT NULL, ADD iD int NOT NULL FIRST;
+ALTER TABLE r DROP id, ADD Id int NOT NULL, DROP OLD, ADD Old int;
+CREATE TABLE s (a int NOT NULL, b int NOT NULL, c int NOT NULL, PRIMARY KEY (a), UNIQUE u (b), KEY k (c, b));
+ALTER TABLE s DROP PRIMARY KEY, CHANGE b b2 int NOT NULL, ADD b int NOT NULL FIRST;
