@@ -180,6 +180,12 @@ class _Listener:
         # Where it ends is told after it, if that is the end of its transaction.
         self.told = _Told(transaction, query, pos, pos + 1)
 
+    def change(self, transaction: Transaction, query: Query) -> None:
+        """Not noted."""
+
+    def undone(self, what: str, *, earlier: bool) -> None:
+        """Not noted."""
+
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Not noted."""
 

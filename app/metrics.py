@@ -45,11 +45,18 @@ RECORDS = Counter(
 )
 EVENTS = Counter(
     "aqueduct_binlog_events_total",
-    "Binlog events by type, and what was done with them: decoded, filtered (a table that is not captured), "
+    "Binlog events by type, and what was done with them: decoded, filtered (tables that are not captured), "
     "given up (a table that a person gave up), passed (they carry no change), "
     "refused (damaged or unsupported, which stops the destination), "
     "skipped (of a transaction that a person has said to leave out).",
     ["destination", "type", "handling"],
+    registry=REGISTRY,
+)
+STATEMENTS_PASSED = Counter(
+    "aqueduct_statements_passed_total",
+    "Changes written as statements that were passed by, since none of their tables is captured; "
+    "one that changed several tables counts for each.",
+    ["destination"],
     registry=REGISTRY,
 )
 BYTES = Counter(

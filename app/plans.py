@@ -77,6 +77,7 @@ def destination_plan(
             destination=name,
             include=destination.filter.include,
             black=destination.filter.black,
+            trusted=destination.filter.statements,
             borders=settings.provide_transaction_metadata is True,
             borders_of_parts=settings.provide_transaction_metadata is not False,
             statements=settings.include_query,

@@ -11,7 +11,7 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 
-from app import metrics
+from app import metrics, passed_statements
 from app.beside import beside
 from app.central_store import Mirror
 from app.dead_letters import DeadLetters
@@ -266,6 +266,7 @@ class Run:
         self.status.rows += piece.rows.total()
         for (kind, handling), count in piece.events.items():
             metrics.EVENTS.labels(name, type_name(kind), handling).inc(count)
+        passed_statements.note(self.status, piece.statements)
         if piece.committed_ms:
             self.status.committed_ms = piece.committed_ms
             self.status.lag_seconds = max(0.0, time.time() - piece.committed_ms / 1000)

@@ -27,7 +27,7 @@ from pydantic_settings import SettingsError as EnvironmentFault
 
 from app.environment import refuse_unknown
 from app.pipeline.ddl_filter import StatementTypes, shadow_rules
-from app.pipeline.filter import TableFilter
+from app.pipeline.filter import TableFilter, expressions
 from app.settings_file import SettingsFile
 from app.settings_records import RecordSettings
 from app.settings_source import FailoverSettings, SourceSettings
@@ -105,10 +105,13 @@ class FilterSettings(_Part):
 
     include: str = r".*\..*"
     black: str = ""
+    statements: str = ""
+    """Tables whose triggers and views lead to no captured one, so that statements on them may be skipped."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:
         TableFilter(self.include, self.black)
+        expressions(self.statements)
         return self
 
 

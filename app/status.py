@@ -94,6 +94,8 @@ class DestinationStatus:
     dead_letters: Counter[str] = field(default_factory=Counter)
     """Rows that this worker has put among the dead letters, by table."""
     last_dead_letter: DeadLetter | None = None
+    statements_passed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Changes written as statements that this worker passed by, by table; the first tables only."""
     schema_store: StoreStatus | None = None
     """None where there is no central store."""
     _reported: tuple[State, str] | None = None
@@ -165,6 +167,9 @@ class DestinationStatus:
             "dead_letters": {
                 "here": dict(sorted(self.dead_letters.items())),
                 "last": self.last_dead_letter and self.last_dead_letter._asdict(),
+            },
+            "statements_passed": {
+                ".".join(name): count for name, count in sorted(self.statements_passed.items())
             },
             "schema_store": self.schema_store and self.schema_store.to_json(),
             "cursor": None

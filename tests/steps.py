@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from connectors.errors import AqueductError
+from connectors.errors import AqueductError, UnsupportedEvent
 from connectors.mysql.changes import Transaction
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.events import Query
@@ -39,6 +39,14 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """A change of rows that is written as a statement."""
+
+    transaction: Transaction
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
 class Xa:
     """What became of an XA transaction: it was prepared, or decided."""
 
@@ -55,7 +63,7 @@ class End:
     end: Coordinates
 
 
-Step = Rows | Statement | Xa | End
+Step = Rows | Statement | Change | Xa | End
 
 
 class Recorded:
@@ -78,6 +86,12 @@ class Recorded:
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
         place = Coordinates(transaction.file, pos)
         self.steps.append(Statement(transaction, kind, query, place))
+
+    def change(self, transaction: Transaction, query: Query) -> None:
+        self.steps.append(Change(transaction, query))
+
+    def undone(self, what: str, *, earlier: bool) -> None:  # noqa: ARG002
+        raise UnsupportedEvent(what)
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         self.steps.append(Xa(transaction, xid, is_prepared))

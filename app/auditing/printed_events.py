@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from app.auditing.printed_tables import Shape, shape_of
+from connectors.mysql.statements import Kind, kind_of
 
 
 class Opened(NamedTuple):
@@ -214,6 +215,9 @@ class _Reading:
         else:
             if not self._is_open:
                 yield self._begun(None)
+            if kind_of(sql) is Kind.CHANGE:
+                # It has no rows; the end of its transaction follows.
+                return
             yield Statement(sql, self._database, self._pos)
             if not sql.endswith(_CREATED_WITH_ROWS):
                 yield self._ended()

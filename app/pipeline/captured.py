@@ -161,10 +161,18 @@ class TableBook:
         if wanted is None:
             wanted = self._wanted[name] = (
                 self._filter.captures(*name)
-                and self._shadows.shadow(name, self._names) is None
+                and not self.is_shadow(name)
                 and not self._is_sequence(name)
             )
         return wanted
+
+    def may_capture_of(self, database: str) -> bool:
+        """Whether a table of a database may be captured, whatever its name is."""
+        return self._filter.may_capture_of(database)
+
+    def is_shadow(self, name: Name) -> bool:
+        """Whether a table is one that a tool makes beside another."""
+        return self._shadows.shadow(name, self._names) is not None
 
     def _is_sequence(self, name: Name) -> bool:
         known = self._known.get(name)

@@ -1,20 +1,28 @@
 """Which tables are captured.
 
-The law: a table is captured if an include expression matches all of ``database.table`` and no black one does,
-without regard to case, as in Canal. A filtered event still moves the cursor.
+Invariant: a table is captured if an include expression matches all of ``database.table`` and no black one does,
+without regard to case, as in Canal; a server's own databases only where an expression spells out their name. A
+filtered event still moves the cursor.
 """
 
 from __future__ import annotations
 
 import re
 
+from connectors.mysql.system_databases import SYSTEM
+
+_DOUBLED = re.compile(r"\\\\(?=[^\]\\])")
+"""How a file of properties, such as Canal's, writes one backslash."""
+_ANY_TABLE = frozenset({".*", ".+"})
+_SPECIAL = frozenset(".^$*+?{}[]|()")
+
 
 class TableFilter:
     """Canal's two lists of expressions with commas; raise ValueError where one is no expression."""
 
     def __init__(self, include: str, black: str) -> None:
-        self._include = _expressions(include)
-        self._black = _expressions(black)
+        self._include = expressions(include)
+        self._black = expressions(black)
         self._known: dict[tuple[str, str], bool] = {}
 
     def captures(self, database: str, table: str) -> bool:
@@ -22,20 +30,82 @@ class TableFilter:
         name = (database, table)
         known = self._known.get(name)
         if known is None:
-            known = self._known[name] = self._judge(f"{database}.{table}")
+            known = self._known[name] = self._judge(database, f"{database}.{table}")
         return known
 
-    def _judge(self, name: str) -> bool:
-        return any(expression.fullmatch(name) for expression in self._include) and not any(
-            expression.fullmatch(name) for expression in self._black
+    def may_capture_of(self, database: str) -> bool:
+        """Whether a table of this database may be captured, whatever its name is."""
+        return any(
+            _may_match(one.pattern, database) for one in self._included(database)
+        ) and not any(_matches_all_of(one.pattern, database) for one in self._black)
+
+    def _judge(self, database: str, name: str) -> bool:
+        return any(one.fullmatch(name) for one in self._included(database)) and not any(
+            one.fullmatch(name) for one in self._black
         )
 
+    def _included(self, database: str) -> list[re.Pattern[str]]:
+        """The include expressions that count for a database."""
+        own = database.lower()
+        if own not in SYSTEM:
+            return self._include
+        return [one for one in self._include if literal_prefix(one.pattern).startswith(own)]
 
-def _expressions(text: str) -> list[re.Pattern[str]]:
+
+def expressions(text: str) -> list[re.Pattern[str]]:
+    """The expressions of a list with commas; raise ValueError where one is none."""
     found = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         try:
-            found.append(re.compile(part, re.IGNORECASE | re.DOTALL))
+            found.append(re.compile(_DOUBLED.sub(r"\\", part), re.IGNORECASE | re.DOTALL))
         except re.error as error:
             raise ValueError(f"{part!r} is not a regular expression: {error}") from None
     return found
+
+
+def literal_prefix(pattern: str) -> str:
+    """The text that all names which an expression matches begin with, in lower case; perhaps not all of it."""
+    if _has_choice(pattern):
+        return ""
+    found, at = "", int(pattern.startswith("^"))
+    while at < len(pattern):
+        literal, size = pattern[at], 1
+        if literal == "\\":
+            literal, size = pattern[at + 1 : at + 2], 2
+            if literal.isalnum():
+                break  # a class, such as \d
+        elif literal in _SPECIAL:
+            break
+        if pattern[at + size : at + size + 1] in ("*", "?", "{", "+"):
+            break
+        found += literal
+        at += size
+    return found.lower()
+
+
+def _has_choice(pattern: str) -> bool:
+    """Whether a ``|`` stands outside all parentheses."""
+    bare = re.sub(r"\\.|\[\]?[^\]]*\]", "", pattern, flags=re.DOTALL)
+    depth = 0
+    for sign in bare:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "|" and not depth:
+            return True
+    return False
+
+
+def _may_match(pattern: str, database: str) -> bool:
+    """Whether an expression may match a table of a database: it says no only where that is certain."""
+    prefix, wanted = literal_prefix(pattern), f"{database}.".lower()
+    return prefix.startswith(wanted) or wanted.startswith(prefix)
+
+
+def _matches_all_of(pattern: str, database: str) -> bool:
+    """Whether an expression matches every table of a database: it says yes only where that is certain."""
+    head, point, tail = pattern.removeprefix("^").removesuffix("$").rpartition(r"\.")
+    if not point or tail not in _ANY_TABLE or _has_choice(head):
+        return False
+    try:
+        return re.fullmatch(head, database, re.IGNORECASE | re.DOTALL) is not None
+    except re.error:
+        return False

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from app.pipeline.applied import Applied
 from app.pipeline.captured import CapturedTable, DroppedTable, ParkedTable, TableBook
+from app.pipeline.passing import Passing, passed
 from app.pipeline.piece import Decision, Run, add_run
 from app.pipeline.poison import DeadRows, refused, sifted
 from app.pipeline.rules import Rules
 from connectors.errors import AqueductError, MalformedEvent, UnsupportedEvent
 from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.generate import Row
-from connectors.mysql.events import Query
+from connectors.mysql.events import EventType, Query
 from connectors.mysql.fingerprint import Prints
 from connectors.mysql.mariadb.events import FIRST_COMPRESSED_ROWS, plain_rows
 from connectors.mysql.prepared import PreparedAt
@@ -114,6 +115,7 @@ class Gathering:
         rules: Rules,
         applied: Applied | None = None,
         prints: Prints | None = None,
+        passing: Passing | None = None,
     ) -> None:
         self.prints = prints
         """Takes the transactions' fingerprints, where they are kept."""
@@ -158,6 +160,9 @@ class Gathering:
         """Rows that cannot be decoded."""
         self.given_up: Counter[int] = Counter()
         """Rows events of tables that were given up, by type."""
+        self.statements: Counter[tuple[str, str]] = Counter()
+        """Statements that were passed by, by each table that they changed."""
+        self._passing = passing
         self.error: AqueductError | None = None
 
     def rows(
@@ -237,20 +242,8 @@ class Gathering:
         """Keep the rows of a table that is set aside as they are; they have their ordinals all the same."""
         self.count_passed()
         count = self._tables.count(table_map, event_type, body)
-        name = (table_map.database, table_map.table)
-        self.items.append(
-            ParkedRows(
-                transaction,
-                name,
-                table_map,
-                event_type,
-                body,
-                pos,
-                self.ordinal,
-                count,
-                self._query,
-            )
-        )
+        event = (table_map.database, table_map.table), table_map, event_type, body, pos
+        self.items.append(ParkedRows(transaction, *event, self.ordinal, count, self._query))
         self.ordinal += count
 
     def query(self, text: str) -> None:
@@ -285,6 +278,19 @@ class Gathering:
         """The table that the history found emptied, by the name that its rows have."""
         applied = self._applied
         return applied.emptied[0] if applied is not None and applied.emptied else None
+
+    def change(self, transaction: Transaction, query: Query) -> None:
+        """Pass by a change that is written as a statement, where no captured table changed."""
+        if self.first is None:
+            self.first = transaction
+        self.statements.update(passed(self._passing, query))
+        self.filtered[EventType.QUERY] += 1
+
+    def undone(self, what: str, *, earlier: bool) -> None:
+        """Refuse what takes back rows that are published."""
+        kept = self.items[self.whole_items :]
+        if earlier or any(isinstance(item, Rows | ParkedRows | DeadRows) for item in kept):
+            raise UnsupportedEvent(what)
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Note what became of an XA transaction; its own transaction ends here too."""

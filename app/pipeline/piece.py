@@ -84,6 +84,8 @@ class Piece:
     """Published changes by kind: ``c``, ``u``, ``d``, ``t``."""
     events: Counter[tuple[int, str]] = field(default_factory=Counter)
     """Events by type and by what was done with them: ``decoded``, ``filtered``, ``given up``, ``passed``."""
+    statements: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Statements that were passed by, by each table that they changed."""
     committed_ms: int = 0
     error: AqueductError | None = None
     """What stopped the decoder right behind this piece."""
@@ -113,6 +115,7 @@ class Piece:
         self.seq, self.version_count = later.seq, later.version_count
         self.rows.update(later.rows)
         self.events.update(later.events)
+        self.statements.update(later.statements)
         self.committed_ms = later.committed_ms or self.committed_ms
         self.error = later.error
 

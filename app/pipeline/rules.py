@@ -22,6 +22,8 @@ class Rules:
     """Tables that are captured: expressions over ``database.table``, with commas."""
     black: str = ""
     """Tables that are not, whatever ``include`` says."""
+    trusted: str = ""
+    """Tables whose statements change nothing else: expressions, with commas."""
     borders: bool
     """Whether all transactions' borders are published."""
     borders_of_parts: bool = True

@@ -16,6 +16,7 @@ from app.pipeline.encode import Encoder
 from app.pipeline.filter import TableFilter
 from app.pipeline.gather import UPDATES, Ddl, End, Gathering, Item, ParkedRows, Rows, key_changes
 from app.pipeline.numbers import Numbers, Progress
+from app.pipeline.passing import Passing
 from app.pipeline.piece import Aside, Piece
 from app.pipeline.poison import DeadRows
 from app.pipeline.rules import Rules
@@ -72,6 +73,7 @@ class ChunkStage:
             shadows=rules.shadow_rules(),
             known=spec.known,
         )
+        self._passing = Passing(self.tables, spec.server, rules.trusted)
         self.book = VersionBook(rules.destination, prefix=rules.prefix, known=spec.versions)
         connector = "mariadb" if spec.mariadb else "mysql"
         self.encoder = Encoder(rules, connector=connector, epoch=spec.epoch)
@@ -83,7 +85,7 @@ class ChunkStage:
             if applied.record is not None:
                 self.tables.learn(applied.record)
         prints = None if self._captures is None else Prints(self._captures)
-        gathering = Gathering(self.tables, self.rules, chunk.schema, prints)
+        gathering = Gathering(self.tables, self.rules, chunk.schema, prints, self._passing)
         reader = self._reader
         try:
             reader.read(chunk, gathering)
@@ -214,6 +216,7 @@ class DecodedChunk:
             version_count=self._version_count,
             rows=encoding.rows,
             events=self._events,
+            statements=gathered.statements,
             committed_ms=gathered.committed_ms,
             error=gathered.error,
         )

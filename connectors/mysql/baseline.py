@@ -25,12 +25,13 @@ from connectors.errors import SourceRefused
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from connectors.mysql.definitions import end_of_binlog, hold, prepare
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.inventory import SYSTEM, Inventory, InventoryReader
+from connectors.mysql.inventory import Inventory, InventoryReader
 from connectors.mysql.mariadb.start import position_at
 from connectors.mysql.passage import Passage, Written
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress, connected
 from connectors.mysql.sight import Sight, remedy
+from connectors.mysql.system_databases import SYSTEM
 from connectors.mysql.touched import sets_defaults, touched
 
 _PATIENCE = 200.0

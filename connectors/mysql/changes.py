@@ -76,6 +76,15 @@ class Changes(Protocol):
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
         """A statement that is DDL or TRUNCATE."""
 
+    def change(self, transaction: Transaction, query: Query) -> None:
+        """A change that is written as a statement; raise StatementBasedChange if it cannot be skipped."""
+
+    def undone(self, what: str, *, earlier: bool) -> None:
+        """Rows of the open transaction are taken back; raise UnsupportedEvent if they may be published.
+
+        ``earlier``: whether chunks before this one hold some of its rows.
+        """
+
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """An XA transaction is prepared by this transaction, else decided."""
 
@@ -99,6 +108,12 @@ class Nobody:
         self.text = text
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
+        """Not noted."""
+
+    def change(self, transaction: Transaction, query: Query) -> None:
+        """Not noted."""
+
+    def undone(self, what: str, *, earlier: bool) -> None:
         """Not noted."""
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:

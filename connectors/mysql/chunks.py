@@ -37,6 +37,8 @@ TARGET = 1024 * 1024
 several decoders share a second's work evenly."""
 LARGE_PAYLOAD = 1024 * 1024
 """A compressed transaction that expands to more is decompressed here, piece by piece; others by decoders."""
+_NO_BARRIER = (Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.CHANGE)
+"""Statements that cannot change what a table is."""
 
 
 class Cutter:
@@ -244,7 +246,7 @@ class Cutter:
         elif kind in (Kind.COMMIT, Kind.ROLLBACK):
             self._withheld.refuse_other_end(kind.name)
             self._end()
-        elif self._withheld.open is None and kind not in (Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS):
+        elif self._withheld.open is None and kind not in _NO_BARRIER:
             yield from self._barrier()
         elif self._began:
             packets.at = packets.after()

@@ -25,10 +25,13 @@ class EventType(IntEnum):
     STOP = 3
     ROTATE = 4
     INTVAR = 5
+    APPEND_BLOCK = 9
     RAND = 13
     USER_VAR = 14
     FORMAT_DESCRIPTION = 15
     XID = 16
+    BEGIN_LOAD_QUERY = 17
+    EXECUTE_LOAD_QUERY = 18
     TABLE_MAP = 19
     WRITE_ROWS_V1 = 23
     UPDATE_ROWS_V1 = 24
@@ -61,9 +64,11 @@ HARMLESS = {
     EventType.PREVIOUS_GTIDS: "what earlier files hold",
     EventType.TRANSACTION_CONTEXT: "group replication's certification data",
     EventType.VIEW_CHANGE: "group replication's membership",
-    EventType.INTVAR: "context of a statement; a statement that changes rows is refused itself",
-    EventType.RAND: "context of a statement; a statement that changes rows is refused itself",
-    EventType.USER_VAR: "context of a statement; a statement that changes rows is refused itself",
+    EventType.BEGIN_LOAD_QUERY: "the file of a LOAD DATA; the statement itself is judged",
+    EventType.APPEND_BLOCK: "more of the file of a LOAD DATA; the statement itself is judged",
+    EventType.INTVAR: "context of a statement; a statement that changes rows is judged itself",
+    EventType.RAND: "context of a statement; a statement that changes rows is judged itself",
+    EventType.USER_VAR: "context of a statement; a statement that changes rows is judged itself",
 }
 """Event types that carry no change of data, each with the reason."""
 
@@ -197,6 +202,15 @@ def parse_query(body: bytes, charsets: Charsets) -> Query:
         error_code=error_code,
         status=raw_status,
     )
+
+
+_OF_QUERY, _OF_FILE = 13, 13
+"""Bytes at the head of a QUERY event's body, and what an EXECUTE_LOAD_QUERY event's has besides."""
+
+
+def load_query(body: bytes) -> bytes:
+    """The body of an EXECUTE_LOAD_QUERY event as that of a QUERY event."""
+    return body[:_OF_QUERY] + body[_OF_QUERY + _OF_FILE :]
 
 
 def _statement_text(raw: bytes, collation: int | None, charsets: Charsets) -> str:

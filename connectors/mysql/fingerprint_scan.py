@@ -89,6 +89,12 @@ class _Listener:
         """Its text counts."""
         self.prints.statement(query)
 
+    def change(self, transaction: Transaction, query: Query) -> None:
+        """Not noted."""
+
+    def undone(self, what: str, *, earlier: bool) -> None:
+        """Not noted."""
+
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Not noted."""
 

@@ -21,9 +21,7 @@ from connectors.mysql import inventory_columns, inventory_keys
 from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table, TableName
 from connectors.mysql.inventory_columns import quoted
 from connectors.mysql.row_key import depends_on_order
-
-SYSTEM = ("information_schema", "mysql", "ndbinfo", "performance_schema", "sys")
-"""Databases of the server's own."""
+from connectors.mysql.system_databases import SYSTEM
 
 _LEFT_OUT = {1684, ER.LOCK_WAIT_TIMEOUT}
 """Warnings that a table was left out, because a statement was just changing it."""

@@ -67,6 +67,21 @@ def _told_size(code: int, status: bytes, at: int) -> int:
     return 1 + status[at] + (1 if code == _CATALOG else 0)
 
 
+def databases_of(status: bytes) -> frozenset[str] | None:
+    """The databases of all tables that a statement used, triggers' and views' among them, in lower case.
+
+    None where the event does not hold all of them. Source: MySQL's THD::decide_logging_format, which lists them
+    for a replica's parallel workers; it gives up where a foreign key refers to one of the tables.
+    """
+    value = status_variables(status).get(_UPDATED_DATABASES)
+    if not value or value[0] == _TOO_MANY_DATABASES:
+        return None
+    names = value[1:].split(b"\0")[: value[0]]
+    if len(names) < value[0] or b"" in names:
+        return None
+    return frozenset(name.decode("utf-8", "replace").lower() for name in names) or None
+
+
 def session_of(
     status: bytes,
     *,

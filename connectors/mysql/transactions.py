@@ -17,7 +17,6 @@ from connectors.errors import (
     CorruptEvent,
     IncidentInBinlog,
     MalformedEvent,
-    StatementBasedChange,
     UnsupportedEvent,
 )
 from connectors.mysql.announced import Announced, Place, by_mariadb, placed, tagged, without_gtid
@@ -31,6 +30,7 @@ from connectors.mysql.events import (
     EventType,
     Query,
     is_ignorable,
+    load_query,
     original_us,
     parse_incident,
     parse_query,
@@ -76,6 +76,10 @@ _QUERY_BODY = struct.Struct("<I4xBHH")
 """The thread, the database's length, the error, the status variables' length."""
 _BEGIN_SIZE = 19
 """Bytes of a QUERY event's body that says BEGIN, beside its database and status variables."""
+_UNDONE = {
+    Kind.SAVEPOINT: "a ROLLBACK TO SAVEPOINT after rows were written",
+    Kind.ROLLBACK: "a transaction with rows that ends in ROLLBACK: which rows stayed cannot be told",
+}
 
 
 class TransactionReader:
@@ -90,7 +94,7 @@ class TransactionReader:
         self._tables: dict[bytes, TableMap] = {}
         self._announced: Announced | None = None
         self._original_us = 0
-        self._has_rows = False
+        self._has_rows = self._has_rows_before = False
         self._is_muted = False
         self.open: Transaction | None = None
         """The transaction that the last chunk was cut in."""
@@ -113,7 +117,7 @@ class TransactionReader:
         told = Nobody()
         self._read(Chunk(start=start, data=data, checksum=False, place=(start, start)), told)
         self.seen = seen
-        self._has_rows = self.open is not None
+        self._has_rows = self._has_rows_before = self.open is not None
         if told.text is not None:
             changes.query(told.text)
 
@@ -232,7 +236,7 @@ class TransactionReader:
         if source is None:
             opened.original_us, self._original_us = self._original_us, 0
         self._announced = None
-        self._has_rows = False
+        self._has_rows = self._has_rows_before = False
         return opened
 
     def _mapped(self, raw: bytes) -> TableMap:
@@ -256,7 +260,7 @@ class TransactionReader:
                 return
             changes.xa(opened, xid_of(query.sql), is_prepared=False)
         elif kind is not Kind.COMMIT:
-            self._refuse_unseen(kind, query)
+            self._odd(kind, query, changes)
             if kind in (Kind.DDL, Kind.TRUNCATE) and not self._is_muted:
                 changes.statement(opened, kind, query, pos[0])
             if kind is not Kind.ROLLBACK and within:
@@ -281,6 +285,10 @@ class TransactionReader:
             changes.query(parse_rows_query(body))
         elif kind == EventType.INCIDENT:
             raise IncidentInBinlog(parse_incident(body))
+        elif kind == EventType.EXECUTE_LOAD_QUERY:
+            self._current(place)
+            pos = (place.pos, place.end_pos)
+            self._query(load_query(body), changes, within=True, pos=pos)
         elif kind == MariadbEventType.GTID:
             self._announce_mariadb(body, place)
         elif kind == MariadbEventType.ANNOTATE_ROWS:
@@ -332,15 +340,11 @@ class TransactionReader:
         self.open = None
         changes.end(transaction, place.end_pos)
 
-    def _refuse_unseen(self, kind: Kind, query: Query) -> None:
-        if kind is Kind.CHANGE:
-            raise StatementBasedChange(shortened(query.sql), database=query.database)
-        if kind is Kind.ROLLBACK and self._has_rows:
-            raise UnsupportedEvent(
-                "a transaction with rows that ends in ROLLBACK: some of its tables may not be "
-                "transactional, and which rows stayed cannot be told"
-            )
-        if kind is Kind.SAVEPOINT and self._has_rows and words(query.sql, 1) == ["ROLLBACK"]:
-            raise UnsupportedEvent("a ROLLBACK TO SAVEPOINT after rows were written")
+    def _odd(self, kind: Kind, query: Query, changes: Changes) -> None:
+        """Statements after which the rows are not all that there is to a transaction."""
+        if kind is Kind.CHANGE and self.open is not None:
+            changes.change(self.open, query)
+        if self._has_rows and kind in _UNDONE and words(query.sql, 1) == ["ROLLBACK"]:
+            changes.undone(_UNDONE[kind], earlier=self._has_rows_before)
         if kind is Kind.UNKNOWN:
             raise UnsupportedEvent(f"the statement {shortened(query.sql)}", database=query.database)

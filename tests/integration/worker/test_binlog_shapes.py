@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,6 @@ from connectors.errors import (
     PositionAhead,
     PositionGone,
     SourceLost,
-    StatementBasedChange,
 )
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -22,12 +22,14 @@ from devstack.mysql import Mysql
 from tests.integration.worker.source import (
     address_of,
     between,
+    connected,
     decoded,
     end_of,
     facts_of,
     run,
     written,
 )
+from tests.integration.worker.stated import judged, not_native
 from tests.steps import End, Rows, Statement
 
 DATABASE = "shapes"
@@ -213,17 +215,71 @@ def refused(stack: Stack, *statements: str, mend: str = "") -> AqueductError:
     return caught.value
 
 
-def test_a_change_written_as_a_statement_is_refused_with_its_place(stack: Stack) -> None:
-    name = table(stack, "by_statement", "id int primary key, secret text")
-    error = refused(
-        stack,
+ORDERS = f"{DATABASE}.orders"
+ASIDE = (
+    "CREATE DATABASE aside",
+    "CREATE DATABASE percona",
+    "CREATE TABLE aside.t (id int PRIMARY KEY AUTO_INCREMENT, n int)",
+    "CREATE TABLE aside.fires (id int PRIMARY KEY)",
+    "CREATE TABLE aside.parent (id int PRIMARY KEY)",
+    "CREATE TABLE percona.checksums (db char(64), tbl char(64), n int, crc char(40), PRIMARY KEY (db, tbl))",
+    "CREATE TABLE mysql.rds_heartbeat2 (id int PRIMARY KEY, value bigint)",
+    f"CREATE TABLE {DATABASE}.orders (id int PRIMARY KEY, note varchar(20))",
+    f"CREATE TABLE {DATABASE}.child (p int, FOREIGN KEY (p) REFERENCES aside.parent (id) ON DELETE CASCADE)",
+    f"CREATE VIEW aside.seen AS SELECT * FROM {DATABASE}.orders",
+    f"CREATE TRIGGER aside.fired AFTER INSERT ON aside.fires FOR EACH ROW REPLACE INTO {ORDERS} VALUES (1, '')",
+    f"CREATE FUNCTION aside.writes() RETURNS int DETERMINISTIC BEGIN DELETE FROM {ORDERS}; RETURN 1; END",
+)
+PASSED = {
+    "INSERT INTO aside.t (n) VALUES (1), (2)": "aside.t",
+    "UPDATE aside.t SET n = n + 1 WHERE id = 1": "aside.t",
+    "LOAD DATA LOCAL INFILE '{file}' INTO TABLE aside.t": "aside.t",
+    "DELETE x FROM aside.t x JOIN aside.t y USING (id) WHERE y.n > 100": "aside.t",
+    "INSERT INTO mysql.rds_heartbeat2 VALUES (1, 1) ON DUPLICATE KEY UPDATE value = 7": "mysql.rds_heartbeat2",
+    "REPLACE INTO percona.checksums SELECT 'shapes', 'orders', COUNT(*), COALESCE(LOWER(CONV(BIT_XOR(CAST("
+    "CRC32(CONCAT_WS('#', id, note)) AS UNSIGNED)), 10, 16)), 0) FROM shapes.orders": "percona.checksums",
+}
+REFUSED = {
+    f"INSERT INTO {DATABASE}.orders VALUES (1, 'top secret')": "it writes captured tables",
+    f"UPDATE aside.t, {DATABASE}.orders SET orders.note = 'top secret'": "it writes captured tables",
+    "INSERT INTO aside.fires VALUES (5)": "a trigger or a view",
+    "INSERT INTO aside.seen VALUES (6, 'top secret')": "a trigger or a view",
+    f"INSERT INTO aside.t (n) SELECT id FROM {DATABASE}.orders": "a trigger or a view",
+    "DELETE FROM aside.parent WHERE id = 1": "a trigger or a view",
+    "INSERT INTO aside.t (n) VALUES (aside.writes())": "writes may be a stored function",
+}
+
+
+def test_statements_on_tables_that_nobody_captures_are_passed_by_and_others_refused(
+    stack: Stack, tmp_path: Path
+) -> None:
+    run(stack.mysql, *ASIDE, "INSERT INTO aside.parent VALUES (1)", "SET GLOBAL local_infile = ON")
+    file = tmp_path / "rows.txt"
+    file.write_text("7\t8\n")
+    statements = [sql.format(file=file) for sql in (*PASSED, *REFUSED)]
+    steps = written(
+        stack.mysql,
         "SET SESSION binlog_format = STATEMENT",
-        f"INSERT INTO {name} VALUES (1, 'top secret')",
+        *statements,
+        local_infile=True,
+        database="aside",
     )
-    assert isinstance(error, StatementBasedChange)
-    assert "gtid=" in str(error)
-    assert "top secret" not in str(error)
-    assert "SET PERSIST binlog_format = 'ROW'" in str(error)
+    found = judged(facts_of(stack.mysql), steps, include=rf"{DATABASE}\..*")
+    passed, refused = found[: len(PASSED)], found[len(PASSED) :]
+    assert [(sorted(one.tables), one.refused) for one in passed] == [
+        ([table], "") for table in PASSED.values()
+    ]
+    assert len(refused) == len(REFUSED)
+    for one, why in zip(refused, REFUSED.values(), strict=True):
+        assert why in one.refused
+        assert "top secret" not in one.refused
+    named = judged(facts_of(stack.mysql), steps, include=r"shapes\..*", trusted=r"aside\..*")
+    assert [bool(one.refused) for one in named[len(PASSED) :]] == [1, 1, 0, 0, 0, 0, 1]
+
+
+def test_every_function_that_we_take_for_the_servers_own_is_that(stack: Stack) -> None:
+    with connected(stack.mysql) as cursor:
+        assert not_native(cursor) == []
 
 
 def test_a_start_at_the_head_of_a_file_knows_all_earlier_transactions(stack: Stack) -> None:

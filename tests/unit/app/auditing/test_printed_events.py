@@ -125,6 +125,13 @@ def test_borders_of_xa_transactions_and_savepoints_are_no_statements() -> None:
     assert told == [XaBegun(xid), XaEnded(xid, "PREPARE"), XaEnded(xid, "COMMIT")]
 
 
+def test_a_change_that_is_written_as_a_statement_leaves_its_transaction_open() -> None:
+    found = read(
+        gtid("ANONYMOUS"), query("BEGIN"), query("INSERT INTO percona.checksums VALUES (1)"), query("COMMIT")
+    )  # fmt: skip
+    assert [type(one).__name__ for one in found] == ["Begun", "Ended"]
+
+
 def test_a_server_that_announces_nothing_begins_with_begin_and_with_each_statement() -> None:
     found = read(query("BEGIN"), header("Xid = 1"), query("DROP TABLE t"))
     assert [type(each) for each in found] == [Begun, Ended, Begun, Statement, Ended]

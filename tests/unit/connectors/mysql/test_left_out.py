@@ -23,7 +23,7 @@ from tests.golden.load import MAGIC
 from tests.golden.test_golden import FILES
 from tests.made import SERVER as MADE_BY
 from tests.made import START, anonymous, event, gtid, int_rows, placed, query
-from tests.steps import End, Rows, Statement, Step, Xa, steps_of
+from tests.steps import Change, End, Rows, Statement, Step, Xa, steps_of
 from tests.unit.connectors.mysql.cutting import fed
 from tests.unit.connectors.mysql.reading import BEGIN, MAP, ROWS, XID, T, reader
 from tests.unit.connectors.mysql.wire import packets
@@ -62,6 +62,8 @@ def told(step: Step) -> Told:
         return *name, step.event_type, step.body, str(step.start)
     if isinstance(step, Statement):
         return *name, step.query.sql, str(step.start)
+    if isinstance(step, Change):
+        return *name, step.query.sql
     return *name, step.xid if isinstance(step, Xa) else str(step.end)
 
 

@@ -8,7 +8,6 @@ from connectors.errors import (
     AqueductError,
     CorruptEvent,
     MalformedEvent,
-    StatementBasedChange,
     UnsupportedEvent,
 )
 from connectors.mysql.events import EventType
@@ -28,7 +27,7 @@ from tests.made import (
     rows_query,
     table_map,
 )
-from tests.steps import End, Recorded, Rows, Statement
+from tests.steps import Change, End, Recorded, Rows, Statement
 from tests.unit.connectors.mysql.reading import (
     BEGIN,
     DUMMY,
@@ -137,6 +136,26 @@ def test_a_rollback_after_rows_of_an_earlier_chunk_stops_the_stream_too(sql: str
         reader().read(later, Recorded())
 
 
+def test_a_change_that_is_written_as_a_statement_is_given_to_whoever_judges_it() -> None:
+    change, end = steps(gtid(5), BEGIN, query("INSERT INTO t VALUES (1)"), XID)
+    assert isinstance(change, Change)
+    assert (change.query.database, change.query.sql) == ("shop", "INSERT INTO t VALUES (1)")
+    assert end.transaction is change.transaction
+
+
+def test_the_statement_of_a_load_is_given_too_and_its_file_is_passed_by() -> None:
+    statement = query("LOAD DATA INFILE 'x' INTO TABLE t")[19:]
+    load = statement[:13] + bytes(13) + statement[13:]
+    file = (
+        event(EventType.BEGIN_LOAD_QUERY, b"\1\0\0\0rows"),
+        event(EventType.APPEND_BLOCK, b"more"),
+    )
+    found = steps(gtid(5), BEGIN, *file, event(EventType.EXECUTE_LOAD_QUERY, load), XID)
+    assert kinds(found) == ["Change", "End"]
+    assert isinstance(found[0], Change)
+    assert found[0].query.sql == "LOAD DATA INFILE 'x' INTO TABLE t"
+
+
 def test_rows_of_an_earlier_transaction_do_not_count_against_a_rollback() -> None:
     found = steps(BEGIN, MAP, ROWS, XID, BEGIN, query("ROLLBACK"))
     assert kinds(found) == ["Rows", "End", "End"]
@@ -145,7 +164,6 @@ def test_rows_of_an_earlier_transaction_do_not_count_against_a_rollback() -> Non
 @pytest.mark.parametrize(
     ("sql", "error"),
     [
-        ("INSERT INTO t VALUES ('very secret')", StatementBasedChange),
         ("XA PONDER X'01',X'',1", UnsupportedEvent),
         ("FROBNICATE t", UnsupportedEvent),
     ],

@@ -1,0 +1,56 @@
+"""Changes that a real server wrote as statements, judged as a destination's decoder judges them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+
+from app.pipeline.captured import TableBook
+from app.pipeline.filter import TableFilter
+from app.pipeline.passing import Passing
+from connectors.errors import StatementBasedChange
+from connectors.mysql.baseline import server_of
+from connectors.mysql.dml.calls import FUNCTIONS
+from connectors.mysql.server import ServerFacts
+from tests.steps import Change, Step
+
+_NO_SUCH_FUNCTION = {1305, 1630}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The tables of a statement that is passed by, or why it is not."""
+
+    tables: frozenset[str]
+    refused: str = ""
+
+
+def judged(
+    facts: ServerFacts, steps: list[Step], *, include: str, trusted: str = ""
+) -> list[Judged]:
+    """What becomes of each change."""
+    book = TableBook(TableFilter(include, ""), facts.charsets, server=server_of(facts))
+    passing = Passing(book, server_of(facts), trusted)
+    return [_judged(passing, step) for step in steps if isinstance(step, Change)]
+
+
+def _judged(passing: Passing, step: Change) -> Judged:
+    try:
+        return Judged(frozenset(".".join(name) for name in passing.passed(step.query)))
+    except StatementBasedChange as error:
+        return Judged(frozenset(), str(error))
+
+
+def not_native(cursor: Any) -> list[str]:
+    """Those of our functions that a server does not have of its own."""
+    found = []
+    cursor.execute("USE mysql")
+    for name in sorted(FUNCTIONS):
+        try:
+            cursor.execute(f"SELECT {name}()")
+        except pymysql.Error as error:
+            if error.args[0] in _NO_SUCH_FUNCTION:
+                found.append(name)
+    return found
