@@ -14,7 +14,7 @@ JOBS ?= 2
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-servers check crash fuzz ddl-random bench bench-flat bench-large bench-replay bench-takeover lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test test-servers check crash crash-requests fuzz ddl-random bench bench-flat bench-large bench-replay bench-takeover lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ check: setup ## lint, formatting, types, and every test
 
 crash: setup ## kill, cut, freeze and forge on real servers, then say what was lost; ONLY=kill, SEED=7, PART=1/3; PEERS=1 hurts Debezium
 	@$(VENV_PYTHON) -m tests.crash$(if $(PEERS),.peers) $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) $(if $(PART),--part $(PART))
+
+crash-requests: setup ## three workers, eight destinations: each command to each, while workers come and go
+	@$(VENV_PYTHON) -m pytest tests/crash/requests.py
 
 fuzz: setup ## break binlogs and decode them for FUZZ_SECONDS=300; prints how to run a case again
 	@$(VENV_PYTHON) -m tests.fuzz --seconds $(FUZZ_SECONDS)

@@ -17,7 +17,7 @@ from app import metrics
 from app.central_store import Mirror
 from app.lease import Lease
 from app.mandate import Leaving
-from app.plan import Plan, Signals
+from app.plan import Following, Plan, Signals, at_once
 from app.policy import ErrorPolicy
 from app.purge_watch import PurgeWatch
 from app.run import Run
@@ -34,7 +34,7 @@ from connectors.errors import (
 )
 from tables.checkpoint import Checkpoint
 from tables.control import Control, Wish
-from tables.cursor import Cursor
+from tables.cursor import Claimed
 from tables.quarantine import Resolution
 from tables.source_choice import Asked
 
@@ -45,20 +45,33 @@ _JOURNAL_SECONDS = 15.0
 _SHARED_SECONDS = 3.0
 """The same where another may lead meanwhile, and this worker again once it has asked."""
 _GLANCE_SECONDS = 0.2
+_PAUSED = (State.PAUSED,)
+_RUN = (State.RUNNING, State.RETRYING, State.FAILED, State.FENCED)
+"""What a destination shows once it was told to run."""
 
 
 class Destination:
     """A destination on this worker, over all its runs."""
 
-    def __init__(self, plan: Plan, checkpoint: Checkpoint, mirror: Mirror | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        mirror: Mirror | None = None,
+        following: Following = at_once,
+    ) -> None:
         self.status = DestinationStatus(plan.name, schema_store=mirror.status if mirror else None)
         self._checkpoint, self._mirror = checkpoint, mirror
-        self._signals = Signals()
+        self._signals = Signals(following=following)
         self._told = asyncio.Event()
         """Something was said that ends the present run, or what it waits for."""
         self._called = asyncio.Event()
         """A person's command has set the cursor, which ends what is waited for."""
         self._plan(plan)
+        self._is_heeded = False
+        """Whether what this worker does now is what was asked for last."""
+        self._seen = 0
+        """The last epoch that a leader has claimed, as far as the journal was heard."""
         self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
 
     def _plan(self, plan: Plan) -> None:
@@ -78,6 +91,24 @@ class Destination:
         """Whether a worker is to lead it, as far as this one was told."""
         said = self._signals.control
         return said is None or said.has_leader
+
+    @property
+    def request(self) -> Control | None:
+        """See Answering."""
+        return self._signals.control
+
+    def outcome(self, *, here: bool, alone: bool) -> tuple[str, str | None, int] | None:
+        """See Answering."""
+        said, signals = self._signals.control, self._signals
+        if said is None or (alone and self._seen > signals.led):
+            # Without ZooKeeper, only the worker that led last speaks for the destination.
+            return None
+        if not said.has_leader:
+            return None if here else (State.STOPPED.value, None, 0)
+        shown = _PAUSED if said.wish is Wish.PAUSE else _RUN
+        if not here or not self._is_heeded or self.status.state not in shown:
+            return None
+        return self.status.state.value, self.status.error, signals.epoch
 
     @property
     def wish(self) -> Wish:
@@ -111,6 +142,7 @@ class Destination:
         self._told.clear()
         self._called.clear()
         said = self._signals.control
+        self._is_heeded = True
         if said is not None and said.wish is Wish.PAUSE:
             self.status.show(State.PAUSED, said.told())
             await self._until_told(lease)
@@ -182,8 +214,10 @@ class Destination:
         level = logging.ERROR if self.status.is_news(error.name) else logging.DEBUG
         log.log(level, "%s: %s: %s: %s", self.plan.name, state.value, error.name, error)
 
-    def observe(self, cursor: Cursor) -> None:
-        """Take note of a cursor that was folded from the journal: a greater epoch is another leader's."""
+    def observe(self, cursor: Claimed) -> None:
+        """Take note of a cursor that stands in the journal: a greater epoch is another leader's."""
+        if cursor.by is None:
+            self._seen = max(self._seen, cursor.epoch)
         if self._signals.epoch and cursor.epoch > self._signals.epoch:
             self._signals.superseded_by = cursor.epoch
         if cursor.by is not None and cursor.epoch > self._signals.epoch:
@@ -200,15 +234,25 @@ class Destination:
         self._signals.kafka_lost = lost
 
     def resolve(self, resolution: Resolution) -> None:
-        """Take note of a resolution that was folded from the journal; the next run tries it."""
+        """Take note of a resolution that stands in the journal; the next run tries it."""
         self._signals.resolution = resolution
+        self._called.set()
 
     def ask(self, wish: Asked) -> None:
-        """Take note of a wish for another source that was folded from the journal."""
+        """Take note of a wish for another source that stands in the journal; the next run tries it."""
         self._signals.wish = wish
+        if wish.ts_ms > self._signals.tried_ms:
+            self._called.set()
+
+    def learn(self, control: Control) -> None:
+        """Take note of what was asked for before this worker started; a run learns it from the journal, too."""
+        if self._signals.control is None:
+            self._signals.control = control
+            if control.wish is not Wish.RUN:
+                self._told.set()
 
     def obey(self, control: Control) -> bool:
-        """Take note of a person's word that was folded from the journal; whether it is news."""
+        """Take note of a person's word that stands in the journal; whether it is news."""
         known = self._signals.control
         if known is not None and control.offset <= known.offset:
             return False
@@ -220,6 +264,7 @@ class Destination:
         if is_other:
             log.info("%s: %s", self.plan.name, control.told())
             self._signals.claimed = 0
+            self._is_heeded = False
             self._told.set()
         return is_other
 

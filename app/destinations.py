@@ -13,6 +13,7 @@ from typing import Any
 
 from mode import Service
 
+from app.acknowledge import Acknowledge, Append
 from app.beside import beside
 from app.central_store import CentralStore
 from app.decoding.spawning import NURSERY
@@ -25,8 +26,9 @@ from app.plan import Plan
 from app.settings import Settings
 from app.status import State
 from connectors.errors import AqueductError
+from connectors.kafka.tail import Tail
 from tables.control import Control, Wish
-from tables.cursor import Cursor
+from tables.cursor import Claimed
 from tables.quarantine import Resolution
 from tables.source_choice import Asked
 
@@ -46,6 +48,8 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
     logger = SERVICES
 
     leadership: Leadership
+    tail: Tail
+    """This worker's own reading of the journal."""
 
     def __init__(
         self,
@@ -55,22 +59,34 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         load: Callable[[], Settings],
         plan: PlanOf,
         installation: Callable[[], Coroutine[Any, Any, str]],
+        append: Append,
+        known: Callable[[], Coroutine[Any, Any, list[Control]]],
         store: CentralStore | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self._settings, self._make = settings, make
         self._load, self._plan = load, plan
-        self._installation, self._store = installation, store
+        self._installation, self._store, self._known = installation, store, known
         self._all = {name: make(settings, name) for name in settings.destinations}
         self._heard: dict[str, Control] = {}
         """The last word on each destination, of those too that are not in the settings."""
         self._is_ready, self._is_gone = False, False
+        self.answers = Acknowledge(
+            worker=settings.worker.id,
+            address=settings.worker.advertised_address,
+            append=append,
+            destinations=lambda: self._all,
+            leadership=lambda: self.leadership,
+        )
 
     async def on_start(self) -> None:
         """Begin to lead."""
         if self._store is not None:
             self._store.start()
+        self.add_future(self.tail.run())
+        self.add_future(self.answers.run())
+        self.add_future(self._learn())
         self.add_future(self._prepare())
         self.add_future(self.leadership.run())
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.reload)
@@ -99,6 +115,20 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
                 waited[0], type(error).__name__, str(error) or f"nothing for {_PREPARE_SECONDS:g} s", waited[1],
             )  # fmt: skip
         self._is_ready = True
+        self.leadership.wake()
+
+    async def _learn(self) -> None:
+        """Learn from Faust's tables what was asked for before, so that nobody leads what is to be stopped."""
+        try:
+            controls = await self._known()
+        except AqueductError as error:
+            log.error("%s: %s", error.name, error)
+            return
+        for control in controls:
+            if control.destination not in self._heard:
+                self._heard[control.destination] = control
+                if control.destination in self._all:
+                    self._all[control.destination].learn(control)
         self.leadership.wake()
 
     async def _decoders(self) -> None:
@@ -135,8 +165,8 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         """See Troupe."""
         await self._all[name].lead(lease)
 
-    def observe(self, cursor: Cursor) -> None:
-        """Pass on a cursor that was folded from the journal."""
+    def observe(self, cursor: Claimed) -> None:
+        """Pass on a cursor that stands in the journal."""
         if cursor.destination in self._all:
             self._all[cursor.destination].observe(cursor)
 
@@ -146,17 +176,17 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             destination.kafka(lost)
 
     def resolve(self, resolution: Resolution) -> None:
-        """Pass on a resolution that was folded from the journal."""
+        """Pass on a resolution that stands in the journal."""
         if resolution.destination in self._all:
             self._all[resolution.destination].resolve(resolution)
 
     def ask(self, wish: Asked) -> None:
-        """Pass on a wish for another source that was folded from the journal."""
+        """Pass on a wish for another source that stands in the journal."""
         if wish.destination in self._all:
             self._all[wish.destination].ask(wish)
 
     def obey(self, control: Control) -> None:
-        """Pass on a person's word that was folded from the journal."""
+        """Pass on a person's word that stands in the journal."""
         name = control.destination
         known = self._heard.get(name)
         if known is not None and control.offset <= known.offset:

@@ -92,7 +92,8 @@ class Alone:
     def why(self, name: str) -> dict[str, Any]:
         """See Leadership."""
         task = self._tasks.get(name)
-        return {"here": task is not None and not task.done()}
+        here = task is not None and not task.done()
+        return {"here": here, "vacant": not here}
 
 
 def unforeseen(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -22,9 +22,14 @@ class Nodes:
         """Below it stands each destination."""
         return f"{self.root}/destinations"
 
+    @property
+    def workers(self) -> str:
+        """Below it stands each worker that lives."""
+        return f"{self.root}/cluster"
+
     def worker(self, worker: str) -> str:
         """Says that a worker lives."""
-        return f"{self.root}/cluster/{worker}"
+        return f"{self.workers}/{worker}"
 
     def destination(self, name: str) -> str:
         """All of one destination."""

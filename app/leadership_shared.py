@@ -307,6 +307,7 @@ class Shared:
         view, here = self._view.get(name), name in self._led
         told: dict[str, Any] = {
             "here": here,
+            "vacant": view is not None and not view.exists and not here,
             "worker": view.leader if view else None,
             "address": view.address if view else None,
             "candidates": sorted(view.candidates) if view else [],

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from app import metrics
 from app.beside import beside, in_its_own_thread
+from app.claim import claim_of
 from app.faults import point
 from app.mandate import Leaving
 from app.opening import Opened, Opening
@@ -109,7 +110,8 @@ class Leading:
         try:
             async with beside(self._installation(topics)) as confirmed:
                 led = await self._taken(producer, topics, known, confirmed)
-            notes = [*led.opened.notes, *self._set_aside(unreadable, led)]
+            claim = claim_of(plan, led.opened.cursor.epoch)
+            notes = [*led.opened.notes, *self._set_aside(unreadable, led), claim]
             # Noted before, as the claim may be committed without an answer.
             self.signals.claimed = led.opened.cursor.epoch
             await led.publisher.claim(notes)
@@ -138,6 +140,8 @@ class Leading:
         confirmed: asyncio.Task[str],
     ) -> Led:
         """All that comes before the claim; what was only known so far is confirmed by then."""
+        # What is written behind the end that is read below is heard, so that no request falls between.
+        await self.signals.following()
         point("init.before")
         lease = self.signals.mandate.lease
         await lease.confirm()
@@ -285,9 +289,10 @@ class Leading:
 
     def _heed(self, state: DestinationState) -> None:
         """Raise Leaving where a person wants no run of it; this worker may not have been told yet."""
-        said = state.control
-        self.signals.control = said or self.signals.control
-        if said is not None and said.wish is not Wish.RUN:
+        signals, said = self.signals, state.control
+        if said is not None and (signals.control is None or said.offset > signals.control.offset):
+            signals.control = said
+        if signals.control is not None and signals.control.wish is not Wish.RUN:
             raise Leaving
 
     async def _recovered(
@@ -311,7 +316,8 @@ class Leading:
 
     def _leads(self, cursor: Cursor) -> None:
         name = self.plan.name
-        self.signals.epoch, self.signals.superseded_by = cursor.epoch, 0
+        self.signals.epoch = self.signals.led = cursor.epoch
+        self.signals.superseded_by = 0
         metrics.EPOCH.labels(name).set(cursor.epoch)
         log.info("%s: leads in epoch %d, from %s", name, cursor.epoch, cursor.offset)
 

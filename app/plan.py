@@ -5,7 +5,7 @@ The law: a plan never changes; signals are written by whoever learns something, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,8 @@ class Plan:
 
     name: str
     worker: str
+    reached_at: str
+    """The worker's advertised address; may be empty."""
     address: SourceAddress
     start: Start
     rules: Rules
@@ -71,6 +73,13 @@ class Plan:
     failover: Failover = field(default_factory=Failover)
 
 
+Following = Callable[[], Awaitable[None]]
+
+
+async def at_once() -> None:
+    """Of what follows by itself."""
+
+
 @dataclass(slots=True)
 class Signals:
     """What reaches a run from outside, through the journal."""
@@ -80,6 +89,8 @@ class Signals:
     claimed: int = 0
     """The last one that this worker has tried to lead in; 0 once a person wants it to lead again."""
     superseded_by: int = 0
+    led: int = 0
+    """The last one that this worker has led in."""
     set_in: int = 0
     """The epoch in which a person's command has set the cursor last."""
     resolution: Resolution | None = None
@@ -98,6 +109,8 @@ class Signals:
     """Why Kafka does not answer, found out beside the run; None while it does."""
     leave: AqueductError | None = None
     """Why the source of this run is to be left."""
+    following: Following = field(default=at_once)
+    """Waits until all that is written to the journal from then on reaches this worker; raises why not."""
 
     def check(self) -> None:
         """Raise Fenced where another worker leads, or what makes the run end."""

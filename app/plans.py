@@ -62,6 +62,7 @@ def destination_plan(
     return Plan(
         name=name,
         worker=settings.worker.id,
+        reached_at=settings.worker.advertised_address,
         address=source_address(settings, name),
         start=place_of(destination.listed[0].start or destination.start),
         sources=tuple(

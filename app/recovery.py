@@ -22,6 +22,7 @@ from connectors.kafka.reading import StoredRecord, end_of, read_each, read_first
 from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
 from tables import journal
 from tables.checkpoint import Checkpoint, records_of, resume_from
+from tables.control import Control, control_in
 from tables.cursor import Cursor
 from tables.history_fold import OLDEST
 from tables.journal import DestinationState
@@ -73,6 +74,15 @@ def known_choice(destination: str, checkpoint: Checkpoint) -> SourceChoice | Non
         if record.key.startswith(b"source/"):
             state.apply(record)
     return state.source_choice
+
+
+def known_controls(checkpoint: Checkpoint) -> list[Control]:
+    """The last request of each destination, as the tables have them."""
+    return [
+        control_in(StoredRecord(key.encode(), row["value"].encode(), row["offset"]))
+        for key, row in checkpoint.rows.items()
+        if key.startswith("control/")
+    ]
 
 
 async def _found(installation: str, topic: str, *, options: Mapping[str, Any], worker: str) -> None:

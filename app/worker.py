@@ -18,6 +18,7 @@ from app.destination import Destination
 from app.destinations import Destinations
 from app.faust_app import AqueductApp, give_up
 from app.http import HttpServer
+from app.journal_tail import Hearers, journal_tail
 from app.kafka_watch import KafkaWatch
 from app.leadership import Alone, Leadership
 from app.leadership_nodes import Identity, Nodes
@@ -25,16 +26,20 @@ from app.leadership_shared import Shared
 from app.log import quiet_libraries
 from app.plan import Plan
 from app.plans import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
-from app.recovery import installation_of
+from app.recovery import installation_of, known_controls
 from app.settings import Settings, load
 from app.whole_history import whole_history
 from connectors.errors import SettingsError
+from connectors.kafka.append import append as append_record
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.liveness import Liveness
 from connectors.kafka.topics import TopicPlan
 from connectors.zookeeper.session import opens
+from tables.control import Control
 from tables.faust_tables import FaustCheckpoint
 from tables.history import SchemaHistory
+from tables.journal import partition_of
+from tables.journal_format import Entry
 
 
 def app_from_environment() -> AqueductApp:
@@ -77,35 +82,47 @@ def build(settings: Settings) -> AqueductApp:
     def plan(of: Settings, name: str) -> Plan:
         return destination_plan(of, name, options, plans)
 
+    journal = plans.journal()
+
     def make(of: Settings, name: str) -> Destination:
-        return Destination(plan(of, name), checkpoint, store.mirror(name) if store else None)
+        mirror = store.mirror(name) if store else None
+        return Destination(plan(of, name), checkpoint, mirror, lambda: tail.placed())
+
+    async def append(name: str, note: Entry) -> None:
+        partition = partition_of(name, journal.partitions)
+        await append_record(options, journal.name, partition, key=note[0], value=note[1])
+
+    async def known() -> list[Control]:
+        await checkpoint.recovered()
+        return known_controls(checkpoint)
 
     async def installation() -> str:
-        return await installation_of(
-            plans.journal().name, options=options, worker=settings.worker.id
-        )
+        return await installation_of(journal.name, options=options, worker=settings.worker.id)
 
     destinations = Destinations(
-        settings, make, load=load, plan=plan, installation=installation, store=store
+        settings, make,
+        load=load, plan=plan, installation=installation, append=append, known=known, store=store,
+    )  # fmt: skip
+    hearers = Hearers(
+        cursor=destinations.observe,
+        resolution=destinations.resolve,
+        asked=destinations.ask,
+        control=destinations.obey,
+        applied=destinations.answers.heard,
+    )
+    tail = destinations.tail = journal_tail(
+        journal.name, journal.partitions, options=options, hearers=hearers
     )
     destinations.leadership = _leadership(settings, destinations)
     topic = app.topic(
-        plans.journal().name,
+        journal.name,
         key_type=bytes,
         value_type=bytes,
         key_serializer="raw",
         value_serializer="raw",
         partitions=settings.topics.journal_partitions,
     )
-    journal_agent.install(
-        app,
-        topic,
-        checkpoint,
-        on_cursor=destinations.observe,
-        on_resolution=destinations.resolve,
-        on_wish=destinations.ask,
-        on_control=destinations.obey,
-    )
+    journal_agent.install(app, topic, checkpoint)
 
     watch = KafkaWatch(Liveness(options).check, destinations.kafka)
 
@@ -118,6 +135,7 @@ def build(settings: Settings) -> AqueductApp:
             "version": __version__,
             "error": app.error or (lost and f"{lost.name}: {lost}"),
             "coordination": destinations.leadership.to_json(),
+            "journal": tail.to_json(),
             "destinations": destinations.status(),
         }
 

@@ -19,6 +19,8 @@ from connectors.errors_coordination import CoordinationLost as CoordinationLost
 from connectors.errors_coordination import CoordinationRefused as CoordinationRefused
 from connectors.errors_coordination import LeadershipLost as LeadershipLost
 from connectors.errors_coordination import NodeUnfit as NodeUnfit
+from connectors.errors_coordination import NotApplied as NotApplied
+from connectors.errors_coordination import RequestReplaced as RequestReplaced
 from connectors.errors_coordination import WorkerIdTaken as WorkerIdTaken
 from connectors.errors_position import AlreadyBehind as AlreadyBehind
 from connectors.errors_position import BinlogFileMissing as BinlogFileMissing

@@ -42,6 +42,23 @@ class WorkerIdTaken(AqueductError):
     )
 
 
+class NotApplied(AqueductError):
+    """No worker has applied the request."""
+
+    remedy = (
+        "It stays in the journal, and whoever leads the destination applies it then. Start a worker, or see on "
+        "/status of the workers why none leads it; `python -m app destination list` shows them."
+    )
+
+
+class RequestReplaced(AqueductError):
+    """Another request has replaced this one before any worker applied it."""
+
+    remedy = (
+        "Agree with whoever made it; `python -m app destination list` shows what is wanted now."
+    )
+
+
 class LeadershipLost(AqueductError):
     """This worker no longer leads the destination."""
 

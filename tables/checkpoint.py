@@ -25,6 +25,7 @@ _LARGEST = 300_000
 """Bytes of a value that becomes a row. A row is written with its quotation marks and letters escaped, and Faust
 sends no more than 1,000,000 bytes; what is larger is read from the journal."""
 _OF_A_HISTORY = ("history/", "baseline/", "resolved/")
+_ONLY_IN_THE_JOURNAL = ("applied/",)
 _NUMBER = re.compile(r'"number":(\d+)')
 
 
@@ -66,7 +67,7 @@ def newer(row: Row, known: Row | None) -> bool:
 def take(rows: MutableMapping[str, Row], record: StoredRecord) -> None:
     """Let a journal record become a row; what it makes needless goes."""
     key, row = row_of(record)
-    if not newer(row, rows.get(key)):
+    if key.startswith(_ONLY_IN_THE_JOURNAL) or not newer(row, rows.get(key)):
         return
     if is_gone(record) or len(record.value) > _LARGEST:
         rows.pop(key, None)

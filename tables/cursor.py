@@ -32,6 +32,27 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """Of a cursor, which leader wrote it."""
+
+    destination: str
+    epoch: int
+    by: str | None = None
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Claimed:
+        """Read what ``Cursor.to_json`` wrote, and no more of it; raise JournalDamaged."""
+        try:
+            return cls(
+                destination=str(value["destination"]),
+                epoch=int(value["epoch"]),
+                by=value.get("by"),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalDamaged(f"a cursor cannot be read: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
     """A destination's place in its source and in its own stream of records."""
 

@@ -26,6 +26,8 @@ from tables.history_fold import KINDS, NEWEST, HistoryFold
 from tables.interventions import KINDS as INTERVENTION_KINDS
 from tables.interventions import Interventions
 from tables.journal_format import decoded, encoded, quoted, unquoted
+from tables.leader import KINDS as LEADER_KINDS
+from tables.leader import Leader, Leaders
 from tables.quarantine import KINDS as QUARANTINE_KINDS
 from tables.quarantine import Quarantine
 from tables.skips import KINDS as SKIP_KINDS
@@ -91,6 +93,7 @@ def _parts(base: int) -> dict[str, Part]:
         **dict.fromkeys(INTERVENTION_KINDS, Interventions()),
         **dict.fromkeys(SKIP_KINDS, Skips()),
         **dict.fromkeys(CONTROL_KINDS, Controls()),
+        **dict.fromkeys(LEADER_KINDS, Leaders()),
         **dict.fromkeys(PRINT_KINDS, Fingerprints()),
         **dict.fromkeys(SOURCE_KINDS, SourceChoice()),
     }
@@ -157,6 +160,13 @@ class DestinationState:
         """The last word of a person on the destination."""
         part = self.parts["control"]
         assert isinstance(part, Controls)
+        return part.last
+
+    @property
+    def leader(self) -> Leader | None:
+        """Which worker has claimed it last; None where the claim was made before that was written."""
+        part = self.parts["leader"]
+        assert isinstance(part, Leaders)
         return part.last
 
     @property

@@ -13,7 +13,7 @@ from tables.control import Wish
 
 
 def run(options: argparse.Namespace) -> int:
-    """Say it; 0 once it stands in the journal."""
+    """See ``destination_wish.say``."""
     return say(
         options,
         Wish.DELETE,

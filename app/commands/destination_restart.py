@@ -12,5 +12,5 @@ from app.commands.destination_wish import say
 
 
 def run(options: argparse.Namespace) -> int:
-    """Say it; 0 once it stands in the journal."""
+    """See ``destination_wish.say``."""
     return say(options, None, "is to begin a new run")

@@ -13,5 +13,5 @@ from tables.control import Wish
 
 
 def run(options: argparse.Namespace) -> int:
-    """Say it; 0 once it stands in the journal."""
+    """See ``destination_wish.say``."""
     return say(options, Wish.RUN, "is to run")

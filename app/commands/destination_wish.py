@@ -1,7 +1,8 @@
-"""A person's word on a destination, written to the journal, where each worker hears it.
+"""Writes the operator's desired state of a destination to the journal, and reports which worker applied it.
 
-The law: it is written whole and with who said it, on top of the last word; no worker is asked, so that it holds
-while none runs. A name that neither the settings nor the journal has is refused.
+Invariant: it is written whole and with who asked for it, on top of the last request; it is kept there where no
+worker runs. It succeeds only once a worker has said that it did it. A name that neither the settings nor the
+journal has is refused.
 """
 
 from __future__ import annotations
@@ -12,18 +13,24 @@ import uuid
 
 from app.commands.arguments import add_format
 from app.commands.journal import Journal, operator
+from app.commands.outcome import UNCONFIRMED, add_waiting, request
 from app.commands.report import answer
-from tables.control import Control, Wish, note_of
+from tables.control import Control, Wish
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a destination."""
+    """Take a destination, and how long to wait."""
     parser.add_argument("destination", metavar="NAME", help="a destination of the settings")
+    add_waiting(parser)
     add_format(parser)
 
 
 def say(options: argparse.Namespace, wish: Wish | None, told: str) -> int:
-    """Write a wish; None keeps the one there is, and begins a new run."""
+    """Ask for a state; None keeps the one there is, and begins a new run.
+
+    0 once a worker has reached it, 1 where the destination failed instead. Raises NotApplied where no worker
+    did anything.
+    """
     asked = Journal.of(options.destination)
     last = asked.now().control
     if wish is None:
@@ -37,6 +44,11 @@ def say(options: argparse.Namespace, wish: Wish | None, told: str) -> int:
         by=operator(),
         ts_ms=time.time_ns() // 1_000_000,
     )
-    asked.write(note_of(control))
-    answer(options.format, control.to_json(), [f"{options.destination}: {told}"])
-    return 0
+    outcome = request(asked, control, timeout=None if options.no_wait else options.timeout)
+    name, value = options.destination, control.to_json()
+    if outcome is None:
+        text = f"{name}: {told}; {UNCONFIRMED}"
+        answer(options.format, {**value, "applied": None}, [text])
+        return 0
+    answer(options.format, {**value, "applied": outcome.to_json()}, [f"{name}: {outcome.text()}"])
+    return 0 if outcome.is_reached else 1

@@ -82,11 +82,11 @@ class Journal:
 
         return await folded(self.plan.name, MemoryCheckpoint(), read, whole_history=whole_history)
 
-    def write(self, note: Note) -> None:
-        """Add a record; whoever leads the destination is told of it by the journal."""
-        asyncio.run(self._write(note))
+    def write(self, note: Note) -> int:
+        """Add a record, which every worker receives; its offset."""
+        return asyncio.run(self._write(note))
 
-    async def _write(self, note: Note) -> None:
+    async def _write(self, note: Note) -> int:
         name = f"{self.settings.prefix}.command.{uuid.uuid4().hex[:12]}"
         producer = TransactionalProducer(name, options=self.options, compression=None)
         try:
@@ -95,7 +95,7 @@ class Journal:
                 sent = await kafka.send(
                     self.topic, key=note[0], value=note[1], partition=self.partition
                 )
-                await sent
+                return int((await sent).offset)
         finally:
             await producer.discard()
 

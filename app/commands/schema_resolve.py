@@ -16,6 +16,7 @@ from pathlib import Path
 
 from app.commands import arguments
 from app.commands.journal import Journal, operator
+from app.commands.outcome import UNCONFIRMED, add_waiting, by_whom, untried
 from app.commands.reached import reached
 from connectors.errors import NotSetAside, SettingsError
 from connectors.mysql.baseline import read_baseline, server_of
@@ -56,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--yes-lose-rows", action="store_true", help="with --give-up: that is what is wanted"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text")
-    parser.add_argument("--wait", type=float, default=60, metavar="SECONDS", help="for the outcome")
+    add_waiting(parser)
 
 
 def _told(options: argparse.Namespace) -> str:
@@ -98,8 +99,12 @@ def run(options: argparse.Namespace) -> int:
         ts_ms=time.time_ns() // 1_000_000,
         source=_source(options),
     )
+    began = time.monotonic()
     asked.write(note_of(resolution))
-    code, told = _outcome(asked, resolution, options.wait)
+    if options.no_wait:
+        code, told = 0, UNCONFIRMED
+    else:
+        code, told = _outcome(asked, resolution, options.timeout, began)
     if options.format == "json":
         sys.stdout.write(
             json.dumps({"table": _told(options), "resolution": resolution.id, "told": told}) + "\n"
@@ -159,7 +164,9 @@ def _made(
     return table
 
 
-def _outcome(asked: Journal, resolution: Resolution, seconds: float) -> tuple[int, str]:
+def _outcome(
+    asked: Journal, resolution: Resolution, seconds: float, began: float
+) -> tuple[int, str]:
     """The exit code, and in words what has come of it."""
 
     def is_tried(state: DestinationState) -> bool:
@@ -168,8 +175,7 @@ def _outcome(asked: Journal, resolution: Resolution, seconds: float) -> tuple[in
 
     state = asked.wait(is_tried, seconds)
     if state is None:
-        told = f"said; no worker has tried it within {seconds:.0f} s, it does when it leads the destination"
-        return 1, told
+        raise untried(asked, "schema resolve", seconds)
     entry = state.quarantine.entries[resolution.name]
     if entry.is_given_up:
         return 0, (
@@ -178,4 +184,4 @@ def _outcome(asked: Journal, resolution: Resolution, seconds: float) -> tuple[in
         )
     if entry.is_set_aside:
         return 1, f"refused, it stays set aside: {entry.reason}"
-    return 0, "is back; all that waited is published"
+    return 0, f"is back; all that waited is published{by_whom(state, began)}"

@@ -13,6 +13,7 @@ import time
 import uuid
 
 from app.commands.journal import Journal, operator
+from app.commands.outcome import UNCONFIRMED, add_waiting, by_whom, untried
 from connectors.errors import SettingsError
 from tables.journal import DestinationState
 from tables.source_choice import Asked, note_of
@@ -27,11 +28,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("destination", metavar="DEST")
     parser.add_argument("source", metavar="HOST:PORT", help="as the settings have it")
     parser.add_argument("--format", choices=("text", "json"), default="text")
-    parser.add_argument("--wait", type=float, default=60, metavar="SECONDS", help="for the outcome")
+    add_waiting(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask for it; 0 once it is read, 1 where it was refused or nothing has come of it in time."""
+    """Ask for it; 0 once it is read, 1 where it was refused; NotApplied where no worker tried it."""
     asked = Journal.of(options.destination)
     known = [str(source.address) for source in asked.plan.sources]
     if options.source not in known:
@@ -47,8 +48,12 @@ def run(options: argparse.Namespace) -> int:
         # Later than the last one, whatever this machine's clock says.
         ts_ms=max(time.time_ns() // 1_000_000, before.ts_ms + 1 if before else 0),
     )
+    began = time.monotonic()
     asked.write(note_of(wish))
-    code, told = _outcome(asked, wish, options.wait)
+    if options.no_wait:
+        code, told = 0, UNCONFIRMED
+    else:
+        code, told = _outcome(asked, wish, options.timeout, began)
     if options.format == "json":
         told = json.dumps({"source": wish.address, "id": wish.id, "told": told})
         sys.stdout.write(told + "\n")
@@ -57,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _outcome(asked: Journal, wish: Asked, seconds: float) -> tuple[int, str]:
+def _outcome(asked: Journal, wish: Asked, seconds: float, began: float) -> tuple[int, str]:
     """The exit code, and in words what has come of it."""
 
     def is_tried(state: DestinationState) -> bool:
@@ -66,12 +71,9 @@ def _outcome(asked: Journal, wish: Asked, seconds: float) -> tuple[int, str]:
 
     state = asked.wait(is_tried, seconds)
     if state is None:
-        return (
-            1,
-            f"asked for; no worker has tried it within {seconds:.0f} s, it does when it leads it",
-        )
+        raise untried(asked, "source switch", seconds)
     current = state.source_choice.current
     assert current is not None
     if current.refused is not None:
         return 1, f"refused, {current.address} is read on: {current.refused}"
-    return 0, f"is read now, server {current.server_uuid}"
+    return 0, f"is read now, server {current.server_uuid}{by_whom(state, began)}"

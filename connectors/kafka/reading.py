@@ -110,7 +110,7 @@ async def _records(
     try:
         async with asyncio.timeout(_DEADLINE) as limit:
             end = await _end(options, tp, "read_uncommitted" if is_patient else "read_committed")
-            async with _consumer(options, tp.topic, "read_committed") as consumer:
+            async with open_consumer(options, tp.topic, "read_committed") as consumer:
                 await _go_to(consumer, tp, start=start, end=end)
                 while await consumer.position(tp) < end:
                     batches = await consumer.getmany(tp, timeout_ms=_POLL_MS)
@@ -143,15 +143,16 @@ async def _go_to(consumer: AIOKafkaConsumer, tp: TopicPartition, *, start: int, 
 
 async def _end(options: Mapping[str, Any], tp: TopicPartition, isolation: str) -> int:
     """The high watermark; of what is committed the last stable offset."""
-    async with _consumer(options, tp.topic, isolation) as consumer:
+    async with open_consumer(options, tp.topic, isolation) as consumer:
         ends = await consumer.end_offsets([tp])
         return int(ends[tp])
 
 
 @asynccontextmanager
-async def _consumer(
+async def open_consumer(
     options: Mapping[str, Any], topic: str, isolation: str
 ) -> AsyncIterator[AIOKafkaConsumer]:
+    """A consumer in no group that knows the topic; stopped at the block's end."""
     consumer = AIOKafkaConsumer(
         **options,
         isolation_level=isolation,

@@ -141,7 +141,7 @@ def oversize(at: Scene) -> None:
     at.servers.run("CREATE TABLE shop.wide (id INT PRIMARY KEY, v MEDIUMTEXT)")
     limits = {"partitions": 3, "replication_factor": 1, "max_message_bytes": 100_000}
     at.load.start()
-    at.start(topics={**limits, "journal_partitions": 1}, publish={"compression": None})
+    at.start(topics=limits, publish={"compression": None})
     at.wait_running()
     at.pause(1, 2)
     at.servers.run("INSERT INTO shop.wide VALUES (1, REPEAT('x', 300000))")

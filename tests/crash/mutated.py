@@ -78,8 +78,10 @@ def cursor_after_rows() -> None:
 
 def read_uncommitted() -> None:
     """The journal is read with what was aborted."""
-    real = reading._consumer
-    reading._consumer = lambda options, topic, _isolation: real(options, topic, "read_uncommitted")
+    real = reading.open_consumer
+    reading.open_consumer = lambda options, topic, _isolation: real(
+        options, topic, "read_uncommitted"
+    )
 
 
 def fencing_off() -> None:

@@ -20,11 +20,13 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from app.settings import TopicSettings
 from demo import truth
 from demo.load import Server
 from demo.truth import Truth
 from devstack.mysql import Mysql
 from devstack.ports import HOST, free_port
+from tables.journal import partition_of
 from tests.crash import load as loads
 from tests.crash.counted import counted, is_at, place_of
 from tests.crash.keeper import FAUST, Keeper
@@ -35,6 +37,8 @@ from tests.crash.servers import Servers
 from tests.crash.verdict import Findings, Source, Topics, compare, read_topics
 
 DESTINATION = "shop"
+JOURNAL_PARTITION = partition_of(DESTINATION, TopicSettings().journal_partitions)
+"""Where its records are, with as many partitions as there are by default."""
 PATIENCE = 90.0
 SESSION = 6.0
 """With ZooKeeper, in seconds."""
@@ -220,7 +224,10 @@ class Scene:
         """What a consumer reads now."""
         found = asyncio.run(read_topics(self.servers.kafka, self.prefix, DESTINATION))
         found.producers = producers(
-            self.servers.stack.run_dir / "kafka" / "data" / f"{self.prefix}.__journal-0"
+            self.servers.stack.run_dir
+            / "kafka"
+            / "data"
+            / f"{self.prefix}.__journal-{JOURNAL_PARTITION}"
         )
         found.most_claims = self.most_claims
         return found
@@ -275,7 +282,7 @@ class Scene:
             "worker": {"id": f"worker-{number}"},
             "http": {"bind": HOST, "port": free_port()},
             "kafka": {"bootstrap_servers": f"{HOST}:{ways.kafka.port}"},
-            "topics": {"partitions": 3, "replication_factor": 1, "journal_partitions": 1},
+            "topics": {"partitions": 3, "replication_factor": 1},
             # Small parts, so that a large transaction is published in several.
             "publish": {"max_bytes": 64 * 1024, "interval_ms": 50},
             "provide_transaction_metadata": True,

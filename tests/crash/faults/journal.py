@@ -12,8 +12,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from tables.cursor import Cursor
+from tables.journal import INSTALLATION_PARTITION
 from tests.crash.scenario import fault
-from tests.crash.scene import DESTINATION, Scene
+from tests.crash.scene import DESTINATION, JOURNAL_PARTITION, Scene
 
 Edit = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -133,7 +134,7 @@ def _write(at: Scene, key: str, value: bytes | None) -> None:
         producer = AIOKafkaProducer(bootstrap_servers=at.servers.kafka)
         await producer.start()
         await producer.send_and_wait(
-            f"{at.prefix}.__journal", key=key.encode(), value=value, partition=0
+            f"{at.prefix}.__journal", key=key.encode(), value=value, partition=JOURNAL_PARTITION
         )
         await producer.stop()
 
@@ -141,7 +142,7 @@ def _write(at: Scene, key: str, value: bytes | None) -> None:
 
 
 async def _keys(at: Scene) -> list[str]:
-    partition = TopicPartition(f"{at.prefix}.__journal", 0)
+    partition = TopicPartition(f"{at.prefix}.__journal", INSTALLATION_PARTITION)
     consumer = AIOKafkaConsumer(bootstrap_servers=at.servers.kafka, auto_offset_reset="earliest")
     await consumer.start()
     try:
@@ -164,7 +165,10 @@ async def _delete_records(at: Scene) -> None:
     try:
         # A compacted topic gives up no records before it is told that it may.
         await _configure(admin, name, "delete")
-        await admin.delete_records({TopicPartition(name, 0): RecordsToDelete(before_offset=-1)})
+        all_of_it = {INSTALLATION_PARTITION, JOURNAL_PARTITION}
+        await admin.delete_records(
+            {TopicPartition(name, each): RecordsToDelete(before_offset=-1) for each in all_of_it}
+        )
         await _configure(admin, name, "compact")
     finally:
         await admin.close()

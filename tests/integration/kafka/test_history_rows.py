@@ -118,15 +118,7 @@ async def faust_worker(
         value_serializer="raw",
         partitions=1,
     )
-    journal_agent.install(
-        app,
-        topic,
-        checkpoint,
-        on_cursor=lambda _: None,
-        on_resolution=lambda _: None,
-        on_wish=lambda _: None,
-        on_control=lambda _: None,
-    )
+    journal_agent.install(app, topic, checkpoint)
     app.finalize()
     await app.start()
     try:

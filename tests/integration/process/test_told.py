@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -56,8 +57,9 @@ def test_it_is_told_while_it_runs_and_goes_on_behind_a_gap_only_where_that_is_ch
 
 
 def _paused_resumed_restarted(mysql: Mysql, worker: Worker, person: Person) -> None:
-    person.does("destination", "pause", "shop")
-    worker.wait(_is("PAUSED"))
+    code, told = person.says("destination", "pause", "shop", "--format", "json")
+    assert (code, json.loads(told)["applied"]["state"]) == (0, "PAUSED")
+    assert worker.destination()["state"] == "PAUSED"
     _insert(mysql, 2)
     time.sleep(1.5)
     assert worker.destination()["rows"] == 1
@@ -79,9 +81,11 @@ def _purged(mysql: Mysql, worker: Worker, person: Person) -> None:
         cursor.execute("SHOW BINARY LOGS")
         cursor.execute(f"PURGE BINARY LOGS TO '{cursor.fetchall()[-1][0]}'")
     _insert(mysql, 4)
-    person.does("destination", "resume", "shop")
+    code, told = person.says("destination", "resume", "shop")
+    assert (code, "shop: FAILED, applied by worker " in told) == (1, True), told
     why = worker.wait(_is("FAILED"))["error"]
     assert why.startswith("PositionPurged: ")
+    assert why in told
     # What it names can be typed as it stands.
     words = shlex.split(re.findall(r"`python -m (app cursor set shop [^`]+)`", why)[0])
     assert words[3:] == ["shop", "--earliest", "--why", "REASON"]
@@ -101,7 +105,7 @@ def _reset(mysql: Mysql, worker: Worker, person: Person) -> None:
     worker.wait(_is("PAUSED"))
     run(mysql, "RESET BINARY LOGS AND GTIDS")
     _insert(mysql, 5)
-    person.does("destination", "resume", "shop")
+    assert person.says("destination", "resume", "shop")[0] == 1
     why = worker.wait(_is("FAILED"))["error"]
     assert why.startswith("PositionAhead: ")
     assert "cursor set shop --earliest" in why

@@ -18,7 +18,9 @@ from connectors.errors import KafkaLost
 def worker(installation: Any) -> Destinations:
     one = SimpleNamespace(decoders=2)
     settings = SimpleNamespace(
-        destinations={"shop": one}, kafka=SimpleNamespace(bootstrap_servers="kafka-1:9092")
+        destinations={"shop": one},
+        kafka=SimpleNamespace(bootstrap_servers="kafka-1:9092"),
+        worker=SimpleNamespace(id="w", advertised_address=""),
     )
     made = Destinations(
         cast(Any, settings),
@@ -26,6 +28,8 @@ def worker(installation: Any) -> Destinations:
         load=cast(Any, None),
         plan=cast(Any, None),
         installation=installation,
+        append=cast(Any, None),
+        known=cast(Any, None),
     )
     made.leadership = cast(Any, SimpleNamespace(wake=lambda: None))
     return made

@@ -56,6 +56,7 @@ class Scene:
             SimpleNamespace(
                 name="shop",
                 worker="w",
+                reached_at="",
                 topics=PLANS,
                 kafka_options={},
                 compression=None,

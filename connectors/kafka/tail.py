@@ -1,0 +1,156 @@
+"""Following partitions of a topic for as long as a process lives: each committed record, in order, once.
+
+Invariant: it is a member of no group, so every process that follows sees every record. A place, once known, is
+kept over every outage; what cannot be read for now is read later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+
+from connectors.errors import AqueductError, KafkaLost
+from connectors.kafka.reading import StoredRecord, open_consumer
+from connectors.kafka.trouble import explained
+
+log = logging.getLogger(__name__)
+
+Take = Callable[[int, StoredRecord], object]
+"""Partition and record; what it raises ends the process's part in the topic, so it should raise nothing."""
+
+_POLL_MS = 1000
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+_CHECK_SECONDS = 10.0
+"""After so long without a record the broker is asked whether there really is none."""
+_ANSWER_SECONDS = 15.0
+
+
+@dataclass(slots=True)
+class Tail:
+    """A topic's partitions, from their committed ends at the first look on, or from given offsets."""
+
+    options: Mapping[str, Any]
+    topic: str
+    partitions: Iterable[int]
+    take: Take
+    start: Mapping[int, int] = field(default_factory=dict)
+    error: AqueductError | None = None
+    """Why it cannot be read now."""
+    _next: dict[TopicPartition, int] = field(default_factory=dict)
+    """The offset that is read next."""
+    _placed: asyncio.Event = field(default_factory=asyncio.Event)
+    _failed: asyncio.Event = field(default_factory=asyncio.Event)
+    _missing: frozenset[TopicPartition] = frozenset()
+    """Partitions that had records at the last check, none of which came."""
+
+    def __post_init__(self) -> None:
+        self._next = {TopicPartition(self.topic, part): at for part, at in self.start.items()}
+
+    async def run(self) -> None:
+        """Follow, until cancelled."""
+        pause = _FIRST_PAUSE
+        while True:
+            began = time.monotonic()
+            try:
+                async with open_consumer(self.options, self.topic, "read_committed") as consumer:
+                    await self._place(consumer)
+                    await self._follow(consumer)
+            except OffsetOutOfRangeError as error:
+                self._cut(error)
+            except (KafkaError, KafkaLost, OSError, TimeoutError) as error:
+                await self._tell(error)
+            if time.monotonic() - began > _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def placed(self) -> None:
+        """Wait until every record that is committed from now on is sure to come; raise why it is not."""
+        while not self._placed.is_set():
+            waits = [asyncio.create_task(each.wait()) for each in (self._placed, self._failed)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+            if self.error is not None and not self._placed.is_set():
+                raise copy.copy(self.error)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the status page."""
+        error = self.error
+        return {
+            "followed": self._placed.is_set() and error is None,
+            "error": None if error is None else f"{error.name}: {error}",
+        }
+
+    async def _place(self, consumer: AIOKafkaConsumer) -> None:
+        """Go to where reading goes on; of a partition not known yet, to the end of what is committed."""
+        every = [TopicPartition(self.topic, part) for part in self.partitions]
+        consumer.assign(every)
+        unknown = [tp for tp in every if tp not in self._next]
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            # What is open at that end comes later, once it is committed.
+            self._next |= await consumer.end_offsets(unknown) if unknown else {}
+        for tp in every:
+            consumer.seek(tp, self._next[tp])
+        if self.error is not None:
+            log.info("%s is followed again", self.topic)
+        self.error = None
+        self._failed.clear()
+        self._placed.set()
+
+    async def _follow(self, consumer: AIOKafkaConsumer) -> None:
+        self._missing = frozenset()
+        checked = time.monotonic()
+        while True:
+            batches = await consumer.getmany(timeout_ms=_POLL_MS)
+            for tp, records in batches.items():
+                for one in records:
+                    stored = StoredRecord(
+                        one.key or b"", one.value or b"", one.offset, tuple(one.headers)
+                    )
+                    self._next[tp] = one.offset + 1
+                    self.take(tp.partition, stored)
+            if batches:
+                self._missing = frozenset()
+            elif time.monotonic() - checked > _CHECK_SECONDS:
+                await self._check(consumer)
+                checked = time.monotonic()
+
+    async def _check(self, consumer: AIOKafkaConsumer) -> None:
+        """Raise KafkaLost where records do not come; aiokafka says that in its log alone."""
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            ends = await consumer.end_offsets(list(self._next))
+        late = frozenset([tp for tp in ends if await consumer.position(tp) < ends[tp]])
+        if late & self._missing:
+            raise KafkaLost("it has records that do not come", topic=self.topic)
+        self._missing = late
+
+    async def _tell(self, error: BaseException) -> None:
+        known, self.error = self.error, await explained(error, self.options)
+        self.error.where.setdefault("topic", self.topic)
+        self._failed.set()
+        if known is None or known.name != self.error.name:
+            log.error(
+                "%s is not followed now, commands are not received: %s: %s",
+                self.topic, self.error.name, self.error,
+            )  # fmt: skip
+
+    def _cut(self, error: OffsetOutOfRangeError) -> None:
+        """Begin at the end again, where the topic was cut or made anew; every run reads it on its own."""
+        out = dict(error.args[0]) if error.args and isinstance(error.args[0], dict) else self._next
+        log.error(
+            "%s was cut or made anew: it has no offset %s; it is followed from its end",
+            self.topic, ", ".join(f"{tp.partition}:{at}" for tp, at in out.items()),
+        )  # fmt: skip
+        for tp in list(out):
+            self._next.pop(tp, None)

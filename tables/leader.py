@@ -1,0 +1,54 @@
+"""Which worker has claimed a destination last: for people, and for workers that nobody coordinates.
+
+Invariant: it is written in the Kafka transaction of the claim, so its epoch is never another than the cursor's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from connectors.kafka.reading import StoredRecord
+from tables.journal_format import Entry, damaged, decoded, encoded, quoted
+
+KINDS = ("leader",)
+"""What keys of these records begin with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """A worker that leads, or led last."""
+
+    destination: str
+    worker: str
+    address: str
+    """Where its HTTP server is reached; may be empty."""
+    process: str
+    """A random id of the process, since another may have the same worker id."""
+    epoch: int
+    ts_ms: int
+
+
+def note_of(leader: Leader) -> Entry:
+    """A record for the journal: ``leader/<destination>/claim``."""
+    return f"leader/{quoted(leader.destination)}/claim".encode(), encoded(asdict(leader))
+
+
+def leader_in(record: StoredRecord) -> Leader:
+    """What such a record says; raise JournalDamaged."""
+    try:
+        return Leader(**decoded(record))
+    except TypeError as error:
+        raise damaged("who leads", record, error) from error
+
+
+@dataclass(slots=True)
+class Leaders:
+    """What the journal says of one destination."""
+
+    last: Leader | None = None
+    _offset: int = -1
+
+    def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
+        """Fold a journal's record in; an older one changes nothing."""
+        if record.offset > self._offset:
+            self.last, self._offset = leader_in(record), record.offset

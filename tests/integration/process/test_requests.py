@@ -1,0 +1,62 @@
+"""Requests reach whoever leads, whichever worker has the partition; a command reports who applied it."""
+
+from __future__ import annotations
+
+import signal
+import uuid
+from pathlib import Path
+
+import pytest
+
+from app.__main__ import main
+from devstack import Stack
+from tables.journal import partition_of
+from tests.integration.process.shared import Pair, pair_settings
+from tests.integration.worker.source import run
+
+NAMES = ("a6", "a3", "shop", "a1")
+"""One in each partition."""
+
+
+def test_each_request_is_applied_by_whoever_leads(
+    stack: Stack,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert [partition_of(name, 4) for name in NAMES] == [0, 1, 2, 3]
+    database = f"asked{uuid.uuid4().hex[:8]}"
+    run(stack.mysql, f"CREATE DATABASE {database}")
+    for name in NAMES:
+        run(stack.mysql, f"CREATE TABLE {database}.{name} (id int PRIMARY KEY)")
+    wanted = pair_settings(stack, stack.mysql, tmp_path, names=NAMES, database=database)
+    for one in wanted["destinations"].values():
+        one["decoders"] = 0
+
+    def asks(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = main(["destination", *words])
+        return code, "".join(capsys.readouterr())
+
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("a")
+        pair.start("b")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("a")))
+        pair.until(lambda: {pair.leader(name) for name in NAMES} == {"a", "b"})
+        leaders = {name: pair.leader(name) for name in NAMES}
+        for word, state in (("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPED")):
+            for name in NAMES:
+                code, told = asks(word, name)
+                assert (code, told.partition(",")[0]) == (0, f"{name}: {state}"), told
+                if word != "stop":
+                    assert f"applied by worker {leaders[name]} " in told
+                    assert pair.states(name)[leaders[name]] == state
+        for each in ("a", "b"):
+            pair.workers[each].process.send_signal(signal.SIGTERM)
+        for each in ("a", "b"):
+            assert pair.workers[each].process.wait(60) == 0
+            assert "Traceback" not in pair.workers[each].log
+        code, told = asks("resume", "shop", "--timeout", "1")
+        assert (code, "NotApplied: " in told, "no worker runs" in told) == (1, True, True), told
+        code, told = asks("resume", "shop", "--no-wait")
+        assert (code, "no worker has confirmed it" in told) == (0, True), told
