@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from app.about import PROCESS
 from app.plan import Plan
+from app.process import PROCESS
 from tables.journal_format import Entry
 from tables.leader import Leader, note_of
 

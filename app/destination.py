@@ -68,6 +68,8 @@ class Destination:
         self._called = asyncio.Event()
         """A person's command has set the cursor, which ends what is waited for."""
         self._plan(plan)
+        self._is_asked = True
+        """Whether this pass was asked for, and is no look whether another worker is gone."""
         self._is_heeded = False
         """Whether what this worker does now is what was asked for last."""
         self._seen = 0
@@ -139,6 +141,7 @@ class Destination:
 
     async def _lead(self, lease: Lease) -> None:
         """One run, or what is waited for instead of one."""
+        self._is_asked = self._told.is_set() or self._called.is_set()
         self._told.clear()
         self._called.clear()
         said = self._signals.control
@@ -147,7 +150,8 @@ class Destination:
             self.status.show(State.PAUSED, said.told())
             await self._until_told(lease)
             return
-        self.status.show(State.STARTING, None)
+        if self.status.state is not State.FENCED or self._is_asked:
+            self.status.show(State.STARTING, None)
         error = await self._outcome(lease)
         if error is None:
             return

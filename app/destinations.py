@@ -129,6 +129,8 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
                 self._heard[control.destination] = control
                 if control.destination in self._all:
                     self._all[control.destination].learn(control)
+                    if not control.has_leader:
+                        self._all[control.destination].rest()
         self.leadership.wake()
 
     async def _decoders(self) -> None:
@@ -218,7 +220,9 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             log.info("%s: is new in the settings", name)
             self._all[name] = self._make(self._settings, name)
             if name in self._heard:
-                self._all[name].obey(self._heard[name])
+                self._all[name].learn(self._heard[name])
+                if not self._heard[name].has_leader:
+                    self._all[name].rest()
         for name in before.keys() & after.keys():
             if before[name] != after[name]:
                 log.info("%s: has other settings", name)

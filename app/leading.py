@@ -20,6 +20,7 @@ from app.claim import claim_of
 from app.faults import point
 from app.mandate import Leaving
 from app.opening import Opened, Opening
+from app.others import Others
 from app.phases import Phases
 from app.plan import Plan, Signals, Source
 from app.publisher import Publisher
@@ -28,12 +29,11 @@ from app.recovery import (
     installation_of,
     known_choice,
     known_installation,
-    last_cursor,
     recover,
 )
 from app.sources import Sources, Standing
 from app.status import DestinationStatus, State
-from connectors.errors import BeginsAnew, Fenced, HistoryTooShort, WitnessesDiffer
+from connectors.errors import BeginsAnew, HistoryTooShort, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
@@ -146,7 +146,7 @@ class Leading:
         lease = self.signals.mandate.lease
         await lease.confirm()
         if not lease.shared:
-            await self._yield_to_others()
+            await Others(self.plan, self.checkpoint).check(self.signals.claimed)
         await producer.init_transactions()
         self.phases.reached("id taken over")
         point("init.after")
@@ -165,25 +165,6 @@ class Leading:
         # Who was slow from the first look to here may have taken the id from a later leader.
         await lease.confirm()
         return led
-
-    async def _yield_to_others(self) -> None:
-        """Raise Fenced where another worker has led since this one did; nobody but the journal says so here.
-
-        A worker that was frozen wakes to an error of its connection, and would take the id back otherwise.
-        """
-        plan, claimed = self.plan, self.signals.claimed
-        if not claimed:
-            return
-        cursor = await last_cursor(
-            plan.name,
-            topic=plan.topics.journal().name,
-            partitions=plan.topics.journal_partitions,
-            options=plan.kafka_options,
-            checkpoint=self.checkpoint,
-        )
-        if cursor is not None and cursor.epoch > claimed and cursor.by is None:
-            self.signals.superseded_by = cursor.epoch
-            raise Fenced(f"epoch {cursor.epoch} is in the journal, this led in {claimed}")
 
     async def _read(
         self,

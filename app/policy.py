@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from app.status import State
 from connectors.errors import (
+    AnotherWorkerLeads,
     AqueductError,
     CorruptEvent,
     Fenced,
@@ -21,6 +22,8 @@ from connectors.errors import (
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _MOST_DOUBLINGS = 16
+_OTHER_SECONDS = 5.0
+"""Between two looks whether another worker still lives."""
 _SAME_PLACE_LIMIT = 3
 _MOST_PLACES = 64
 _NOWHERE = "no place known"
@@ -53,8 +56,9 @@ class ErrorPolicy:
 
     def decide(self, error: AqueductError) -> Decision:
         """What to do about an error that ended a run."""
-        if isinstance(error, Fenced):
-            return Decision(State.FENCED, None)
+        if isinstance(error, Fenced | AnotherWorkerLeads):
+            # The next run leads only where the other worker is gone.
+            return Decision(State.FENCED, _OTHER_SECONDS)
         # What was in order once, as a grant that somebody took away, may be given back.
         may_heal = self._has_run and isinstance(error, PreflightError)
         if (error.retry is Retry.MANUAL and not may_heal) or self._is_stuck(error):

@@ -26,6 +26,7 @@ from tables.control import Control, control_in
 from tables.cursor import Cursor
 from tables.history_fold import OLDEST
 from tables.journal import DestinationState
+from tables.leader import Leader, leader_in, leader_key
 from tables.source_choice import SourceChoice
 
 log = logging.getLogger(__name__)
@@ -140,32 +141,41 @@ async def recover(
     return state
 
 
-async def last_cursor(
+async def last_claim(
     destination: str,
     *,
     topic: str,
     partitions: int,
     options: Mapping[str, Any],
     checkpoint: Checkpoint,
-) -> Cursor | None:
-    """The cursor as far as the journal can be read at once; for who has not taken over the transactional id."""
-    key = journal.cursor_key(destination)
-    row = checkpoint.rows.get(key.decode())
-    found = [StoredRecord(key, row["value"].encode(), row["offset"])] if row else []
+) -> tuple[Cursor | None, Leader | None]:
+    """The cursor and who claimed it, as far as the journal can be read at once; for who has not taken over the
+    transactional id."""
+    keys = (journal.cursor_key(destination), leader_key(destination))
+    rows = {key: checkpoint.rows.get(key.decode()) for key in keys}
+    found = {
+        key: StoredRecord(key, row["value"].encode(), row["offset"])
+        for key, row in rows.items()
+        if row is not None
+    }
 
     def take(record: StoredRecord) -> None:
-        if record.key == key:
-            found[:] = [record]
+        if record.key in keys:
+            found[record.key] = record
 
     await read_each(
         options,
         topic,
         journal.partition_of(destination, partitions),
-        start=found[0].offset + 1 if found else 0,
+        start=min(one.offset for one in found.values()) if len(found) == len(keys) else 0,
         take=take,
         is_patient=False,
     )
-    return Cursor.from_json(journal.decoded(found[0])) if found else None
+    cursor, leader = map(found.get, keys)
+    return (
+        Cursor.from_json(journal.decoded(cursor)) if cursor else None,
+        leader_in(leader) if leader else None,
+    )
 
 
 async def _refuse_lost(destination: str, topic: str, options: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from app.leadership import Alone, Leadership
 from app.leadership_nodes import Identity, Nodes
 from app.leadership_shared import Shared
 from app.log import quiet_libraries
+from app.others import client_id, group_of
 from app.plan import Plan
 from app.plans import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
 from app.recovery import installation_of, known_controls
@@ -57,10 +58,10 @@ def build(settings: Settings) -> AqueductApp:
     kafka = kafka_client(settings)
     options, plans = kafka.options(), topic_plans(settings)
     app = AqueductApp(
-        # The group folds the journal into the table of this name; another table takes another group.
-        f"{settings.prefix}.__workers",
+        group_of(settings.prefix),
         broker=[f"kafka://{server}" for server in kafka.bootstrap_servers.split(",")],
         broker_credentials=_faust_credentials(kafka),
+        broker_client_id=client_id(settings.worker.id),
         store="memory://",
         datadir=str(settings.data_dir),
         web_enabled=False,

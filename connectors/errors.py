@@ -15,6 +15,7 @@ from connectors.errors_claims import ClaimGone as ClaimGone
 from connectors.errors_claims import ClaimStoreDenied as ClaimStoreDenied
 from connectors.errors_claims import ClaimStoreLost as ClaimStoreLost
 from connectors.errors_claims import ClaimStoreRefused as ClaimStoreRefused
+from connectors.errors_coordination import AnotherWorkerLeads as AnotherWorkerLeads
 from connectors.errors_coordination import CoordinationLost as CoordinationLost
 from connectors.errors_coordination import CoordinationRefused as CoordinationRefused
 from connectors.errors_coordination import LeadershipLost as LeadershipLost

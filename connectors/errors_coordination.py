@@ -42,6 +42,16 @@ class WorkerIdTaken(AqueductError):
     )
 
 
+class AnotherWorkerLeads(AqueductError):
+    """Another worker that lives leads the destination, and nothing coordinates the two."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Stop one of the two, or configure ZooKeeper for both. Meanwhile this worker publishes nothing of the "
+        "destination; it leads it by itself once the other is gone."
+    )
+
+
 class NotApplied(AqueductError):
     """No worker has applied the request."""
 

@@ -30,7 +30,12 @@ class Leader:
 
 def note_of(leader: Leader) -> Entry:
     """A record for the journal: ``leader/<destination>/claim``."""
-    return f"leader/{quoted(leader.destination)}/claim".encode(), encoded(asdict(leader))
+    return leader_key(leader.destination), encoded(asdict(leader))
+
+
+def leader_key(destination: str) -> bytes:
+    """The key of such a record."""
+    return f"leader/{quoted(destination)}/claim".encode()
 
 
 def leader_in(record: StoredRecord) -> Leader:

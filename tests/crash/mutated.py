@@ -95,6 +95,11 @@ def fencing_off() -> None:
     leading.uuid = types.SimpleNamespace(UUID=uuid.UUID, uuid5=lambda *_: uuid.uuid4())
     _of("app.plan").Signals.check = lambda _self: None
     _of("app.destination").Destination.observe = lambda _self, _cursor: None
+    _of("app.others").Others.check = _leads_all_the_same
+
+
+async def _leads_all_the_same(_self: Any, _claimed: int) -> None:
+    """Whoever else there is."""
 
 
 def epoch_back() -> None:

@@ -113,14 +113,20 @@ def raised(at: Scene) -> str:
     return f"{len(at.worker.exits)} new processes; went on in {at.wait_going_on():.1f} s"
 
 
-@fault("two.take-over", "a second worker takes the destination while the first works")
+@fault(
+    "two.take-over", "a second worker is started while the first works; then the first is killed"
+)
 def take_over(at: Scene) -> str:
     first = at.begin()
     second = at.start()
-    at.wait(lambda: at.state(first) == "FENCED", "the first is not FENCED")
+    at.wait(lambda: at.state(second) == "FENCED", "the second is not FENCED")
+    assert "AnotherWorkerLeads" in str(at.status(second).get("error"))
+    at.wait_going_on(first)
+    first.again = False
+    first.kill()
     took = at.wait_going_on(second)
     _leave(at, first)
-    return f"the first FENCED, the second went on in {took:.1f} s"
+    return f"the second FENCED while the first lived, then went on in {took:.1f} s"
 
 
 @fault("two.zombie", "a second worker takes over from a frozen one, which then wakes")

@@ -14,7 +14,7 @@ from tables.journal import partition_of
 from tests.integration.process.shared import Pair, pair_settings
 from tests.integration.worker.source import run
 
-NAMES = ("a6", "a3", "shop", "a1")
+NAMES = ("a4", "a2", "shop", "a1")
 """One in each partition."""
 
 
@@ -51,6 +51,12 @@ def test_each_request_is_applied_by_whoever_leads(
                 if word != "stop":
                     assert f"applied by worker {leaders[name]} " in told
                     assert pair.states(name)[leaders[name]] == state
+            if word != "stop":
+                code, told = asks("list")
+                assert code == 0, told
+                found = {line.split()[0]: line.split()[1:4] for line in told.splitlines()[1:]}
+                wish = "pause" if word == "pause" else "run"
+                assert found == {name: [state, wish, leaders[name]] for name in NAMES}
         for each in ("a", "b"):
             pair.workers[each].process.send_signal(signal.SIGTERM)
         for each in ("a", "b"):

@@ -169,7 +169,7 @@ def test_a_wrong_password_is_told_without_showing_it(
         assert "Traceback" not in worker.log
 
 
-def test_a_second_worker_fences_the_first_which_says_so(
+def test_a_second_worker_leaves_the_first_alone_and_follows_it(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     first_folder, second_folder = tmp_path / "first", tmp_path / "second"
@@ -181,11 +181,14 @@ def test_a_second_worker_fences_the_first_which_says_so(
         first.wait(lambda status: status["rows"] == 2)
         more = settings(stack, mysql, tmp_path) | {"prefix": wanted["prefix"]}
         with running(more, second_folder) as second:
-            second.wait(lambda status: status["state"] == "RUNNING")
+            error = second.wait(lambda status: status["state"] == "FENCED")["error"]
+            assert error.startswith("AnotherWorkerLeads: ")
             insert(mysql, 2, 2)
-            second.wait(lambda status: status["rows"] == 2)
-            status = first.wait(lambda status: status["state"] == "FENCED")
-            assert "Another worker has taken over" in status["error"]
+            first.wait(lambda status: status["rows"] == 4)
+            first.process.kill()
+            first.process.wait()
+            insert(mysql, 4, 2)
+            second.wait(lambda status: status["rows"] == 2 and status["state"] == "RUNNING")
     assert checks.seq_faults(published(stack, wanted["prefix"])) == []
 
 

@@ -130,6 +130,14 @@ class Scene:
 
             return SimpleNamespace(claim=claim)
 
+        class Others:
+            def __init__(self, *_: Any) -> None:
+                pass
+
+            async def check(self, claimed: int) -> None:
+                pass
+
+        monkeypatch.setattr("app.leading.Others", Others)
         monkeypatch.setattr("app.leading.TransactionalProducer", Producer)
         monkeypatch.setattr("app.leading.Topics", Topics)
         monkeypatch.setattr("app.leading.installation_of", installation_of)

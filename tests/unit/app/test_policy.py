@@ -48,7 +48,7 @@ def test_what_only_a_person_can_mend_is_not_tried_again() -> None:
 
 def test_who_was_fenced_steps_down() -> None:
     decision = ErrorPolicy().decide(Fenced())
-    assert (decision.state, decision.pause) == (State.FENCED, None)
+    assert (decision.state, decision.pause) == (State.FENCED, 5.0)
 
 
 @pytest.mark.parametrize("kind", [CorruptEvent, MalformedEvent])

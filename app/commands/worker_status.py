@@ -1,0 +1,52 @@
+"""What workers say on their /status, for a command that shows it: asked at their advertised addresses.
+
+Invariant: an answer counts only if it is of the worker that was meant; one that does not come within seconds is
+said to be missing, and holds nothing up.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WorkerAt:
+    """A worker, and where its HTTP server is reached."""
+
+    worker: str
+    address: str
+
+
+def statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any] | str]:
+    """What each says of its destinations, or why it says nothing."""
+    wanted = sorted(set(workers))
+    if not wanted:
+        return {}
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        return dict(zip(wanted, pool.map(_asked, wanted), strict=True))
+
+
+def _asked(one: WorkerAt) -> dict[str, Any] | str:
+    if not one.address:
+        return f"worker {one.worker} has no worker.advertised_address to be asked at"
+    url = f"http://{one.address}/status"
+    try:
+        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:
+            found: dict[str, Any] = json.loads(answer.read())
+        told: dict[str, Any] = found["destinations"]
+        who = found["worker"]
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        return f"worker {one.worker} does not answer at {one.address}: {reason}"
+    if who != one.worker:
+        return f"{one.address} is worker {who}, and not {one.worker}"
+    return told
