@@ -94,7 +94,7 @@ def build(settings: Settings) -> AqueductApp:
         await append_record(options, journal.name, partition, key=note[0], value=note[1])
 
     async def known() -> list[Control]:
-        await checkpoint.recovered()
+        await app.tables.recovery.completed.wait()
         return known_controls(checkpoint)
 
     async def installation() -> str:

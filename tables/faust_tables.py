@@ -76,10 +76,6 @@ class FaustCheckpoint:
         rows[f"{_BEGINS}{rows.partition}"] = {"offset": record.offset - 1, "value": ""}
         self._folded[rows.partition] = record.offset - 1
 
-    async def recovered(self) -> None:
-        """Wait until Faust has recovered the tables."""
-        await self._app.tables.recovery.completed.wait()
-
     @property
     def rows(self) -> Mapping[str, Row]:
         """All rows of partitions that were folded from the journal's beginning."""

@@ -1,6 +1,6 @@
 """`python -m app destination list`: all destinations: state, leader, lag, position, error, and what is wanted.
 
-Invariant: it reads the journal and ZooKeeper, asks the leaders, and changes nothing; whatever does not answer is
+Invariant: it reads the journal and ZooKeeper, asks the leaders, and changes nothing; what does not answer is
 named, and the rest is shown.
 """
 

@@ -36,7 +36,7 @@ def address() -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:  # type: ignore[override]
+        def log_message(self, *_: object) -> None:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
