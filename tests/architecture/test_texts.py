@@ -6,7 +6,6 @@ from tests.architecture.texts import machine_paths, registry_hosts, too_long, wi
 from tests.architecture.tree import PROJECT, File, files, module_from, modules
 
 EXCUSED = {
-    "ARCHITECTURE.md": "it names every file of the product",
     "requirements.lock": "every package with all its hashes; made by a tool",
     "requirements.worker.lock": "the same, for the worker's image",
 }
