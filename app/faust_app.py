@@ -155,6 +155,8 @@ class AqueductApp(faust.App):  # type: ignore[misc]
     """The topics that Faust folds into tables."""
     begins_anew: Callable[[int], bool] = staticmethod(lambda _: False)
     """Whether a partition of these is to be folded from its beginning."""
+    journal_is: Callable[[str], None] = staticmethod(lambda _: None)
+    """Is given the id of that topic."""
     error: str | None = None
     """What the worker waits for before anything else."""
     banner: str = "Aqueduct"
@@ -185,7 +187,10 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         pause = 0.5
         while True:
             try:
-                await Topics(self.kafka_options).ensure(*self.needed)
+                topics = Topics(self.kafka_options)
+                await topics.ensure(*self.needed)
+                for name in self.folded:
+                    self.journal_is(await topics.id_of(name) or "")
                 metrics.KAFKA_UP.set(1)
                 if self.error is not None:
                     log.info("Kafka answers; the worker starts")

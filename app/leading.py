@@ -44,7 +44,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.server import ServerFacts, SourceAddress, connected, facts_of
 from tables.checkpoint import Checkpoint
 from tables.control import Wish
-from tables.cursor import Cursor
+from tables.cursor import Cursor, next_epoch
 from tables.journal import DestinationState
 from tables.journal_format import Entry as Note
 from tables.place import HistoryPlace
@@ -201,8 +201,10 @@ class Leading:
             opened = await asyncio.to_thread(opening.open, state)
         self.phases.reached("history opened")
         opened.notes.extend(standing.notes)
-        epoch = max(opened.cursor.epoch, self.signals.mandate.lease.term)
-        opened = replace(opened, cursor=replace(opened.cursor, epoch=epoch))
+        last, now = state.cursor.epoch if state.cursor is not None else 0, time.time()
+        epoch = next_epoch(last, term=self.signals.mandate.lease.term, now=now)
+        cursor = replace(opened.cursor, epoch=epoch, written_ms=int(now * 1000))
+        opened = replace(opened, cursor=cursor)
         publisher = Publisher(
             producer,
             plans=plan.topics,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -249,6 +250,7 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
         resume=piece.resume,
         prepared=_decided(cursor.prepared, piece.decisions),
         history=max((record.number for record in piece.history), default=cursor.history),
+        written_ms=time.time_ns() // 1_000_000,
     )
 
 

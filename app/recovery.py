@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from app.published import Published
 from connectors.errors import ForeignInstallation, JournalDamaged
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import StoredRecord, end_of, read_each, read_first
@@ -113,12 +114,14 @@ async def recover(
     installation: str,
     whole_history: bool = False,
     confirm: Confirm | None = None,
+    is_published: bool = True,
 ) -> DestinationState:
     """The state of a destination; call it after its producer's ``init_transactions``.
 
     Its schema history begins with the newest checkpoint; ``whole_history``: with the oldest that is kept.
     ``confirm`` returns once the installation is known for certain and all topics are there, or raises: nothing
     is judged before, and no topic asked for but the journal, as many a broker makes one that somebody asks for.
+    Without ``is_published`` the cursor is not held against what the topics show.
     """
     partition = journal.partition_of(destination, partitions)
 
@@ -138,6 +141,9 @@ async def recover(
         raise ForeignInstallation(
             f"it is of {state.cursor.installation}, this is {installation}", destination=destination
         )
+    if is_published:
+        prefix = topic.removesuffix(journal_topic(""))
+        await Published(destination=destination, prefix=prefix, options=options).check(state)
     return state
 
 

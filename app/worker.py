@@ -7,6 +7,7 @@ tables with changelogs.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import faust
@@ -77,6 +78,7 @@ def build(settings: Settings) -> AqueductApp:
     app.needed = (plans.journal(), *map(plans.changelog, checkpoint.changelogs))
     app.kafka_options = options
     app.folded = (plans.journal().name,)
+    app.journal_is = partial(setattr, checkpoint, "journal")
     app.begins_anew = checkpoint.begin
     store = _central_store(settings, plans.journal(), options)
 

@@ -244,6 +244,17 @@ class JournalDamaged(AqueductError):
     remedy = "Do not delete it: it holds the cursors. Restore it from a backup of the topic."
 
 
+class JournalOutdated(AqueductError):
+    """The journal's cursor is older than what was published."""
+
+    remedy = (
+        "The journal is an older copy, or has lost its newest records; going on would publish changes again "
+        "under numbers that were used. Restore a newer copy of the topic; or find on the source where that "
+        "transaction ends, and set the cursor there, which keeps all numbers: "
+        "python -m app cursor set DEST --gtid SET --why TEXT (or --file FILE --pos N)."
+    )
+
+
 class JournalTooNew(AqueductError):
     """The journal was written by a newer version of Aqueduct."""
 

@@ -18,6 +18,15 @@ from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 from connectors.mysql.prepared import PreparedAt
 
 
+def next_epoch(last: int, *, term: int = 0, now: float) -> int:
+    """The epoch of whoever claims a destination: greater than any that was claimed before.
+
+    ``last`` is the journal's, ``term`` the czxid of the leader's node in ZooKeeper, ``now`` in seconds since
+    1970. The journal may be an older copy, so that its last epoch alone could be claimed twice.
+    """
+    return max(last + 1, term, int(now))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
     """Where a transaction that is published in parts goes on."""
@@ -71,6 +80,8 @@ class Cursor:
     """How many records of the schema history there were before this place; None: it was not begun."""
     by: str | None = None
     """The intervention that set it here; whoever led before may lead again."""
+    written_ms: int | None = None
+    """When it was written, in milliseconds since 1970 by the writer's clock; None: by an older version."""
     is_new_start: bool = False
     """Whether the schema history is to begin anew here, since what came between was not read."""
 
@@ -100,6 +111,7 @@ class Cursor:
                 for xid, at in self.prepared.items()
             },
             "history": self.history,
+            **({"written_ms": self.written_ms} if self.written_ms is not None else {}),
             **({"by": self.by, "new_start": self.is_new_start} if self.by else {}),
         }
         return {**value, "check": _check(value)}
@@ -138,6 +150,7 @@ class Cursor:
                 # Nor did any have a schema history then.
                 history=value.get("history"),
                 by=value.get("by"),
+                written_ms=value.get("written_ms"),
                 is_new_start=value.get("new_start", False),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -2,8 +2,9 @@
 
 Invariant: the rows of a partition are all that its records up to some offset come to. So there is one table,
 whose changelog has one order; a partition's first row says that it was folded from the journal's beginning, and
-rows without it count for nothing; and a row that the changelog did not take is sent again with all others. Rows
-that are not yet recovered only make the journal's replay longer.
+of which topic, as a journal may be restored; rows without it count for nothing; and a row that the changelog
+did not take is sent again with all others. Rows that are not yet recovered only make the journal's replay
+longer.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class FaustCheckpoint:
         self._folded: dict[int, int] = {}
         """The offset of the last record that a partition's rows hold."""
         self._sent = _Sent(self._table)
+        self.journal = ""
+        """The id of the journal's topic; empty where no broker says."""
 
     @property
     def changelogs(self) -> list[str]:
@@ -47,7 +50,7 @@ class FaustCheckpoint:
     def begin(self, partition: int) -> bool:
         """Whether a partition is to be folded from the journal's beginning; call it before each fold of it."""
         self._folded.pop(partition, None)
-        if f"{_BEGINS}{partition}" in self._table:
+        if self._is_whole(self._table.get(f"{_BEGINS}{partition}")):
             self._anew.discard(partition)
             return False
         self._anew.add(partition)
@@ -70,17 +73,28 @@ class FaustCheckpoint:
         take(rows, record)
         self._folded[partition] = record.offset
 
+    def _is_whole(self, first: Row | None) -> bool:
+        """Whether a partition's first row is of this journal."""
+        return first is not None and first["value"] == self.journal
+
     def _begin_anew(self, rows: _Rows, record: StoredRecord) -> None:
         for key, _ in list(rows.own()):
             del rows[key]
-        rows[f"{_BEGINS}{rows.partition}"] = {"offset": record.offset - 1, "value": ""}
+        rows[f"{_BEGINS}{rows.partition}"] = {
+            "offset": record.offset - 1,
+            "value": self.journal,
+        }
         self._folded[rows.partition] = record.offset - 1
 
     @property
     def rows(self) -> Mapping[str, Row]:
         """All rows of partitions that were folded from the journal's beginning."""
         table = self._table
-        whole = {row["partition"] for key, row in table.items() if key.startswith(_BEGINS)}
+        whole = {
+            row["partition"]
+            for key, row in table.items()
+            if key.startswith(_BEGINS) and self._is_whole(row)
+        }
         return {
             key: row
             for key, row in table.items()

@@ -18,14 +18,16 @@ from functools import partial
 from typing import Any
 
 from app.commands.journal import Journal, operator
+from app.plan import Plan
+from app.published import Published, source_of
 from app.recovery import installation_of, recover
 from connectors.errors import Fenced, NotConfirmed
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from tables.checkpoint import MemoryCheckpoint
-from tables.cursor import Cursor
+from tables.cursor import Cursor, next_epoch
 from tables.interventions import Intervention, note_of
-from tables.journal import DestinationState, cursor_key, encoded
+from tables.journal import DestinationState, cursor_key, encoded, version_key
 from tables.journal_format import Entry as Note
 
 _TRIES = 5
@@ -68,11 +70,15 @@ def confirm(options: argparse.Namespace, effect: str) -> None:
         raise NotConfirmed(effect, destination=name)
 
 
-def claim(asked: Journal, make: Make, *, why: str) -> Intervention:
-    """Make a change; raise Fenced where workers take the destination over again and again meanwhile."""
+def claim(asked: Journal, make: Make, *, why: str, sets: bool = False) -> Intervention:
+    """Make a change; raise Fenced where workers take the destination over again and again meanwhile.
+
+    One that ``sets`` the cursor does so in a journal that is older than what was published, too: numbers
+    continue after those that the topics show, and table versions are taken from there.
+    """
     for left in reversed(range(_TRIES)):
         try:
-            return asyncio.run(_claimed(asked, make, why))
+            return asyncio.run(_claimed(asked, make, why, sets=sets))
         except Fenced:
             # A worker began anew in between; its claim is done, and nothing of ours is.
             if not left:
@@ -80,7 +86,7 @@ def claim(asked: Journal, make: Make, *, why: str) -> Intervention:
     raise AssertionError
 
 
-async def _claimed(asked: Journal, make: Make, why: str) -> Intervention:
+async def _claimed(asked: Journal, make: Make, why: str, *, sets: bool) -> Intervention:
     plan = asked.plan
     topics = Topics(asked.options)
     await topics.ensure(plan.topics.journal())
@@ -100,11 +106,14 @@ async def _claimed(asked: Journal, make: Make, why: str) -> Intervention:
             whole_history=True,
             # As a leader does: what was published before tells whether the journal has lost its cursor.
             confirm=partial(plan.topics.ready, topics, plan.name),
+            is_published=not sets,
         )
+        numbered = await _numbered(state, plan) if sets else []
         change = await asyncio.to_thread(make, state, installation)
         told = _told(plan.name, state, change, why)
-        cursor = replace(change.cursor, epoch=told.epoch, by=told.id)
+        cursor = replace(change.cursor, epoch=told.epoch, by=told.id, written_ms=told.ts_ms)
         notes = [
+            *numbered,
             *change.notes,
             note_of(told),
             (cursor_key(plan.name), encoded(cursor.to_json())),
@@ -122,6 +131,29 @@ async def _claimed(asked: Journal, make: Make, why: str) -> Intervention:
         await producer.discard()
 
 
+async def _numbered(state: DestinationState, plan: Plan) -> list[Note]:
+    """Let a state count what the topics show beyond it; the table versions that the journal lacks."""
+    if state.cursor is None:
+        return []
+    published = Published(
+        destination=plan.name, prefix=plan.topics.prefix, options=plan.kafka_options
+    )
+    lacking = []
+    for version in await published.all_versions():
+        known = state.versions.get((version.database, version.table))
+        if known is None or known.version < version.version:
+            state.versions[version.database, version.table] = version
+            lacking.append((version_key(version), encoded(version.to_json())))
+    numbers = [source_of(one.record) for one in await published.newest(state)]
+    state.cursor = replace(
+        state.cursor,
+        epoch=max([state.cursor.epoch, *(one["epoch"] for one in numbers)]),
+        seq=max([state.cursor.seq, *(one["seq"] for one in numbers)]),
+        versions=state.version_count,
+    )
+    return lacking
+
+
 def _seen(sent: asyncio.Future[Any]) -> None:
     if not sent.cancelled():
         sent.exception()
@@ -136,7 +168,9 @@ def _told(name: str, state: DestinationState, change: Change, why: str) -> Inter
         by=operator(),
         why=why,
         ts_ms=time.time_ns() // 1_000_000,
-        epoch=max(change.cursor.epoch, old.epoch + 1 if old is not None else 1),
+        epoch=max(
+            change.cursor.epoch, next_epoch(old.epoch if old is not None else 0, now=time.time())
+        ),
         before=None if old is None else str(old.offset),
         after=change.after,
         effect=change.effect,

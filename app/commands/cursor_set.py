@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
             notes=source.notes(state.source_choice, state.destination),
         )
 
-    told = claim(asked, change, why=options.why)
+    told = claim(asked, change, why=options.why, sets=True)
     sys.stdout.write(f"{options.destination}: at {offset} in epoch {told.epoch}; {told.effect}\n")
     return 0
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, TopicAlreadyExistsError, for_code
 
 from connectors.errors import KafkaDenied, KafkaLost, KafkaRefused, TopicGone, TopicUnfit
+from connectors.kafka.requests import metadata, topic_id
 from connectors.kafka.trouble import DENIED, explained
 
 log = logging.getLogger(__name__)
@@ -196,6 +197,16 @@ class Topics:
         """Whether a topic is there; nothing is made. Raises as ``ensure`` does."""
         async with self._admin() as admin:
             return not await _missing(admin, [plan])
+
+    async def id_of(self, name: str) -> str | None:
+        """Which topic of this name it is: one that is made anew has another id. None where no broker says."""
+        async with self._admin() as admin:
+            client = admin._client
+            try:
+                answer = await client.send(client.get_random_node(), metadata(name))
+            except IncompatibleBrokerVersion:
+                return None
+            return topic_id(answer)
 
     async def largest(self, name: str) -> int | None:
         """How many bytes of a record batch a topic takes now; None where nobody can tell."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -109,6 +110,7 @@ async def faust_worker(
     app.needed = (plans.journal(), *map(plans.changelog, checkpoint.changelogs))
     app.kafka_options = options
     app.folded = (plans.journal().name,)
+    app.journal_is = partial(setattr, checkpoint, "journal")
     app.begins_anew = checkpoint.begin
     topic = app.topic(
         plans.journal().name,

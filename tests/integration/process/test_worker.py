@@ -54,7 +54,7 @@ def test_a_stopped_worker_goes_on_where_it_was(stack: Stack, mysql: Mysql, tmp_p
     wanted = settings(stack, mysql, tmp_path)
     insert(mysql, 0, 10)
     with running(wanted, tmp_path) as worker:
-        worker.wait(lambda status: status["rows"] == 10)
+        first = worker.wait(lambda status: status["rows"] == 10)["cursor"]["epoch"]
         assert worker.get("/health") == "ok\n"
         assert 'aqueduct_rows_published_total{destination="shop",op="c"} 10.0' in worker.get(
             "/metrics"
@@ -64,7 +64,7 @@ def test_a_stopped_worker_goes_on_where_it_was(stack: Stack, mysql: Mysql, tmp_p
     insert(mysql, 10, 5)
     with running(wanted, tmp_path) as worker:
         status = worker.wait(lambda status: status["rows"] == 5)
-        assert status["cursor"]["epoch"] == 2
+        assert status["cursor"]["epoch"] > first
         assert "status shop: RUNNING" in worker.log or worker.stop() == 0
     records = published(stack, wanted["prefix"])
     assert checks.seq_faults(records) == []

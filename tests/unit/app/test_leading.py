@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Container, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,7 +27,7 @@ from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.start import Latest
 from tables import journal
 from tables.checkpoint import MemoryCheckpoint
-from tables.cursor import Cursor
+from tables.cursor import Cursor, next_epoch
 from tables.source_choice import Current, note_of
 from tests.unit.app.interleaved.worker import PLANS
 
@@ -49,6 +50,7 @@ class Scene:
         """By the journal."""
         self.records: list[StoredRecord] = []
         """Of the journal."""
+        self.claimed: list[Cursor] = []
         self.checkpoint = MemoryCheckpoint()
         self.signals = Signals(mandate=Mandate(lease=Unshared()))
         self.plan = cast(
@@ -111,6 +113,9 @@ class Scene:
         async def asks_for(_: Any, topic: str, *__: Any, **___: Any) -> None:
             scene.events.append(f"asked for {topic}")
 
+        async def nothing(_: Any) -> None:
+            pass
+
         def asked(_: Leading, source: Source, __: str) -> tuple[SourceAddress, ServerFacts]:
             host = source.address.host
             scene.asked.append(host)
@@ -124,7 +129,9 @@ class Scene:
         def opening(**_: Any) -> Any:
             return SimpleNamespace(open=lambda _: Opened(cursor=cursor("i"), history=None))
 
-        def publisher(*_: Any, **__: Any) -> Any:
+        def publisher(*_: Any, cursor: Cursor, **__: Any) -> Any:
+            scene.claimed.append(cursor)
+
             async def claim(_: Any) -> None:
                 scene.events.append("claimed")
 
@@ -144,6 +151,7 @@ class Scene:
         monkeypatch.setattr("app.recovery.read_each", read_each)
         monkeypatch.setattr("app.recovery.end_of", asks_for)
         monkeypatch.setattr("app.recovery.read_first", asks_for)
+        monkeypatch.setattr("app.recovery.Published", lambda **_: SimpleNamespace(check=nothing))
         monkeypatch.setattr("app.leading.Leading._asked", asked)
         monkeypatch.setattr("app.leading.Opening", opening)
         monkeypatch.setattr("app.leading.Publisher", publisher)
@@ -290,3 +298,24 @@ async def test_a_topic_of_a_destination_is_made_once_in_its_life(
         await scene.lead()
     assert error.value.where["topic"] == gone
     assert "claimed" not in scene.events
+
+
+async def test_an_epoch_is_claimed_that_an_older_copy_of_the_journal_cannot_claim_again(
+    scene: Scene,
+) -> None:
+    scene.write(installation_note("i"), cursor_note())
+    before = int(time.time())
+    await scene.lead()
+    (claimed,) = scene.claimed
+    assert claimed.epoch >= before
+    assert claimed.written_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("last", "term", "now", "epoch"),
+    [(1, 0, 1000.9, 1000), (1000, 0, 1000.0, 1001), (5, 1 << 40, 1000.0, 1 << 40), (7, 3, 0.0, 8)],
+)
+def test_an_epoch_is_greater_than_the_last_one_and_than_any_that_a_lost_journal_may_have_held(
+    last: int, term: int, now: float, epoch: int
+) -> None:
+    assert next_epoch(last, term=term, now=now) == epoch

@@ -1,0 +1,119 @@
+"""What the topics of a destination show to be published, held against its cursor.
+
+Invariant: rows, table versions and cursor are committed together, so no topic shows more than the newest cursor
+counts. Where one does, the journal is an older copy, or has lost its newest records, and numbers would be given
+twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from connectors.errors import JournalOutdated
+from connectors.kafka.reading import StoredRecord, read_each
+from connectors.kafka.tails import Newest, newest
+from connectors.wire import ddl_topic, schemas_topic
+from tables.cursor import Cursor
+from tables.journal import DestinationState
+from tables.version import TableVersion
+
+_SKEW_MS = 3_600_000
+"""By how much workers' clocks may differ; partitions with nothing newer than the cursor are not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """The topics of one destination."""
+
+    destination: str
+    prefix: str
+    options: Mapping[str, Any]
+
+    async def check(self, state: DestinationState) -> None:
+        """Raise JournalOutdated where they show more than the cursor counts."""
+        if state.cursor is None:
+            return
+        for one in await self.newest(state):
+            source = source_of(one.record)
+            if _number(source) > (state.cursor.epoch, state.cursor.seq) or (
+                source["seq"] > state.cursor.seq
+            ):
+                raise self._outdated(
+                    one, f"epoch {source['epoch']} seq {source['seq']}", state.cursor
+                )
+        for one in await self._versions(state.cursor):
+            version = TableVersion.from_json(orjson.loads(one.record.value))
+            if not _is_known(version, state):
+                raise self._outdated(
+                    one,
+                    f"version {version.version} of {version.database}.{version.table}",
+                    state.cursor,
+                )
+
+    async def newest(self, state: DestinationState) -> list[Newest]:
+        """The newest rows and DDL of the destination, of each partition that may have any since the cursor."""
+        assert state.cursor is not None
+        topics = {version.topic for version in state.versions.values()}
+        return await newest(
+            self.options,
+            {*topics, ddl_topic(self.prefix, self.destination)},
+            since_ms=_since(state.cursor),
+            wanted=lambda record: source_of(record).get("name") == self.destination,
+        )
+
+    async def _versions(self, cursor: Cursor) -> list[Newest]:
+        return await newest(
+            self.options, [schemas_topic(self.prefix)], since_ms=_since(cursor), wanted=self._is_own
+        )
+
+    async def all_versions(self) -> list[TableVersion]:
+        """Every table version that was published, in order."""
+        found: list[TableVersion] = []
+
+        def take(record: StoredRecord) -> None:
+            if self._is_own(record):
+                found.append(TableVersion.from_json(orjson.loads(record.value)))
+
+        await read_each(self.options, schemas_topic(self.prefix), 0, take=take)
+        return found
+
+    def _is_own(self, record: StoredRecord) -> bool:
+        return bool(record.value) and bool(
+            orjson.loads(record.key)["destination"] == self.destination
+        )
+
+    def _outdated(self, one: Newest, what: str, cursor: Cursor) -> JournalOutdated:
+        transaction = orjson.loads(one.record.value).get("transaction") or {}
+        return JournalOutdated(
+            f"the cursor is at epoch {cursor.epoch} seq {cursor.seq}, and {one.topic} has {what}",
+            destination=self.destination,
+            topic=one.topic,
+            partition=one.partition,
+            offset=one.record.offset,
+            transaction=transaction.get("id"),
+        )
+
+
+def _since(cursor: Cursor) -> int | None:
+    return None if cursor.written_ms is None else max(0, cursor.written_ms - _SKEW_MS)
+
+
+def _is_known(version: TableVersion, state: DestinationState) -> bool:
+    known = state.versions.get((version.database, version.table))
+    return known is not None and known.version >= version.version
+
+
+def source_of(record: StoredRecord) -> dict[str, Any]:
+    """Which destination has published a record, and under which numbers; tombstones do not say."""
+    if not record.value:
+        return {}
+    source = orjson.loads(record.value).get("source")
+    return source if isinstance(source, dict) else {}
+
+
+def _number(source: Mapping[str, Any]) -> tuple[int, int]:
+    return source["epoch"], source["seq"]

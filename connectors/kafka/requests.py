@@ -1,0 +1,121 @@
+"""Requests of Kafka's protocol that aiokafka does not have, each in one version that brokers since 3.0 know.
+
+Source: the message definitions in Kafka's documentation of its protocol.
+"""
+
+from __future__ import annotations
+
+import uuid
+from io import BytesIO
+from typing import Any
+
+from aiokafka.errors import IncompatibleBrokerVersion
+from aiokafka.protocol.abstract import AbstractType
+from aiokafka.protocol.api import RequestStruct, Response
+from aiokafka.protocol.types import (
+    Boolean,
+    CompactArray,
+    CompactString,
+    Int16,
+    Int32,
+    Schema,
+    TaggedFields,
+)
+
+_TEXT = CompactString("utf-8")
+_TAGS = ("tags", TaggedFields)
+_NUMBERS = CompactArray(Int32)
+NO_TAGS: dict[int, bytes] = {}
+
+
+class _Uuid(AbstractType[bytes]):  # type: ignore[misc]  # aiokafka has no types
+    @classmethod
+    def encode(cls, value: bytes) -> bytes:
+        return value
+
+    @classmethod
+    def decode(cls, data: BytesIO) -> bytes:
+        return data.read(16)
+
+
+class Ask:
+    """A request as aiokafka's client sends it."""
+
+    def __init__(self, struct: type[RequestStruct], *values: Any) -> None:
+        self._struct, self._values = struct, values
+        self.API_KEY = struct.API_KEY
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> RequestStruct:
+        """The request in its only version; raise IncompatibleBrokerVersion where the broker has not that."""
+        struct = self._struct
+        least, most = versions.get(struct.API_KEY, (0, -1))
+        if not least <= struct.API_VERSION <= most:
+            raise IncompatibleBrokerVersion(f"{struct.__name__} is not known to the broker")
+        return struct(*self._values, NO_TAGS)
+
+
+class MetadataResponse(Response):  # type: ignore[misc]
+    """Topics with their ids."""
+
+    API_KEY, API_VERSION = 3, 12
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "brokers",
+            CompactArray(
+                ("node_id", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT), _TAGS
+            ),
+        ),
+        ("cluster_id", _TEXT),
+        ("controller_id", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("error_code", Int16),
+                ("name", _TEXT),
+                ("topic_id", _Uuid),
+                ("is_internal", Boolean),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("error_code", Int16),
+                        ("partition_index", Int32),
+                        ("leader_id", Int32),
+                        ("leader_epoch", Int32),
+                        ("replica_nodes", _NUMBERS),
+                        ("isr_nodes", _NUMBERS),
+                        ("offline_replicas", _NUMBERS),
+                        _TAGS,
+                    ),
+                ),
+                ("topic_authorized_operations", Int32),
+                _TAGS,
+            ),
+        ),
+        _TAGS,
+    )
+
+
+class MetadataRequest(RequestStruct):  # type: ignore[misc]
+    """Asks for topics by name, and makes none."""
+
+    FLEXIBLE_VERSION = True
+    API_KEY, API_VERSION = 3, 12
+    RESPONSE_TYPE = MetadataResponse
+    SCHEMA = Schema(
+        ("topics", CompactArray(("topic_id", _Uuid), ("name", _TEXT), _TAGS)),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+        _TAGS,
+    )
+
+
+def metadata(topic: str) -> Ask:
+    """About one topic."""
+    return Ask(MetadataRequest, [(bytes(16), topic, NO_TAGS)], False, False)
+
+
+def topic_id(answer: Any) -> str | None:
+    """The id of the only topic that was asked about; None where it is not there."""
+    ((error, _name, number, *_),) = answer.topics
+    return None if error else str(uuid.UUID(bytes=number))

@@ -1,0 +1,147 @@
+"""The newest records of many partitions, read from their ends.
+
+Invariant: committed records only, up to the end that each partition has at first; a partition is read further
+back until it shows a record that is wanted, or its first record since the given time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from connectors.errors import KafkaLost
+from connectors.kafka.producer import TRANSACTION_TIMEOUT
+from connectors.kafka.reading import StoredRecord
+from connectors.kafka.trouble import explained
+
+_SILENCE = 4 * TRANSACTION_TIMEOUT
+"""Seconds without any record after which an end is given up."""
+_POLL_MS = 200
+_FEW, _MORE = 32, 8
+"""Offsets that are read at first, and by how many times more the next time."""
+
+Wanted = Callable[[StoredRecord], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest record of a partition that is wanted."""
+
+    topic: str
+    partition: int
+    record: StoredRecord
+
+
+async def newest(
+    options: Mapping[str, Any], topics: Iterable[str], *, since_ms: int | None, wanted: Wanted
+) -> list[Newest]:
+    """Of each partition of these topics that has a record since then; all, where no time is given.
+
+    Raises KafkaLost where an end is not reached, as another producer's transaction stays open. A topic that is
+    not there has none.
+    """
+    try:
+        async with asyncio.timeout(_SILENCE) as limit:
+            return await _newest(options, sorted(set(topics)), since_ms, wanted, limit)
+    except TimeoutError as error:
+        raise KafkaLost("the ends of topics were not reached", topics=len(set(topics))) from error
+    except KafkaError as error:
+        raise await explained(error, options) from error
+
+
+async def _newest(
+    options: Mapping[str, Any],
+    topics: list[str],
+    since_ms: int | None,
+    wanted: Wanted,
+    limit: asyncio.Timeout,
+) -> list[Newest]:
+    consumer = AIOKafkaConsumer(
+        **options,
+        isolation_level="read_committed",
+        auto_offset_reset="none",
+        enable_auto_commit=False,
+        fetch_max_wait_ms=_POLL_MS,
+    )
+    found: dict[TopicPartition, StoredRecord] = {}
+    try:
+        await consumer.start()
+        spans = await _spans(options, consumer, topics, since_ms)
+        step = _FEW
+        while spans:
+            starts = {tp: max(low, end - step) for tp, (low, end) in spans.items()}
+            await _read(consumer, starts, spans, found, wanted, limit)
+            spans = {
+                tp: (low, starts[tp])
+                for tp, (low, _) in spans.items()
+                if tp not in found and starts[tp] > low
+            }
+            step *= _MORE
+    finally:
+        await consumer.stop()
+    return [Newest(tp.topic, tp.partition, record) for tp, record in sorted(found.items())]
+
+
+async def _spans(
+    options: Mapping[str, Any], consumer: AIOKafkaConsumer, topics: list[str], since_ms: int | None
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Of each partition the offsets between which its newest record stands; those with none are left out."""
+    cluster = await consumer._client.fetch_all_metadata()
+    partitions = [
+        TopicPartition(topic, one)
+        for topic in topics
+        for one in cluster.partitions_for_topic(topic) or ()
+    ]
+    if not partitions:
+        return {}
+    lows = dict(await consumer.beginning_offsets(partitions))
+    if since_ms is not None:
+        times = await consumer.offsets_for_times(dict.fromkeys(partitions, since_ms))
+        lows = {tp: at.offset for tp, at in times.items() if at is not None}
+    ends = await _ends(options, list(lows)) if lows else {}
+    return {tp: (low, ends[tp]) for tp, low in lows.items() if low < ends[tp]}
+
+
+async def _ends(
+    options: Mapping[str, Any], partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Open transactions included: a commit that stands after one is not missed."""
+    consumer = AIOKafkaConsumer(**options, isolation_level="read_uncommitted")
+    try:
+        await consumer.start()
+        return dict(await consumer.end_offsets(partitions))
+    finally:
+        await consumer.stop()
+
+
+async def _read(
+    consumer: AIOKafkaConsumer,
+    starts: Mapping[TopicPartition, int],
+    spans: Mapping[TopicPartition, tuple[int, int]],
+    found: dict[TopicPartition, StoredRecord],
+    wanted: Wanted,
+    limit: asyncio.Timeout,
+) -> None:
+    """Read each partition from its start to its span's end, and keep the last record that is wanted."""
+    loop, left = asyncio.get_running_loop(), set(starts)
+    consumer.assign(list(starts))
+    for tp, start in starts.items():
+        consumer.seek(tp, start)
+    while left:
+        for tp, records in (await consumer.getmany(*left, timeout_ms=_POLL_MS)).items():
+            limit.reschedule(loop.time() + _SILENCE)
+            for one in records:
+                stored = StoredRecord(
+                    one.key or b"", one.value or b"", one.offset, tuple(one.headers)
+                )
+                if one.offset < spans[tp][1] and wanted(stored):
+                    found[tp] = stored
+        for tp in list(left):
+            if await consumer.position(tp) >= spans[tp][1]:
+                left.discard(tp)
+                consumer.pause(tp)
