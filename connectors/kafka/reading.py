@@ -20,7 +20,7 @@ from connectors.kafka.producer import TRANSACTION_TIMEOUT
 from connectors.kafka.trouble import explained
 
 _DEADLINE = 4 * TRANSACTION_TIMEOUT
-"""Seconds without any record after which the end is given up."""
+"""Seconds without progress after which the end is given up."""
 _POLL_MS = 200
 _FETCH_BYTES = 4 * 1024 * 1024
 
@@ -112,7 +112,12 @@ async def _records(
             end = await _end(options, tp, "read_uncommitted" if is_patient else "read_committed")
             async with open_consumer(options, tp.topic, "read_committed") as consumer:
                 await _go_to(consumer, tp, start=start, end=end)
-                while await consumer.position(tp) < end:
+                last = -1
+                while (position := await consumer.position(tp)) < end:
+                    if position > last:
+                        # Markers whose transactions were compacted away give no record, and are many.
+                        limit.reschedule(loop.time() + _DEADLINE)
+                        last = position
                     batches = await consumer.getmany(tp, timeout_ms=_POLL_MS)
                     if records := batches.get(tp):
                         yield [
@@ -121,7 +126,6 @@ async def _records(
                             )
                             for one in records
                         ]
-                        limit.reschedule(loop.time() + _DEADLINE)
     except TimeoutError as error:
         raise KafkaLost(
             "the end of the journal was not reached", topic=tp.topic, partition=tp.partition

@@ -129,12 +129,12 @@ async def _read(
 ) -> None:
     """Read each partition from its start to its span's end, and keep the last record that is wanted."""
     loop, left = asyncio.get_running_loop(), set(starts)
+    reached: dict[TopicPartition, int] = {}
     consumer.assign(list(starts))
     for tp, start in starts.items():
         consumer.seek(tp, start)
     while left:
         for tp, records in (await consumer.getmany(*left, timeout_ms=_POLL_MS)).items():
-            limit.reschedule(loop.time() + _SILENCE)
             for one in records:
                 stored = StoredRecord(
                     one.key or b"", one.value or b"", one.offset, tuple(one.headers)
@@ -142,6 +142,10 @@ async def _read(
                 if one.offset < spans[tp][1] and wanted(stored):
                     found[tp] = stored
         for tp in list(left):
-            if await consumer.position(tp) >= spans[tp][1]:
+            position = await consumer.position(tp)
+            if position > reached.get(tp, -1):
+                reached[tp] = position
+                limit.reschedule(loop.time() + _SILENCE)
+            if position >= spans[tp][1]:
                 left.discard(tp)
                 consumer.pause(tp)
