@@ -162,8 +162,8 @@ class Publisher:
         """Commit a piece and the cursor after it; on any error nothing of it is visible."""
         # Of a version that the journal has the topic was there, whatever became of the first rows.
         names = {batch.topic for batch in piece.batches} | {one.topic for one in piece.versions}
-        plans = map(self._plan_of, sorted(names - self._single))
-        await self._topics.ensure(*plans, before=self._written)
+        await self.prepare(names)
+        await self._producer.learn(names)
         point("topics.made")
         cursor = _after(self.cursor, piece)
         sent: list[Any] = []
@@ -177,6 +177,11 @@ class Publisher:
             self._mandate.lease.check()
         point("commit.after")
         self.cursor = cursor
+
+    async def prepare(self, names: Iterable[str]) -> None:
+        """Have the topics of rows among these: make what is missing, once. Raises as ``Topics.ensure`` does."""
+        plans = map(self._plan_of, sorted(set(names) - self._single))
+        await self._topics.ensure(*plans, before=self._written)
 
     def _plan_of(self, name: str) -> TopicPlan:
         """How a topic has to be that is made when it is first written to."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from app import metrics, passed_statements
+from app.ahead import Ahead
 from app.beside import beside
 from app.central_store import Mirror
 from app.dead_letters import DeadLetters
@@ -24,6 +26,8 @@ from app.historian import Historian
 from app.leading import Leading, Led
 from app.opening import tells_columns
 from app.phases import Phases
+from app.pipeline.captured import TableBook
+from app.pipeline.filter import TableFilter
 from app.pipeline.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.stage import StageSpec
@@ -126,9 +130,11 @@ class Run:
         schemas.begun(publisher.cursor)
         spec = replace(spec, known=schemas.known())
         skipping = Skipping(plan.name, led.state.skips, spec.server_uuid)
+        ahead = self._ahead(publisher, spec)
         reading = await self._reading(
-            skipping.begun(publisher), spec, history, led.address, skipping
+            skipping.begun(publisher), spec, history, led.address, skipping, seen=ahead.seen
         )
+        ahead.begin(spec.known)
         reading.thread.start()
         seconds = self._phases.reached("source connected")
         log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.told())
@@ -138,12 +144,25 @@ class Run:
         )
         try:
             self.status.show(State.RUNNING, None)
-            await self._publish_all(publisher, reading.handoff, schemas, skipping)
+            async with beside(ahead.make_all()):
+                await self._publish_all(publisher, reading.handoff, schemas, skipping)
         finally:
             heartbeat.close()
             expiry.close()
             reading.handoff.close()
             await asyncio.to_thread(reading.thread.stop)
+
+    def _ahead(self, publisher: Publisher, spec: StageSpec) -> Ahead:
+        rules = spec.rules
+        tables = TableBook(
+            TableFilter(rules.include, rules.black),
+            spec.charsets,
+            server=spec.server,
+            told=spec.told,
+            shadows=rules.shadow_rules(),
+            known=spec.known,
+        )
+        return Ahead(publisher, tables, prefix=rules.prefix)
 
     def _spec(self, facts: ServerFacts, state: DestinationState, cursor: Cursor) -> StageSpec:
         return StageSpec(
@@ -165,6 +184,8 @@ class Run:
         history: SchemaHistory | None,
         address: SourceAddress,
         skipping: Skipping,
+        *,
+        seen: Callable[[Piece], None],
     ) -> _Reading:
         rules = self.plan.rules
         handoff = Handoff(
@@ -172,6 +193,11 @@ class Run:
             max_bytes=max(MAX_BYTES, 2 * rules.max_bytes),
             enough=rules.max_bytes,
         )
+
+        def deliver(piece: Piece) -> bool:
+            seen(piece)
+            return handoff.put(piece)
+
         stream = BinlogStream(address, cursor.offset, prepared=cursor.prepared)
         historian = Historian.of(history, spec) if history is not None else None
         starting = asyncio.create_task(
@@ -180,7 +206,7 @@ class Run:
                 spec,
                 count=self.plan.decoders,
                 state=Numbers.of(cursor),
-                deliver=handoff.put,
+                deliver=deliver,
                 fail=handoff.fail,
                 name=self.plan.name,
             )

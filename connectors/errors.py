@@ -195,6 +195,15 @@ class KafkaLost(AqueductError):
     remedy = "Aqueduct begins anew from the journal by itself; check the brokers."
 
 
+class TooFewBrokers(KafkaLost):
+    """Too few brokers are alive for a topic's replication."""
+
+    remedy = (
+        "Aqueduct tries again by itself: start the brokers that are away. A cluster that has no more brokers "
+        "needs a smaller topics.replication_factor, and min.insync.replicas of its topics no greater."
+    )
+
+
 class KafkaDenied(AqueductError):
     """Kafka does not let the account in, or not do what it must."""
 
@@ -208,7 +217,7 @@ class KafkaDenied(AqueductError):
 class KafkaRefused(AqueductError):
     """Kafka refused a request."""
 
-    remedy = "Change the settings."
+    remedy = "Change the settings, then restart the destination."
 
 
 class Fenced(AqueductError):

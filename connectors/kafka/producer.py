@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -81,6 +81,7 @@ class TransactionalProducer:
             await _end_transaction(sender, commit_result)
 
         sender._do_txn_commit = end_once
+        _keep_topics(producer.client)
         _wrap_sequences(producer._txn_manager)
         try:
             async with asyncio.timeout(3 * ANSWER_TIMEOUT):
@@ -93,6 +94,16 @@ class TransactionalProducer:
             await _stopped(producer)
             raise
         self._kafka = producer
+
+    async def learn(self, topics: Iterable[str]) -> None:
+        """Ask the brokers for the partitions of these topics, all at once and before a transaction is open."""
+        assert self._kafka is not None, "init_transactions() comes first"
+        client = self._kafka.client
+        unknown = [name for name in topics if client.cluster.partitions_for_topic(name) is None]
+        try:
+            await asyncio.gather(*map(client._wait_on_metadata, unknown))
+        except KafkaError as error:
+            raise await explained(error, self._options) from error
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AIOKafkaProducer]:
@@ -127,6 +138,22 @@ async def send_finished(
         Sendable(batch), batch.topic, partition=batch.partition
     )
     return sent
+
+
+def _keep_topics(client: Any) -> None:
+    """Let each refresh of metadata ask for every topic that was sent to.
+
+    aiokafka asks for all topics until one is missing, and from then on only for those that were missing once.
+    The others' leaders were unknown after that, and their batches waited until the transaction timed out.
+    """
+    wait = client._wait_on_metadata
+
+    async def kept(topic: str) -> set[int]:
+        client._topics.add(topic)
+        partitions: set[int] = await wait(topic)
+        return partitions
+
+    client._wait_on_metadata = kept
 
 
 def _wrap_sequences(manager: Any) -> None:

@@ -16,16 +16,15 @@ from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
+    BrokerResponseError,
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
     IllegalOperation,
     IllegalSaslStateError,
-    InvalidProducerEpoch,
     KafkaConnectionError,
     KafkaError,
     MessageSizeTooLargeError,
     ProducerFenced,
-    RecordListTooLargeError,
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
@@ -33,6 +32,7 @@ from aiokafka.errors import (
 )
 
 from connectors.errors import AqueductError, Fenced, KafkaDenied, KafkaLost, RecordTooLarge
+from connectors.kafka.answers import answered
 
 DENIED = (
     TopicAuthorizationFailedError,
@@ -54,10 +54,13 @@ def translated(error: BaseException) -> AqueductError:
     """What one of aiokafka's errors means to us."""
     if isinstance(error, AqueductError):
         return error
-    if isinstance(error, ProducerFenced | InvalidProducerEpoch):
+    if isinstance(error, ProducerFenced):
         return Fenced()
-    if isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
-        return RecordTooLarge(str(error) or type(error).__name__)
+    if isinstance(error, MessageSizeTooLargeError):
+        # By aiokafka itself, before anything was sent.
+        return RecordTooLarge(_told(error))
+    if isinstance(error, BrokerResponseError):
+        return answered(error.errno, str(error.args[0]) if error.args else "")
     if isinstance(error, DENIED):
         return KafkaDenied(_told(error))
     if isinstance(error, TimeoutError):
@@ -93,5 +96,5 @@ async def _reason(options: Mapping[str, Any]) -> AqueductError | None:
 
 def _told(error: BaseException) -> str:
     """Its name and what it says, each once."""
-    name, text = type(error).__name__, re.sub(r"^\[Error \d+\] ", "", str(error))
+    name, text = type(error).__name__, re.sub(r"^\[Error -?\d+\] ", "", str(error))
     return text if text.startswith(name) else f"{name}: {text}"

@@ -6,6 +6,7 @@ from tests.crash.scenario import fault
 from tests.crash.scene import Scene
 
 _LARGE = 30_000
+_TABLES = 24
 _FIRST, _SECOND = 80_000_000, 85_000_000
 _DDL = (
     # Nobody's INSERT without names sees it.
@@ -49,6 +50,20 @@ def _write_much(at: Scene, first: int) -> None:
         f"WITH RECURSIVE one (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < {_LARGE}) "
         f"SELECT {first} + n, n, REPEAT('x', 100) FROM one",
     )
+
+
+@fault(
+    "load.tables",
+    f"{_TABLES} tables are made and written to in one transaction, and a kill -9 in the midst of it",
+)
+def tables(at: Scene) -> str:
+    at.begin()
+    names = [f"shop.many{number}" for number in range(_TABLES)]
+    at.servers.run(*(f"CREATE TABLE {name} (id INT PRIMARY KEY)" for name in names))
+    at.servers.run("BEGIN", *(f"INSERT INTO {name} VALUES (1)" for name in names), "COMMIT")
+    at.pause(0.1, 3.0)
+    at.worker.kill()
+    return f"went on in {at.wait_going_on(seconds=180):.1f} s"
 
 
 @fault("load.ddl", "tables are made and changed under load, with a kill -9 in the midst of it")

@@ -153,6 +153,28 @@ async def test_anothers_open_transaction_hides_a_commit_only_until_it_ends(
         await quick.discard()
 
 
+async def test_a_topic_made_meanwhile_does_not_stall_the_others_of_its_transaction(
+    options: dict[str, Any], topic: str
+) -> None:
+    # aiokafka's refresh for a new topic forgot all it knew of the others, until the transaction timed out.
+    one = producer(options, topic)
+    await one.init_transactions()
+    new = f"{topic}-new"
+    try:
+        await written(one, topic, b"1")
+        await Topics(options).ensure(plan(new))
+        async with one.transaction() as kafka:
+            sent = [
+                await kafka.send(topic, key=b"k", value=b"2", partition=0),
+                await kafka.send(new, key=b"k", value=b"new", partition=0),
+            ]
+            await asyncio.gather(*sent)
+    finally:
+        await one.discard()
+    assert await values_in(options, topic) == [b"1", b"2"]
+    assert await values_in(options, new) == [b"new"]
+
+
 async def test_a_checkpoint_ahead_of_the_journal_is_refused(
     options: dict[str, Any], topic: str
 ) -> None:

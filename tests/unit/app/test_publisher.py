@@ -86,6 +86,9 @@ class Sent:
         done.set_result(None)
         return done
 
+    async def learn(self, _topics: object) -> None:
+        """All partitions are known."""
+
     async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
         """All topics are there."""
 

@@ -75,7 +75,9 @@ def reading() -> asyncio.Task[Any]:
     )
     cursor = SimpleNamespace(offset=None, prepared={})
     skipping: Any = SimpleNamespace(left_out=None)
-    return asyncio.create_task(run._reading(cast(Any, cursor), rest, None, rest, skipping))
+    return asyncio.create_task(
+        run._reading(cast(Any, cursor), rest, None, rest, skipping, seen=rest)
+    )
 
 
 async def rested() -> None:

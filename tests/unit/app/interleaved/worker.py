@@ -114,6 +114,9 @@ class _Producer:
         sent.set_result(None)
         return sent
 
+    async def learn(self, _topics: object) -> None:
+        """All partitions are known."""
+
     async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
         """All topics are there."""
 

@@ -2,11 +2,20 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from aiokafka.protocol.metadata import MetadataRequest
 
-from connectors.errors import AqueductError, KafkaDenied, KafkaLost, TopicGone
+from connectors.errors import (
+    AqueductError,
+    KafkaDenied,
+    KafkaLost,
+    KafkaRefused,
+    TooFewBrokers,
+    TopicGone,
+    TopicUnfit,
+)
 from connectors.kafka.topics import (
     Compaction,
     TopicFacts,
@@ -118,6 +127,14 @@ class Admin:
 
     listed: tuple[str, ...] = ()
     code = 0
+    absent = 3
+    """To a question about a topic that is not there."""
+    answer: tuple[int, str | None] | None = None
+    """To who wants to make a topic."""
+    requests: ClassVar[list[int]] = []
+    """How many topics each request made."""
+    unready = 0
+    """What a broker answers once to a question about a partition that it leads."""
 
     def __init__(self, **_: Any) -> None:
         self.made: list[str] = []
@@ -128,12 +145,20 @@ class Admin:
     async def close(self) -> None:
         """Nothing to do."""
 
-    async def list_topics(self) -> list[str]:
-        return list(self.listed)
-
-    async def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
-        partitions = [{"leader": 1}] * PLAN.partitions
-        return [{"topic": name, "error_code": 0, "partitions": partitions} for name in names]
+    def described(self, names: list[str]) -> dict[str, Any]:
+        partitions = [
+            {"leader": 1, "partition": at, "replicas": [1]} for at in range(PLAN.partitions)
+        ]
+        return {
+            "topics": [
+                {
+                    "topic": name,
+                    "error_code": 0 if name in self.listed else self.absent,
+                    "partitions": partitions if name in self.listed else [],
+                }
+                for name in names
+            ]
+        }
 
     async def describe_configs(self, resources: list[Any]) -> list[Any]:
         entries = list(PLAN.config().items())
@@ -141,8 +166,24 @@ class Admin:
         return [SimpleNamespace(resources=[(self.code, "", 2, name, entries) for name in names])]
 
     async def create_topics(self, topics: list[Any]) -> Any:
-        Admin.listed = tuple(topic.name for topic in topics)
-        return SimpleNamespace(topic_errors=[])
+        if sum(topic.num_partitions for topic in topics) > 10_000:
+            return SimpleNamespace(topic_errors=[(topic.name, 44, "Excess") for topic in topics])
+        if self.answer:
+            Admin.listed += tuple(topic.name for topic in topics if self.answer[0] == 36)
+            return SimpleNamespace(topic_errors=[(topic.name, *self.answer) for topic in topics])
+        Admin.listed += tuple(topic.name for topic in topics)
+        Admin.requests.append(len(topics))
+        return SimpleNamespace(topic_errors=[(topic.name, 0, None) for topic in topics])
+
+    async def _send_request(self, request: Any, _node: int = 0) -> Any:
+        """Topics; or each partition's end, where a leader may not know yet that it leads."""
+        if isinstance(request, MetadataRequest):
+            assert request._allow_auto_topic_creation is False
+            found = self.described(request._topics or [])
+            return SimpleNamespace(to_object=lambda: found)
+        code, Admin.unready = Admin.unready, 0
+        topics = [(name, [(at, code) for at, _ in each]) for name, each in request._topics]
+        return SimpleNamespace(topics=topics)
 
 
 DENIED, UNKNOWN = 29, 3
@@ -153,6 +194,10 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> type[Admin]:
     monkeypatch.setattr("connectors.kafka.topics.AIOKafkaAdminClient", Admin)
     monkeypatch.setattr(Admin, "listed", ())
     monkeypatch.setattr(Admin, "code", UNKNOWN)
+    monkeypatch.setattr(Admin, "answer", None)
+    monkeypatch.setattr(Admin, "requests", [])
+    monkeypatch.setattr(Admin, "unready", 0)
+    monkeypatch.setattr(Admin, "absent", UNKNOWN)
     return Admin
 
 
@@ -174,6 +219,13 @@ async def test_a_topic_that_may_not_be_seen_is_not_one_that_has_vanished(
     assert broker.listed == listed
 
 
+async def test_a_topic_that_the_account_may_not_describe_is_not_made(broker: type[Admin]) -> None:
+    broker.absent = DENIED
+    with pytest.raises(KafkaDenied, match=PLAN.name):
+        await Topics({}).ensure(PLAN)
+    assert not broker.requests
+
+
 async def test_a_topic_that_is_only_checked_is_made_when_it_is_wanted(broker: type[Admin]) -> None:
     topics = Topics({})
     await topics.check(PLAN)
@@ -183,3 +235,66 @@ async def test_a_topic_that_is_only_checked_is_made_when_it_is_wanted(broker: ty
     broker.listed = ()
     await topics.ensure(PLAN, before={PLAN.name})
     assert not broker.listed
+
+
+async def test_many_topics_are_made_in_requests_that_a_controller_takes(
+    broker: type[Admin],
+) -> None:
+    plans = [replace(PLAN, name=f"aq.shop.t{number}") for number in range(3000)]
+    await Topics({}).ensure(*plans)
+    assert sum(broker.requests) == len(set(broker.listed)) == 3000
+    assert max(broker.requests) * PLAN.partitions <= 1000
+
+
+async def test_a_topic_larger_than_a_portion_is_made_by_itself(broker: type[Admin]) -> None:
+    large = replace(PLAN, name="aq.shop.large", partitions=5000)
+    await Topics({}).ensure(PLAN, large, replace(PLAN, name="aq.shop.last"))
+    assert broker.requests == [1, 1, 1]
+
+
+async def test_a_leader_that_does_not_know_yet_that_it_leads_is_waited_for(
+    broker: type[Admin],
+) -> None:
+    broker.unready = 6
+    await Topics({}).ensure(PLAN)
+    assert broker.unready == 0
+    assert PLAN.name in broker.listed
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (41, KafkaLost),
+        (7, KafkaLost),
+        (89, KafkaLost),
+        (38, TooFewBrokers),
+        (29, KafkaDenied),
+        (40, KafkaRefused),
+        (44, KafkaRefused),
+    ],
+)
+async def test_a_topic_that_cannot_be_made_stops_only_for_what_a_person_must_change(
+    broker: type[Admin], code: int, error: type[AqueductError]
+) -> None:
+    broker.answer = (code, "in its own words")
+    with pytest.raises(error, match="in its own words") as caught:
+        await Topics({}).ensure(PLAN)
+    assert type(caught.value) is error
+    assert caught.value.where["topic"] == PLAN.name
+
+
+async def test_a_topic_that_another_client_has_made_meanwhile_counts_as_made(
+    broker: type[Admin],
+) -> None:
+    broker.answer = (36, None)
+    await Topics({}).ensure(PLAN)
+
+
+async def test_an_unfit_topic_keeps_no_other_from_being_used(broker: type[Admin]) -> None:
+    fit, unfit = PLAN, replace(PLAN, name="aq.shop.unfit", partitions=7)
+    broker.listed, broker.code = (fit.name, unfit.name), 0
+    topics = Topics({})
+    with pytest.raises(TopicUnfit, match=unfit.name):
+        await topics.ensure(fit, unfit)
+    broker.listed = ()
+    await topics.ensure(fit, before={fit.name})

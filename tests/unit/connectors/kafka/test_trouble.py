@@ -51,7 +51,7 @@ def test_a_lost_broker_is_told_with_what_the_client_saw() -> None:
 
 def test_what_an_error_says_is_told_once() -> None:
     assert translated(kafka.TopicAuthorizationFailedError("aq.x")).detail == (
-        "TopicAuthorizationFailedError: aq.x"
+        "TOPIC_AUTHORIZATION_FAILED (29): aq.x"
     )
     assert translated(OSError("unreachable")).detail == "OSError: unreachable"
 

@@ -1,0 +1,139 @@
+"""Making topics: in requests that a controller takes, and until their leaders take records.
+
+Invariant: one request asks for no more than MOST_PARTITIONS partitions, and the next follows once these have
+leaders. A KRaft controller refuses more than 10,000 at once ("Excessively large number of partitions per
+request"), and works on other requests in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, for_code
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.offset import OffsetRequest
+
+from connectors.errors import AqueductError, KafkaLost, Retry
+from connectors.kafka.answers import answered
+from connectors.kafka.topic_plan import TopicPlan
+
+MOST_PARTITIONS = 1000
+MOST_NAMES = 500
+"""Of topics in one question about them."""
+_SETTLE_SECONDS = 30.0
+_NO_SUCH_TOPIC, _NO_LEADER, _ALREADY_EXISTS = 3, 5, 36
+_LATEST = -1
+
+
+async def make(
+    admin: AIOKafkaAdminClient, plans: Iterable[TopicPlan], *, made: Callable[[str], None]
+) -> None:
+    """Make topics, and report each once its leaders take records.
+
+    A topic that another client has made meanwhile counts as made. Raises what the broker answers.
+    """
+    for portion in portions(plans):
+        await _create(admin, portion)
+        await _led(admin, [plan.name for plan in portion])
+        for plan in portion:
+            made(plan.name)
+
+
+def portions(plans: Iterable[TopicPlan]) -> Iterator[list[TopicPlan]]:
+    """Those for one request each, in their order; a single topic may be larger by itself."""
+    portion: list[TopicPlan] = []
+    partitions = 0
+    for plan in plans:
+        if portion and partitions + plan.partitions > MOST_PARTITIONS:
+            yield portion
+            portion, partitions = [], 0
+        portion.append(plan)
+        partitions += plan.partitions
+    if portion:
+        yield portion
+
+
+async def _create(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:
+    answer = await admin.create_topics(
+        [
+            NewTopic(
+                plan.name, plan.partitions, plan.replication_factor, topic_configs=plan.config()
+            )
+            for plan in plans
+        ]
+    )
+    errors = [
+        _refusal(name, code, *message)
+        for name, code, *message in answer.topic_errors
+        if code not in (0, _ALREADY_EXISTS)
+    ]
+    if errors:
+        # What only a person can mend comes first: the others may pass by themselves.
+        raise min(errors, key=lambda error: error.retry is Retry.TIMED)
+
+
+def _refusal(name: str, code: int, message: str | None = None) -> AqueductError:
+    return answered(code, f"the topic cannot be made: {message or 'no reason given'}", topic=name)
+
+
+async def _led(admin: AIOKafkaAdminClient, names: list[str]) -> None:
+    """Wait until each partition has a leader that knows it is one.
+
+    Metadata names a leader before that broker has made the partition's log; until then it refuses records.
+    """
+    waiting = set(names)
+    try:
+        async with asyncio.timeout(_SETTLE_SECONDS):
+            while waiting:
+                waiting = await _unled(admin, sorted(waiting))
+                if waiting:
+                    await asyncio.sleep(0.05)
+    except TimeoutError as error:
+        shown = ", ".join(sorted(waiting)[:5])
+        raise KafkaLost(f"{len(waiting)} topics have no leader yet: {shown}") from error
+
+
+async def described(admin: AIOKafkaAdminClient, names: list[str]) -> list[dict[str, Any]]:
+    """Those of these topics that there are.
+
+    The client's own way lets brokers with auto.create.topics.enable make the others, with settings of theirs.
+    """
+    request = MetadataRequest(names, allow_auto_topic_creation=False)
+    topics: list[dict[str, Any]] = (await admin._send_request(request)).to_object()["topics"]
+    for topic in topics:
+        if topic["error_code"] not in (0, _NO_SUCH_TOPIC, _NO_LEADER):
+            raise for_code(topic["error_code"])(topic["topic"])
+    return [topic for topic in topics if topic["error_code"] != _NO_SUCH_TOPIC]
+
+
+async def _unled(admin: AIOKafkaAdminClient, names: list[str]) -> set[str]:
+    """Those of which a partition takes no records yet."""
+    known = await described(admin, names)
+    found = set(names) - {topic["topic"] for topic in known}
+    leaders: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    for topic in known:
+        name = topic["topic"]
+        if topic["error_code"] or any(each["leader"] < 0 for each in topic["partitions"]):
+            found.add(name)
+            continue
+        for each in topic["partitions"]:
+            leaders[each["leader"]][name].append((each["partition"], _LATEST))
+    for node, asked in leaders.items():
+        found |= await _unready(admin, node, dict(asked))
+    return found
+
+
+async def _unready(
+    admin: AIOKafkaAdminClient, node: int, asked: dict[str, list[tuple[int, int]]]
+) -> set[str]:
+    """Topics of which this broker does not know yet that it leads a partition."""
+    request: Any = OffsetRequest(-1, 0, list(asked.items()))
+    try:
+        answer = await admin._send_request(request, node)
+    except KafkaError:
+        return set(asked)
+    return {topic for topic, partitions in answer.topics if any(code for _, code, *_ in partitions)}
