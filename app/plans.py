@@ -86,6 +86,7 @@ def destination_plan(
             compression=settings.publish.compression,
             max_bytes=settings.publish.max_bytes,
             max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),
+            compacted="compact" in topics.cleanup_policy,
             largest=topics.max_message_bytes,
             oversize=destination.oversize,
             claims=destination.claims,

@@ -21,6 +21,11 @@ HEADER_LEFT_OUT = "left_out"
 _PLAIN = re.compile(r"[a-zA-Z0-9]")
 
 
+def change_key(change_id: bytes) -> bytes:
+    """The key, in a compacted topic, of a record that has none: of a TRUNCATE, of a row without primary key."""
+    return b'{"change_id":"%b"}' % change_id
+
+
 def row_topic(prefix: str, database: str, table: str) -> str:
     """The topic of a table's rows."""
     name = f"{prefix}.{_encoded(database, underscore='--')}.{_encoded(table, underscore='_')}"

@@ -17,6 +17,7 @@ from app.auditing.store import Change
 from app.auditing.values import Same, comparison
 from connectors.kafka.reading import StoredRecord
 from connectors.kafka.survey import partition_of
+from connectors.wire import HEADER_CHANGE_ID, change_key
 
 
 @dataclass(slots=True)
@@ -166,7 +167,8 @@ def key_fault(
     if columns is None:
         return None
     if not columns.key or value["op"] == "t":
-        if record.key:
+        change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"")
+        if record.key and record.key != change_key(change_id):
             return "it has a key and its table has none"
         return None if partition == 0 else "it has no key and is not in partition 0"
     image = value["after"] or value["before"] or {}

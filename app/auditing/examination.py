@@ -214,7 +214,7 @@ class Examination:
             )
         if fault is not None:
             self._fault(Kind.DIFFERENT, one, fault)
-        if one.value["op"] == "d" and one.record.key:
+        if one.value["op"] == "d" and one.record.key and (columns is None or columns.key):
             held = self.held[one.topic, one.partition]
             held.tombstones[one.record.key] = self._finding(
                 Kind.LOST, one, "its tombstone is not there"

@@ -242,10 +242,17 @@ class Encoding:
     def _many(self, topic: str) -> BatchWriter:
         """Of rows: those alone can be made smaller."""
         writer = self._writers.get(topic)
-        return writer or self._writer(topic, self._rules.partitions, self._lightening)
+        return writer or self._writer(
+            topic, self._rules.partitions, self._lightening, keyed=self._rules.compacted
+        )
 
     def _writer(
-        self, topic: str, partitions: int, lightening: Lightening | None = None
+        self,
+        topic: str,
+        partitions: int,
+        lightening: Lightening | None = None,
+        *,
+        keyed: bool = False,
     ) -> BatchWriter:
         writer = self._writers[topic] = BatchWriter(
             topic,
@@ -255,5 +262,6 @@ class Encoding:
             timestamp_ms=self._now,
             largest=self._rules.largest,
             lighten=lightening,
+            keyed=keyed,
         )
         return writer

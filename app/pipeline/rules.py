@@ -37,6 +37,8 @@ class Rules:
     """Bytes of row images above which a transaction is published in parts."""
     max_batch_bytes: int
     """Bytes of one record batch, before compression."""
+    compacted: bool = False
+    """Whether topics of rows are compacted, where a broker takes no record without a key."""
     largest: int = 0
     """Bytes of a record batch that a topic takes, after compression."""
     oversize: str = "stop"

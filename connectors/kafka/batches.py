@@ -18,6 +18,7 @@ from aiokafka.record.util import calc_crc32c
 
 from connectors.kafka.compression import compress_fast
 from connectors.kafka.partitioner import partitions_of
+from connectors.wire import HEADER_CHANGE_ID, change_key
 
 Headers = list[tuple[str, bytes]]
 Record = tuple[bytes | None, bytes | None, Headers]
@@ -57,11 +58,12 @@ class BatchWriter:
     A batch is closed before it has more than ``max_bytes`` uncompressed. A record that is larger by itself is
     alone in its batch; if that has more than ``largest`` bytes when it is finished, as a broker counts,
     ``lighten`` gives another record in its place, and without that the broker refuses it. All records have one
-    timestamp.
+    timestamp. For a compacted topic all are ``keyed``: a record without a key gets its ChangeId as one.
     """
 
     __slots__ = (
         "_codec",
+        "_keyed",
         "_largest",
         "_lighten",
         "_max_bytes",
@@ -81,7 +83,9 @@ class BatchWriter:
         max_bytes: int = MAX_BATCH_BYTES,
         largest: int = 0,
         lighten: Lighten | None = None,
+        keyed: bool = False,
     ) -> None:
+        self._keyed = keyed
         self._topic = topic
         self._largest, self._lighten = largest, lighten
         self._partitions = partitions
@@ -127,6 +131,8 @@ class BatchWriter:
 
     def _batches(self, partition: int, records: list[Record]) -> Iterator[FinishedBatch]:
         """The records of one partition, as batches."""
+        if self._keyed:
+            records = list(map(_keyed, records))
         timestamp, builder, count, first = self._timestamp_ms, self._builder(), 0, 0
         append = builder.append
         for key, value, headers in records:
@@ -155,6 +161,14 @@ class BatchWriter:
         return DefaultRecordBatchBuilder(
             _MAGIC, self._codec, _TRANSACTIONAL, *_UNSTAMPED, self._max_bytes
         )
+
+
+def _keyed(record: Record) -> Record:
+    """A record that compaction leaves alone: where it has no key, its ChangeId is one that no other has."""
+    key, value, headers = record
+    if key is not None:
+        return record
+    return change_key(dict(headers)[HEADER_CHANGE_ID]), value, headers
 
 
 class Sendable:

@@ -147,6 +147,30 @@ def page(worker: Worker, name: str) -> Any:
     raise AssertionError(worker.log[-2000:])
 
 
+def test_on_compacted_topics_what_has_no_key_is_published_too(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    wanted["topics"]["cleanup_policy"] = "compact"
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 1)
+        run(
+            mysql,
+            "CREATE TABLE shop.notes (text VARCHAR(20))",
+            "INSERT INTO shop.notes VALUES ('a'), ('a')",
+            "DELETE FROM shop.notes LIMIT 1",
+            "TRUNCATE shop.orders",
+            "INSERT INTO shop.orders VALUES (2)",
+        )
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 6)
+    ops = {
+        table: [change.value["op"] for change in rows(stack, wanted["prefix"], table)]
+        for table in ("notes", "orders")
+    }
+    assert ops["notes"] == ["c", "c", "d"]
+    assert sorted(ops["orders"]) == ["c", "c", "t"]
+
+
 def restart(folder: Path) -> subprocess.CompletedProcess[str]:
     """Begin the destination anew, as a person does."""
     return subprocess.run(

@@ -208,3 +208,19 @@ def test_without_a_way_to_lighten_it_a_record_stays_as_it_is() -> None:
     one = writer(max_bytes=1000, largest=2000)
     one.extend([large])
     assert all_records(one.finished()) == [large]
+
+
+def test_on_a_compacted_topic_a_record_without_a_key_has_its_change_id_and_stays_in_partition_0() -> (
+    None
+):
+    truncated: Record = (None, b'{"op":"t"}', [("change_id", b"uuid:5#0")])
+    one = writer(partitions=4, keyed=True)
+    one.extend([row(1), truncated])
+    found = {batch.partition: records(batch.raw) for batch in one.finished()}
+    assert (b'{"change_id":"uuid:5#0"}', b'{"op":"t"}', [("change_id", b"uuid:5#0")]) in found[0]
+    assert row(1) in found[partition_of(row(1)[0], 4)]
+    one.append(*truncated)
+    assert records(one.finished()[0].raw)[0][0] is not None
+    other = writer()
+    other.append(*truncated)
+    assert records(other.finished()[0].raw)[0][0] is None
