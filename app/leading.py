@@ -22,6 +22,7 @@ from app.mandate import Leaving
 from app.opening import Opened, Opening
 from app.others import Others
 from app.phases import Phases
+from app.pipeline.filter import named_databases
 from app.plan import Plan, Signals, Source
 from app.publisher import Publisher
 from app.recovery import (
@@ -67,6 +68,8 @@ class Led:
     opened: Opened
     facts: ServerFacts
     address: SourceAddress
+    names: frozenset[TableName]
+    """The server's tables that the account can see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +216,14 @@ class Leading:
             mandate=self.signals.mandate,
             written={version.topic for version in state.versions.values()},
         )
-        return Led(publisher=publisher, state=state, opened=opened, facts=facts, address=address)
+        return Led(
+            publisher=publisher,
+            state=state,
+            opened=opened,
+            facts=facts,
+            address=address,
+            names=self.names.get(str(address), frozenset()),
+        )
 
     def _first(self) -> Source | None:
         """The source that is asked first as far as the tables tell, so that it can be asked ahead."""
@@ -234,10 +244,10 @@ class Leading:
         has_history = self.plan.history is not None
         with connected(address) as cursor:
             facts = facts_of(cursor)
-            preflight.check(facts, address, history=has_history)
-            if has_history:
-                names = InventoryReader(cursor, server_of(facts)).names()
-                self.names[str(address)] = frozenset(names)
+            databases = named_databases(self.plan.rules.include)
+            preflight.check(facts, address, history=has_history, databases=databases)
+            names = InventoryReader(cursor, server_of(facts)).names()
+            self.names[str(address)] = frozenset(names)
         return address, facts
 
     async def _stood(self, state: DestinationState, installation: str, ahead: _Ahead) -> Standing:

@@ -21,6 +21,7 @@ from app.decoding.stage import Decoders
 from app.decoding.start import start as start_decoders
 from app.expiry import Expiry
 from app.faults import point
+from app.filter_check import FilterCheck
 from app.handoff import MAX_BYTES, Handoff
 from app.historian import Historian
 from app.leading import Leading, Led
@@ -77,6 +78,7 @@ class Run:
     """Tables that the run before could not read."""
     address: SourceAddress | None = None
     """The source that is read, or was read last."""
+    _filter: FilterCheck | None = None
     _letters: DeadLetters | None = None
     """Kept over runs, since its limit is of an hour."""
     _is_partial: bool = False
@@ -128,6 +130,7 @@ class Run:
             mirror=self.mirror,
         )
         schemas.begun(publisher.cursor)
+        self._filter = FilterCheck(plan.rules, led.names, self.status)
         spec = replace(spec, known=schemas.known())
         skipping = Skipping(plan.name, led.state.skips, spec.server_uuid)
         ahead = self._ahead(publisher, spec)
@@ -293,6 +296,8 @@ class Run:
         for (kind, handling), count in piece.events.items():
             metrics.EVENTS.labels(name, type_name(kind), handling).inc(count)
         passed_statements.note(self.status, piece.statements)
+        if self._filter is not None:
+            self._filter.learn(piece.history)
         if piece.committed_ms:
             self.status.committed_ms = piece.committed_ms
             self.status.lag_seconds = max(0.0, time.time() - piece.committed_ms / 1000)

@@ -34,7 +34,7 @@ from app.settings_source import FailoverSettings, SourceSettings
 from app.settings_start import Start
 from app.settings_zookeeper import ZooKeeperSettings
 from connectors.errors import SettingsError
-from connectors.mysql.server import is_connection_charset
+from connectors.mysql.connection_charsets import connection_charset
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
 DEFAULT_CONFIG = "aqueduct.yaml"
@@ -208,9 +208,10 @@ class DestinationSettings(RecordSettings):
     @field_validator("connection_charset")
     @classmethod
     def _known(cls, name: str) -> str:
-        if not is_connection_charset(name):
+        found = connection_charset(name)
+        if found is None:
             raise ValueError(f"{name!r} is no character set of MySQL connections; utf8mb4 is")
-        return name
+        return found
 
 
 class Settings(BaseSettings):

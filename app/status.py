@@ -96,6 +96,8 @@ class DestinationStatus:
     last_dead_letter: DeadLetter | None = None
     statements_passed: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Changes written as statements that this worker passed by, by table; the first tables only."""
+    warnings: dict[str, list[str]] = field(default_factory=dict)
+    """What is odd and stops nothing, by the part that says so."""
     schema_store: StoreStatus | None = None
     """None where there is no central store."""
     _reported: tuple[State, str] | None = None
@@ -138,6 +140,7 @@ class DestinationStatus:
         return {
             "state": self.state.value,
             "error": self.error,
+            "warnings": [one for part in self.warnings.values() for one in part],
             "lag_seconds": self.lag_seconds,
             "until_purged": self.purge and self.purge.to_json(),
             "rows_per_second": round(self._rate, 1),

@@ -52,6 +52,12 @@ class TableFilter:
         return [one for one in self._include if literal_prefix(one.pattern).startswith(own)]
 
 
+def named_databases(include: str) -> list[str]:
+    """The databases that include expressions spell out; empty where one of them may match others."""
+    found = [literal_prefix(one.pattern).partition(".") for one in expressions(include)]
+    return sorted({name for name, _, _ in found}) if all(point for _, point, _ in found) else []
+
+
 def expressions(text: str) -> list[re.Pattern[str]]:
     """The expressions of a list with commas; raise ValueError where one is none."""
     found = []

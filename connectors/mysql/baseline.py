@@ -29,6 +29,7 @@ from connectors.mysql.inventory import Inventory, InventoryReader
 from connectors.mysql.mariadb.start import position_at
 from connectors.mysql.passage import Passage, Written
 from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.remedies import account
 from connectors.mysql.server import ServerFacts, SourceAddress, connected
 from connectors.mysql.sight import Sight, remedy
 from connectors.mysql.system_databases import SYSTEM
@@ -228,6 +229,9 @@ class _Reading:
             gtid_set=GtidSet.parse(executed) if self._by_gtids else None,
         )
 
+    def _account(self) -> str:
+        return account(self._facts.current_user, self._address.user)
+
     def _end(self) -> Coordinates:
         return end_of_binlog(self._cursor)[0]
 
@@ -239,7 +243,7 @@ class _Reading:
         restless: Collection[TableName] = (),
     ) -> Baseline:
         """The tables that are known for sure, and why others are not."""
-        user, sight = self._address.user, Sight(self._facts.grants)
+        user, sight = self._account(), Sight(self._facts.grants)
         unseen = {
             name: f"only some of its columns may be seen: {remedy(name, user)}"
             for name in inventory.tables

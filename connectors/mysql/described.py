@@ -156,7 +156,7 @@ def _labels(definition: ColumnDefinition) -> Iterator[bytes]:
             raise UnsupportedEvent(
                 f"the server prints a label of column {definition.name!r} as {label!r}, as it does with "
                 "characters that it cannot print",
-                remedy="Run SET PERSIST binlog_row_metadata = 'FULL', or leave the table out with a filter.",
+                remedy="Run SET GLOBAL binlog_row_metadata = 'FULL'; or leave the table out with a filter.",
             )
         yield encode(label)
 

@@ -6,10 +6,11 @@ The law: all faults at once, each with its remedy; nothing is changed on the ser
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from connectors.errors import PreflightError, ServerIdConflict
 from connectors.mysql.mariadb import preflight as mariadb
+from connectors.mysql.remedies import PERSISTS, account, database_pattern, grant, setting
 from connectors.mysql.server import REPORTED_HOST, Replica, ServerFacts, SourceAddress
 from connectors.mysql.sight import Sight
 
@@ -27,15 +28,21 @@ _OLDEST = (5, 6)
 """MySQL 5.5 is read for what its binlog says of older formats; the whole worker was never tried on it."""
 _OLDEST_WITH_NAMES = (8, 0, 1)
 """Since then the binlog can name columns."""
-_PERSISTS = (8, 0)
 
 
-def check(facts: ServerFacts, address: SourceAddress, *, history: bool = False) -> None:
+def check(
+    facts: ServerFacts,
+    address: SourceAddress,
+    *,
+    history: bool = False,
+    databases: Collection[str] = (),
+) -> None:
     """Raise PreflightError naming every fault, or ServerIdConflict where another replica has our number.
 
-    ``history``: whether a schema history is kept, so that the binlog need not name columns.
+    ``history``: whether a schema history is kept, so that the binlog need not name columns; ``databases``: of
+    captured tables, where the filter names them.
     """
-    faults = list(_faults(facts, address, history=history))
+    faults = list(_faults(facts, address, history=history, databases=databases))
     if faults:
         lines = "".join(f"\n  - {fault}" for fault in faults)
         raise PreflightError(
@@ -59,7 +66,9 @@ def _is_ours(replica: Replica, facts: ServerFacts, address: SourceAddress) -> bo
     return replica.uuid == address.replica_uuid
 
 
-def _faults(facts: ServerFacts, address: SourceAddress, *, history: bool) -> Iterator[str]:
+def _faults(
+    facts: ServerFacts, address: SourceAddress, *, history: bool, databases: Collection[str]
+) -> Iterator[str]:
     if fault := _version_fault(facts, history=history):
         yield fault
         return
@@ -72,9 +81,11 @@ def _faults(facts: ServerFacts, address: SourceAddress, *, history: bool) -> Ite
         yield from _setting_faults(facts, history=history)
     yield from _grant_faults(facts, address)
     if history and not _names_columns(facts) and Sight(facts.grants).is_nothing:
+        to = account(facts.current_user, address.user)
+        places = sorted(map(database_pattern, databases)) or ["*.*"]
         yield (
             "its binlog names no columns, and the account may read no table, so that nothing does: "
-            f"GRANT SELECT ON `database`.* TO '{address.user}', for each database that is captured"
+            + " ".join(grant("SELECT", place, to) for place in places)
         )
     if facts.variables.get("server_id") == str(address.server_id):
         yield (
@@ -112,21 +123,28 @@ def _setting_faults(facts: ServerFacts, *, history: bool) -> Iterator[str]:
     numbers = _numbers(facts.variables.get("version", ""))
     for name, (wanted, why) in (_WANTED if history else _WANTED | _NAMES).items():
         value = facts.variables.get(name)
-        if value is None and numbers < _PERSISTS:
+        if value is None and numbers < PERSISTS:
             # Older than the variable: what it would choose is the only way there.
             continue
         if (value or "").upper() != wanted:
             yield f"{name} is {value or 'not known to it'}, {why}: {_set(name, wanted, numbers)}"
     mode = facts.variables.get("gtid_mode", "OFF").upper()
     if mode not in ("ON", "OFF"):
-        yield f"gtid_mode is {mode}, on its way between OFF and ON: {_set('gtid_mode', 'ON', numbers)}"
+        yield f"gtid_mode is {mode}, on its way between OFF and ON: {_to_gtids(facts, mode, numbers)}"
+
+
+def _to_gtids(facts: ServerFacts, mode: str, numbers: tuple[int, ...]) -> str:
+    """The steps that a server takes to ``gtid_mode = ON``, none of which it lets anybody leave out."""
+    steps = [("gtid_mode", "ON")]
+    if mode == "OFF_PERMISSIVE":
+        steps.insert(0, ("gtid_mode", "ON_PERMISSIVE"))
+    if facts.variables.get("enforce_gtid_consistency", "ON").upper() != "ON":
+        steps.insert(0, ("enforce_gtid_consistency", "ON"))
+    return " ".join(_set(name, value, numbers) for name, value in steps)
 
 
 def _set(name: str, value: str, numbers: tuple[int, ...]) -> str:
-    """The statement, and what else lets a setting outlive a restart."""
-    if numbers >= _PERSISTS:
-        return f"SET PERSIST {name} = '{value}'"
-    return f"SET GLOBAL {name} = '{value}', and {name} = {value} in its configuration"
+    return setting(name, value, persists=numbers >= PERSISTS)
 
 
 def _grant_faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
@@ -134,7 +152,8 @@ def _grant_faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
     missing = mariadb.missing_grants(held) if facts.is_mariadb else _missing_grants(held)
     if missing:
         wanted = ", ".join(missing)
-        yield f"the account lacks {wanted}: GRANT {wanted} ON *.* TO '{address.user}'"
+        to = account(facts.current_user, address.user)
+        yield f"the account lacks {wanted}: {grant(wanted, '*.*', to)}"
 
 
 def _missing_grants(held: set[str]) -> list[str]:
@@ -143,8 +162,8 @@ def _missing_grants(held: set[str]) -> list[str]:
 
 def _global_privileges(grants: tuple[str, ...]) -> set[str]:
     held: set[str] = set()
-    for grant in grants:
-        match = re.match(r"GRANT (.+) ON \*\.\* TO", grant)
+    for held_by in grants:
+        match = re.match(r"GRANT (.+) ON \*\.\* TO", held_by)
         if match:
             held.update(name.strip() for name in match[1].split(","))
     return held

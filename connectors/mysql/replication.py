@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pymysql
 
 from connectors.errors import SourceRefused
+from connectors.mysql.remedies import account, grant
 from connectors.mysql.server import SourceAddress, connected
 
 _STATEMENTS = ("SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS", "SHOW SLAVE STATUS")
@@ -52,8 +53,17 @@ def channels(address: SourceAddress) -> list[Channel]:
     raise SourceRefused(
         "it does not say whether it is a replica",
         source=address,
-        remedy=f"GRANT REPLICATION CLIENT ON *.* TO '{address.user}'; on a MariaDB GRANT SLAVE MONITOR ON *.*.",
+        remedy=_remedy(address),
     )
+
+
+def _remedy(address: SourceAddress) -> str:
+    """The grant that lets the account ask, by the server's own name of it."""
+    with connected(address) as cursor:
+        cursor.execute("SELECT CURRENT_USER(), VERSION()")
+        user, version = cursor.fetchone() or ("", "")
+    privilege = "SLAVE MONITOR" if "mariadb" in str(version).lower() else "REPLICATION CLIENT"
+    return grant(privilege, "*.*", account(str(user), address.user))
 
 
 _NOT_KNOWN = {pymysql.constants.ER.PARSE_ERROR, pymysql.constants.ER.SPECIFIC_ACCESS_DENIED_ERROR}

@@ -59,7 +59,7 @@ class RowDecoder:
             raise UnsupportedEvent(
                 "the binlog does not hold the columns' names",
                 table=self._name,
-                remedy="Run SET PERSIST binlog_row_metadata = 'FULL' on the server, then restart.",
+                remedy="Run SET GLOBAL binlog_row_metadata = 'FULL' on the server, then restart.",
             )
         self._json = [
             n for n, column in enumerate(table_map.columns) if column.type == FieldType.JSON
@@ -99,7 +99,7 @@ class RowDecoder:
             raise UnsupportedEvent(
                 "rows of which no column is in the binlog, so that they cannot be told apart",
                 table=self._name,
-                remedy="Run SET PERSIST binlog_row_image = 'FULL' on the server, for all sessions.",
+                remedy="Run SET GLOBAL binlog_row_image = 'FULL' on the server, for all sessions.",
             )
         while at < len(body):
             image, at = self._image(body, at, first_columns)
@@ -148,7 +148,7 @@ class RowDecoder:
             raise UnsupportedEvent(
                 "a partial JSON update whose document before is not in the binlog",
                 table=self._name,
-                remedy="Run SET PERSIST binlog_row_image = 'FULL' on the server, for all sessions.",
+                remedy="Run SET GLOBAL binlog_row_image = 'FULL' on the server, for all sessions.",
             )
         return patched(document, diffs)
 

@@ -14,7 +14,6 @@ from enum import Enum
 from typing import Any
 
 import pymysql
-from pymysql.charset import charset_by_name
 from pymysql.constants import ER
 from pymysql.cursors import Cursor
 
@@ -122,6 +121,8 @@ class ServerFacts:
     is_replica: bool
     gtids_before_binlogs: str = ""
     """MariaDB's position before its oldest binlog file."""
+    current_user: str = ""
+    """The account that the server took ours for, as ``CURRENT_USER()`` says it."""
 
     @property
     def is_mariadb(self) -> bool:
@@ -169,11 +170,6 @@ class ServerFacts:
         return GtidSet.parse(self.variables.get("gtid_purged", ""))
 
 
-def is_connection_charset(name: str) -> bool:
-    """Whether a connection can be made in this character set."""
-    return charset_by_name(name) is not None
-
-
 def read_facts(address: SourceAddress) -> ServerFacts:
     """Ask the server; raise SourceLost or SourceRefused where it does not answer."""
     with connected(address) as cursor:
@@ -193,6 +189,7 @@ def facts_of(cursor: Cursor) -> ServerFacts:
         charsets=_charsets(cursor),
         is_replica=_is_replica(cursor) or bool(variables.get("gtid_slave_pos")),
         gtids_before_binlogs=_before(cursor, binlogs) if is_mariadb else "",
+        current_user="".join(name for (name,) in _rows(cursor, "SELECT CURRENT_USER()")),
     )
 
 

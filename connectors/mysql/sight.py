@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.remedies import grant
 
 _NAME = r"(?:`((?:[^`]|``)+)`|(\*))"
 _STATEMENT = re.compile(
@@ -73,8 +74,8 @@ class Sight:
 
     def __init__(self, grants: Iterable[str]) -> None:
         self._reads, self._shows = _Extent(_READS), _Extent(_SHOWS)
-        for grant in grants:
-            if statement := _STATEMENT.match(grant):
+        for held in grants:
+            if statement := _STATEMENT.match(held):
                 self._reads.take(statement)
                 self._shows.take(statement)
 
@@ -92,10 +93,10 @@ class Sight:
         return self._shows.covers_in_part(name)
 
 
-def remedy(name: TableName, user: str) -> str:
-    """The statement that lets an account see a table."""
+def remedy(name: TableName, to: str) -> str:
+    """The statement that lets an account see a table; ``to`` as ``remedies.account`` writes it."""
     database, table = (part.replace("`", "``") for part in name)
-    return f"GRANT SELECT ON `{database}`.`{table}` TO '{user}'"
+    return grant("SELECT", f"`{database}`.`{table}`", to)
 
 
 def _plain(name: str | None) -> str | None:

@@ -238,7 +238,7 @@ class CompiledDecoder:
             raise UnsupportedEvent(
                 "a row image lacks its primary key",
                 table=self._name,
-                remedy="Run SET PERSIST binlog_row_image = 'FULL' on the server, for all sessions.",
+                remedy="Run SET GLOBAL binlog_row_image = 'FULL' on the server, for all sessions.",
             )
         return _dumped(key)
 

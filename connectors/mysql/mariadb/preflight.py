@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from connectors.mysql.remedies import setting
+
 OLDEST = (10, 5)
 """The first that can write columns' names, labels and keys into its binlog."""
 
@@ -41,8 +43,8 @@ def setting_faults(variables: Mapping[str, str], *, history: bool) -> Iterator[s
         value = variables.get(name, "")
         if value.upper() != wanted:
             yield (
-                f"{name} is {value or 'not known to it'}, {why}: SET GLOBAL {name} = '{wanted}', and "
-                f"{name} = {wanted} in its configuration; end the sessions that began before"
+                f"{name} is {value or 'not known to it'}, {why}: {setting(name, wanted, persists=False)}; "
+                "end the sessions that began before"
             )
 
 

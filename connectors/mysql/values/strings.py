@@ -20,7 +20,7 @@ def charset_of(column: MappedColumn, charsets: Charsets) -> str:
     if column.collation is None:
         raise UnsupportedEvent(
             f"the binlog does not say the character set of column {column.name!r}",
-            remedy="Run SET PERSIST binlog_row_metadata = 'FULL' on the server, then restart.",
+            remedy="Run SET GLOBAL binlog_row_metadata = 'FULL' on the server, then restart.",
         )
     try:
         return charsets.name(column.collation)
@@ -80,7 +80,7 @@ def labels_of(column: MappedColumn, charsets: Charsets) -> tuple[str, ...]:
     if column.labels is None:
         raise UnsupportedEvent(
             f"the binlog does not hold the labels of column {column.name!r}",
-            remedy="Run SET PERSIST binlog_row_metadata = 'FULL' on the server, then restart.",
+            remedy="Run SET GLOBAL binlog_row_metadata = 'FULL' on the server, then restart.",
         )
     decode = decoder_of(column, charsets)
     return tuple(decode(label) for label in column.labels)

@@ -8,8 +8,10 @@ from devstack.mysql import Mysql
 from tests.integration.mariadb.families import FAMILIES
 from tests.integration.mariadb.source import written
 from tests.integration.mariadb.test_values_oracle import assert_selected
+from tests.integration.remedies import mended
 from tests.integration.worker.families import statements_for
-from tests.integration.worker.source import decoded, facts_of, run
+from tests.integration.worker.source import connected, decoded, facts_of, run
+from tests.integration.worker.stated import not_native
 from tests.steps import Rows
 
 pytestmark = pytest.mark.stack
@@ -89,3 +91,20 @@ def test_a_timestamp_may_be_beyond_2038(newest: Mysql) -> None:
     assert_selected(newest, steps, "late", DATABASE)
     (row,) = decoded(newest, steps)
     assert row.after()["a"] == "2106-02-07T06:28:15.999999Z"
+
+
+def test_each_remedy_of_the_preflight_mends_the_server_as_it_is_printed(newest: Mysql) -> None:
+    spoiled = {
+        "binlog_format": "MIXED",
+        "binlog_row_image": "MINIMAL",
+        "binlog_row_metadata": "MINIMAL",
+    }
+    first, then = mended(newest, spoiled, host="127.0.0.1")
+    assert "4 thing(s) to mend" in first
+    assert "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO 'o''bare'@'127.0.0.1';" in first
+    assert then == ""
+
+
+def test_every_function_that_we_take_for_the_servers_own_is_that(newest: Mysql) -> None:
+    with connected(newest) as cursor:
+        assert not_native(cursor) == []

@@ -25,6 +25,7 @@ from connectors.mysql.transactions import TransactionReader
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of as steps_of_file
 from tests.integration.old_mysql.conftest import Servers
+from tests.integration.remedies import mended
 from tests.integration.worker.source import address_of, end_of, run
 from tests.integration.worker.streams import Reading, at, opened
 from tests.steps import End, Rows, Statement, Step, steps_of
@@ -224,3 +225,12 @@ def test_our_own_registration_is_known_again(with_gtids: Mysql) -> None:
             preflight.check(read_facts(other), other, history=True)
     finally:
         stream.close()
+
+
+def test_each_remedy_of_the_preflight_mends_the_server_as_it_is_printed(
+    with_gtids: Mysql,
+) -> None:
+    spoiled = {"binlog_format": "MIXED", "binlog_row_image": "MINIMAL"}
+    first, then = mended(with_gtids, spoiled, host="127.0.0.1")
+    assert "4 thing(s) to mend" in first
+    assert then == ""

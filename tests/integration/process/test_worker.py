@@ -130,12 +130,17 @@ def test_what_cannot_be_carried_stops_the_destination_by_name(
     aside = "CREATE DATABASE aside", "CREATE TABLE aside.t (n int)"
     run(mysql, *aside, "SET SESSION binlog_format = STATEMENT", "INSERT INTO aside.t VALUES (1)")
     run(mysql, *statements)
-    with running(settings(stack, mysql, tmp_path), tmp_path) as worker:
+    # As Canal's files write it, and a name that is misspelt.
+    wanted = settings(stack, mysql, tmp_path, filter={"include": r"shop\\..*,shpo\.t"})
+    with running(wanted, tmp_path) as worker:
         status = worker.wait(lambda status: status["state"] == "FAILED")
         assert error in status["error"]
         assert says in status["error"]
         assert "coordinates=" in status["error"]
         assert "tables=shop.t" in status["error"]
+        (warning,) = status["warnings"]
+        assert r"shpo\.t matches no table; near it are shop.t" in warning
+        assert warning in worker.log
         assert status["statements_passed"] == {"aside.t": 1}
         assert 'aqueduct_statements_passed_total{destination="shop"} 1.0' in worker.get("/metrics")
         assert status["rows"] == 3

@@ -19,6 +19,7 @@ from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, first_of
 from connectors.mysql.stream import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.integration.remedies import mended
 from tests.integration.worker.source import (
     address_of,
     between,
@@ -275,6 +276,21 @@ def test_statements_on_tables_that_nobody_captures_are_passed_by_and_others_refu
         assert "top secret" not in one.refused
     named = judged(facts_of(stack.mysql), steps, include=r"shapes\..*", trusted=r"aside\..*")
     assert [bool(one.refused) for one in named[len(PASSED) :]] == [1, 1, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "%"])
+def test_each_remedy_of_the_preflight_mends_the_server_as_it_is_printed(
+    stack: Stack, host: str
+) -> None:
+    spoiled = {
+        "binlog_format": "MIXED", "binlog_row_image": "MINIMAL", "binlog_row_metadata": "MINIMAL",
+        "gtid_mode": "ON_PERMISSIVE",
+    }  # fmt: skip
+    first, then = mended(stack.mysql, spoiled, host=host)
+    assert "5 thing(s) to mend" in first
+    assert f"TO 'o''bare'@'{host}';" in first
+    assert "`shapes\\_1`.*" in first
+    assert then == ""
 
 
 def test_every_function_that_we_take_for_the_servers_own_is_that(stack: Stack) -> None:

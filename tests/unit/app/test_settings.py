@@ -219,3 +219,23 @@ def test_a_password_file_that_is_not_there_and_a_second_password_are_faults(
 def test_a_start_that_is_no_place_is_refused(write: Write, start: str) -> None:
     write(GOOD + f"    start: {start}\n")
     assert "destinations.shop.start" in message()
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("UTF-8", "utf8mb4"), ("utf8", "utf8mb4"), ("UTF8", "utf8mb4"), ("utf8mb4", "utf8mb4"),
+        ("utf8mb3", "utf8mb3"), ("latin1", "latin1"), ("ISO-8859-1", "latin1"), ("ISO8859_1", "latin1"),
+        ("windows-1252", "latin1"), ("GBK", "gbk"), ("Big5", "big5"), ("US-ASCII", "ascii"),
+        ("EUC-JP", "ujis"), ("Shift_JIS", "sjis"), ("KOI8-R", "koi8r"), ("utf-7", None), ("UTF-16", None),
+        ("binary", None), ("dec8", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_connections_character_set_is_known_by_its_usual_names(
+    write: Write, given: str, meant: str | None
+) -> None:
+    write(GOOD + f"    connection_charset: '{given}'\n")
+    if meant is None:
+        assert "no character set of MySQL connections" in message()
+    else:
+        assert load().destinations["shop"].connection_charset == meant

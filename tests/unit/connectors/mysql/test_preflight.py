@@ -77,7 +77,7 @@ def test_what_a_server_that_cannot_persist_is_set_to_goes_into_its_configuration
 
 def test_a_history_that_has_to_name_columns_needs_to_read_tables() -> None:
     bare = facts({"binlog_row_metadata": "MINIMAL"})
-    with pytest.raises(PreflightError, match=r"GRANT SELECT ON `database`\.\* TO 'aqueduct'"):
+    with pytest.raises(PreflightError, match=r"GRANT SELECT ON \*\.\* TO 'aqueduct'@'%';"):
         check(bare, ADDRESS, history=True)
     check(facts(), ADDRESS, history=True)
 
@@ -176,3 +176,19 @@ def test_a_replica_that_does_not_say_who_it_is_is_a_conflict_too() -> None:
 
 def test_our_own_registration_that_the_server_still_has_is_no_conflict() -> None:
     check(facts(replicas=(replica(uuid=REPLICA), replica(server_id=9))), ADDRESS)
+
+
+def test_the_databases_that_the_filter_names_and_the_account_with_its_host_are_granted() -> None:
+    bare = facts({"binlog_row_metadata": "MINIMAL"}, current_user="o'cdc@x@10.0.0.%")
+    with pytest.raises(PreflightError) as caught:
+        check(bare, ADDRESS, history=True, databases=["shop_1", "crm"])
+    said = "GRANT SELECT ON `crm`.* TO 'o''cdc@x'@'10.0.0.%'; GRANT SELECT ON `shop\\_1`.* TO "
+    assert said in str(caught.value)
+
+
+def test_a_server_on_its_way_to_gtids_is_led_there_step_by_step() -> None:
+    text = told(facts({"gtid_mode": "OFF_PERMISSIVE", "enforce_gtid_consistency": "WARN"}))
+    assert (
+        "SET PERSIST enforce_gtid_consistency = 'ON'; SET PERSIST gtid_mode = 'ON_PERMISSIVE'; "
+        "SET PERSIST gtid_mode = 'ON';"
+    ) in text

@@ -61,7 +61,7 @@ def test_a_table_of_which_columns_are_granted_may_lack_others() -> None:
 def test_names_are_quoted_as_the_server_quotes_them() -> None:
     sight = Sight(["GRANT SELECT ON `a``b`.`c``d` TO `a`@`%`"])
     assert sight.covers(("a`b", "c`d"))
-    assert remedy(("a`b", "c"), "cdc") == "GRANT SELECT ON `a``b`.`c` TO 'cdc'"
+    assert remedy(("a`b", "c"), "'c'@'%'") == "GRANT SELECT ON `a``b`.`c` TO 'c'@'%';"
 
 
 def test_an_account_that_may_read_nothing_is_told_apart() -> None:
