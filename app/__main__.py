@@ -12,7 +12,7 @@ import sys
 
 from app.about import __version__
 from app.commands.groups import ALONE, GROUPS, Command, alone, command
-from connectors.errors import AqueductError, SettingsError
+from connectors.errors import AqueductError, SettingsError, UsageError
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as a shell tells it."""
@@ -45,6 +45,8 @@ def _outcome(chosen: Command, options: argparse.Namespace) -> int:
         sys.stdout.flush()
     except SettingsError as error:
         return _failed(error, os.EX_CONFIG)
+    except UsageError as error:
+        return _failed(error, 2)
     except AqueductError as error:
         return _failed(error, 1)
     except BrokenPipeError:

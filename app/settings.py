@@ -7,11 +7,9 @@ is ever printed. ``docs/settings.md`` explains each.
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -28,7 +26,8 @@ from pydantic_settings import SettingsError as EnvironmentFault
 from app.environment import refuse_unknown
 from app.pipeline.ddl_filter import StatementTypes, shadow_rules
 from app.pipeline.filter import TableFilter, expressions
-from app.settings_file import SettingsFile
+from app.settings_faults import faults
+from app.settings_file import SettingsFile, refuse_unreadable
 from app.settings_records import RecordSettings
 from app.settings_source import FailoverSettings, SourceSettings
 from app.settings_start import Start
@@ -272,39 +271,21 @@ def load() -> Settings:
     if CONFIG_VARIABLE in os.environ and not path.is_file():
         raise SettingsError(f"{CONFIG_VARIABLE} names {path}, which is not a file")
     refuse_unknown(Settings.model_fields, CONFIG_VARIABLE)
-    _refuse_unreadable(path)
+    refuse_unreadable(path)
     try:
         return Settings()  # type: ignore[call-arg]  # the values come from the file and the environment
     except ValidationError as error:
-        faults = "".join(f"\n  - {fault}" for fault in map(_fault, error.errors()))
+        found = faults(error.errors())
+        listed = "".join(f"\n  - {fault}" for fault in found)
+        if not path.is_file():
+            raise SettingsError(
+                f"there is no file {path} here, and the environment alone is not enough:{listed}\n",
+                remedy=f"Start in the folder of {path}, or name the file by {CONFIG_VARIABLE}",
+            ) from None
         raise SettingsError(
-            f"{error.error_count()} fault(s) in {path} and the environment:{faults}\n",
+            f"{len(found)} fault(s) in {path} and the environment:{listed}\n",
             remedy="docs/settings.md explains each setting",
         ) from None
     except EnvironmentFault as error:
         # Its cause would show the value, which may be a secret.
         raise SettingsError(f"the environment cannot be read: {error}") from None
-
-
-def _refuse_unreadable(path: Path) -> None:
-    """Name the place where a file is no YAML; the parser's own words may quote a password from there."""
-    try:
-        content = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise SettingsError(
-            f"{path} is not YAML{where}",
-            remedy="Quote text that begins with a sign, as in '*text'.",
-        ) from None
-    if not isinstance(content, dict | None):
-        raise SettingsError(f"{path} holds no settings: each begins with its name and a colon")
-
-
-def _fault(error: Any) -> str:
-    place = ".".join(str(part) for part in error["loc"]) or "settings"
-    # A value that is refused may be a secret in the wrong place, so none is shown.
-    message = re.sub(r"^Value error, ", "", error["msg"])
-    return f"{place}: {message}"

@@ -7,10 +7,14 @@ to belong to the working folder, since the settings' folder may be read-only.
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic_settings import BaseSettings, YamlConfigSettingsSource
+
+from connectors.errors import SettingsError
 
 _READ = re.compile(r"(_file|_ca|_cafile)$")
 """How names of settings end whose value is a file that is read: password_file, tls_ca, ssl_cafile."""
@@ -40,3 +44,77 @@ def _resolved(value: Any, folder: Path) -> Any:
         else _resolved(each, folder)
         for name, each in value.items()
     }
+
+
+class _OneOfEach(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+    """YAML's own loader takes the last of two settings with one name, and says nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for key, _ in node.value:
+            if (
+                isinstance(key, yaml.ScalarNode)
+                and names.count(key.value) > 1
+                and key.value != "<<"
+            ):
+                raise yaml.MarkedYAMLError(
+                    problem="the same name stands twice", problem_mark=key.start_mark
+                )
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+def refuse_unreadable(path: Path) -> None:
+    """Raise SettingsError where a file holds no settings, with the place where it is no YAML."""
+    try:
+        # The loader is a safe one.
+        content = yaml.load(path.read_text("utf-8"), _OneOfEach) if path.is_file() else None  # noqa: S506
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise SettingsError(
+            f"{path} is not YAML{_where(error)}",
+            remedy="Quote text that begins with a sign, as in '*text'.",
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{path} is not YAML: {_without_values(str(error))}") from None
+    if content is None:
+        return
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise SettingsError(f"{path} holds no settings: each begins with its name and a colon")
+    if _holds_itself(content, ()):
+        raise SettingsError(f"{path} has an alias (*name) within what it stands for")
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """Raise SettingsError where ``data_dir`` cannot be made, or nothing can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise SettingsError(
+            f"data_dir: {folder} cannot be written to: {error.strerror}",
+            remedy="Name a folder that this account may write to",
+        ) from None
+
+
+def _holds_itself(value: Any, above: tuple[int, ...]) -> bool:
+    """Whether a list or a mapping is a part of itself, as YAML's aliases can make it."""
+    inner = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list):
+        return False
+    return id(value) in above or any(_holds_itself(each, (*above, id(value))) for each in inner)
+
+
+def _where(error: yaml.YAMLError) -> str:
+    """The parser's line, column and words."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    words = getattr(error, "problem", None) or getattr(error, "reason", None) or ""
+    return f"{where}: {_without_values(words)}" if words else where
+
+
+def _without_values(words: str) -> str:
+    """The parser's words without what they quote, which may be a password; a single sign is none."""
+    return re.sub(r"'(?!\\.')[^']{2,}'|\"[^\"]{2,}\"", "'…'", words)[:200]

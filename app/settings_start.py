@@ -9,7 +9,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
 from connectors.mysql.position import Coordinates, parse_gtids
 from connectors.mysql.start import (
@@ -82,7 +90,15 @@ class StartPlace(BaseModel):
         return AtCoordinates(Coordinates(self.file, self.pos or FIRST_EVENT))
 
 
-Start = Literal["earliest", "latest"] | StartPlace
+def _form(value: Any) -> str:
+    """Which of its two forms a start has, so that faults are told of that one alone."""
+    return "(place)" if isinstance(value, dict | StartPlace) else "(word)"
+
+
+Start = Annotated[
+    Annotated[Literal["earliest", "latest"], Tag("(word)")] | Annotated[StartPlace, Tag("(place)")],
+    Discriminator(_form),
+]
 
 
 def place_of(start: Start | None) -> Place:

@@ -30,6 +30,7 @@ from app.plan import Plan
 from app.plans import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
 from app.recovery import installation_of, known_controls
 from app.settings import Settings, load
+from app.settings_file import refuse_unwritable
 from app.whole_history import whole_history
 from connectors.errors import SettingsError
 from connectors.kafka.append import append as append_record
@@ -47,7 +48,9 @@ from tables.journal_format import Entry
 def app_from_environment() -> AqueductApp:
     """The app that ``faust -A app`` runs; settings that are not usable end the process with one message."""
     try:
-        return build(load())
+        settings = load()
+        refuse_unwritable(settings.data_dir)
+        return build(settings)
     except SettingsError as error:
         give_up(error)
 

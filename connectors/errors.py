@@ -49,6 +49,10 @@ class SettingsError(AqueductError):
     """The settings are not usable."""
 
 
+class UsageError(AqueductError):
+    """The command's arguments are not usable."""
+
+
 class PreflightError(AqueductError):
     """The source server is not set up for change data capture."""
 

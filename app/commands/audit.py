@@ -23,7 +23,7 @@ from app.pipeline.oversize import claim_store
 from app.plan import Plan
 from app.plans import destination_plan, kafka_client, topic_plans
 from app.settings import Settings, load
-from connectors.errors import SettingsError, SourceLost, SourceRefused
+from connectors.errors import SourceLost, SourceRefused, UsageError
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Start
 
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     settings = load()
     if options.destination not in settings.destinations:
         known = ", ".join(sorted(settings.destinations))
-        raise SettingsError(f"no destination is called {options.destination!r}; there is: {known}")
+        raise UsageError(f"no destination is called {options.destination!r}; there is: {known}")
     # Before all else, so that no table is ahead of what is read of the topics.
     with _warehouse(options) as dump:
         verdict = audit(replace(_scope(options, settings), warehouse=dump))
@@ -116,9 +116,9 @@ def _binlog(options: argparse.Namespace, plan: Plan) -> Binlog:
         return _of_a_server(plan, command)
     missing = [str(path) for path in options.binlogs if not path.is_file()]
     if missing:
-        raise SettingsError(f"{missing[0]} is not a file")
+        raise UsageError(f"{missing[0]} is not a file")
     if options.server is None:
-        raise SettingsError("--binlogs needs --server UUID: whose files they are")
+        raise UsageError("--binlogs needs --server UUID: whose files they are")
     return BinlogFiles(paths=tuple(options.binlogs), server_uuid=options.server, program=command)
 
 
@@ -148,7 +148,7 @@ def _bound(given: GivenPlace | None) -> Bound | None:
     if given is None:
         return None
     if isinstance(given.value, MariadbGtidList):
-        raise SettingsError(f"{given.value} is a MariaDB's position, and no audit reads a MariaDB")
+        raise UsageError(f"{given.value} is a MariaDB's position, and no audit reads a MariaDB")
     return given.value
 
 

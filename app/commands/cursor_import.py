@@ -19,7 +19,7 @@ from app.commands.cursor_export import FORM, WHAT
 from app.commands.cursor_set import cursor_at
 from app.commands.journal import Journal
 from app.commands.reached import reached
-from connectors.errors import JournalDamaged, SettingsError
+from connectors.errors import JournalDamaged, UsageError
 from connectors.mysql.start import as_of_now, check
 from tables.cursor import Cursor
 from tables.journal import DestinationState
@@ -77,12 +77,12 @@ def _read(path: Path) -> Cursor:
     try:
         value: Any = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from None
+        raise UsageError(f"{path} cannot be read: {error}") from None
     if not isinstance(value, dict) or value.get("what") != WHAT:
-        raise SettingsError(f"{path} was not printed by `cursor export`")
+        raise UsageError(f"{path} was not printed by `cursor export`")
     if value.get("form") != FORM:
-        raise SettingsError(f"{path} has form {value.get('form')}, this version reads {FORM}")
+        raise UsageError(f"{path} has form {value.get('form')}, this version reads {FORM}")
     try:
         return Cursor.from_json(value["cursor"])
     except (KeyError, JournalDamaged) as error:
-        raise SettingsError(f"{path} holds no whole cursor: {error}") from None
+        raise UsageError(f"{path} holds no whole cursor: {error}") from None

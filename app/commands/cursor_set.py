@@ -16,7 +16,7 @@ from app.commands.cursor_effect import effect
 from app.commands.journal import Journal
 from app.commands.reached import Reached, reached
 from app.settings_start import milliseconds
-from connectors.errors import HistoryTooShort, PlaceUnknown, SettingsError, SourceDiverged
+from connectors.errors import HistoryTooShort, PlaceUnknown, SourceDiverged, UsageError
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 from connectors.mysql.start import (
     FIRST_EVENT,
@@ -149,20 +149,20 @@ def _reaches(state: DestinationState, offset: SourceOffset) -> bool:
 
 
 def start_of(options: argparse.Namespace) -> Start:
-    """The place that is meant; raise SettingsError where it is none or more than one."""
+    """The place that is meant; raise UsageError where it is none or more than one."""
     file, pos, ts_ms = options.file, options.pos, options.time
     kinds = [options.gtid, file or ts_ms, options.earliest, options.latest]
     if sum(map(bool, kinds)) != 1 or (pos is not None and (file is None or ts_ms is not None)):
-        raise SettingsError(
+        raise UsageError(
             "give one place: --gtid SET, --file FILE [--pos N], [--file FILE] --time T, --earliest or --latest"
         )
     if options.server is not None and file is None:
-        raise SettingsError("--server says whose --file it is; give that, too")
+        raise UsageError("--server says whose --file it is; give that, too")
     if options.gtid:
         try:
             return AfterGtids(parse_gtids(options.gtid))
         except ValueError as error:
-            raise SettingsError(str(error)) from None
+            raise UsageError(str(error)) from None
     if ts_ms is not None:
         return AtTime(ts_ms, file)
     if file is not None:

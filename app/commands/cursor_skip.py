@@ -15,7 +15,7 @@ from dataclasses import replace
 from app.commands.claimed import Change, add_reason, claim, confirm
 from app.commands.journal import Journal, operator
 from app.commands.reached import reached
-from connectors.errors import AlreadyBehind, PositionWithin, SettingsError, SourceDiverged
+from connectors.errors import AlreadyBehind, PositionWithin, SourceDiverged, UsageError
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, parse_gtids
@@ -80,15 +80,15 @@ def run(options: argparse.Namespace) -> int:
 def _transaction(
     options: argparse.Namespace, asked: Journal, state: DestinationState, cursor: Cursor
 ) -> str:
-    """The transaction's id; raise SettingsError where none is named."""
+    """The transaction's id; raise UsageError where none is named."""
     if bool(options.gtid) == bool(options.file):
-        raise SettingsError("name the transaction by --gtid, or by --file and --pos without GTIDs")
+        raise UsageError("name the transaction by --gtid, or by --file and --pos without GTIDs")
     if options.gtid:
         return _gtid(options.gtid, cursor)
     if options.pos is None:
-        raise SettingsError("--file needs --pos, where the transaction begins")
+        raise UsageError("--file needs --pos, where the transaction begins")
     if cursor.offset.gtid_set is not None:
-        raise SettingsError("the source has GTIDs; name the transaction by --gtid")
+        raise UsageError("the source has GTIDs; name the transaction by --gtid")
     place = Coordinates(options.file, options.pos)
     source = reached(asked, state, server_uuid=cursor.offset.server_uuid)
     address, found = source.address, source.facts.server_uuid
@@ -110,17 +110,17 @@ def _transaction(
 def _gtid(text: str, cursor: Cursor) -> str:
     gtids = cursor.offset.gtid_set
     if gtids is None:
-        raise SettingsError("the source has no GTIDs; name the transaction by --file and --pos")
+        raise UsageError("the source has no GTIDs; name the transaction by --file and --pos")
     try:
         one = parse_gtids(text)
     except ValueError as error:
-        raise SettingsError(str(error)) from None
+        raise UsageError(str(error)) from None
     if type(one) is not type(gtids):
-        raise SettingsError(f"{text} is not a GTID of such a server; the cursor is at {gtids}")
+        raise UsageError(f"{text} is not a GTID of such a server; the cursor is at {gtids}")
     if isinstance(one, GtidSet) and one.count() != 1:
-        raise SettingsError(f"{text} is not one GTID")
+        raise UsageError(f"{text} is not one GTID")
     if "," in str(one):
-        raise SettingsError(f"{text} is not one GTID")
+        raise UsageError(f"{text} is not one GTID")
     return str(one)
 
 

@@ -39,7 +39,7 @@ class Journal:
 
     @classmethod
     def of(cls, destination: str) -> Journal:
-        """By the settings that a worker would take; raise SettingsError where they have no such destination."""
+        """By the settings that a worker would take; raise UsageError where they have no such destination."""
         settings = load()
         check_destination(settings, destination)
         options = kafka_client(settings).options()

@@ -23,7 +23,7 @@ from app.pipeline.ddl_filter import shadow_rules
 from app.pipeline.filter import TableFilter
 from app.settings import Settings, load
 from app.statement_text import statements, used_database
-from connectors.errors import DdlUnresolved, SettingsError
+from connectors.errors import DdlUnresolved, SettingsError, UsageError
 from connectors.mysql import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.cut_over import logical
@@ -136,7 +136,7 @@ def _settings(options: argparse.Namespace) -> Settings | None:
     try:
         settings = load()
         check_destination(settings, options.destination)
-    except SettingsError:
+    except (SettingsError, UsageError):
         if options.input is None:
             raise
         return None
@@ -178,7 +178,7 @@ def _from_file(path: Path, database: str | None) -> Catalog:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from None
+        raise UsageError(f"{path} cannot be read: {error}") from None
     with suppress(ValueError):
         text = _rebuilt(orjson.loads(text))
     catalog = Catalog(_SERVER, logged=False)
@@ -202,7 +202,7 @@ def _rebuilt(value: Any) -> str:
     """The statements that ``schema rebuild`` printed."""
     databases = value.get("databases") if isinstance(value, dict) else None
     if not isinstance(databases, dict):
-        raise SettingsError("the file is JSON, and not what `schema rebuild --format json` prints")
+        raise UsageError("the file is JSON, and not what `schema rebuild --format json` prints")
     return "\n".join(
         f"{text}\n" for name, text in databases.items() if isinstance(text, str) and name
     )

@@ -18,7 +18,7 @@ from app.commands import arguments
 from app.commands.journal import Journal, operator
 from app.commands.outcome import UNCONFIRMED, add_waiting, by_whom, untried
 from app.commands.reached import reached
-from connectors.errors import NotSetAside, SettingsError
+from connectors.errors import NotSetAside, UsageError
 from connectors.mysql.baseline import read_baseline, server_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table
@@ -125,7 +125,7 @@ def _definition(
     if options.statement:
         before = history.at(entry.since).find(*entry.name) if history is not None else None
         if before is None:
-            raise SettingsError(
+            raise UsageError(
                 f"the history has no definition of {_told(options)} before it was set aside; "
                 "give one with --definition"
             )
@@ -133,7 +133,7 @@ def _definition(
     try:
         text = options.definition.read_text("utf-8")
     except OSError as fault:
-        raise SettingsError(f"{options.definition}: {fault.strerror}") from None
+        raise UsageError(f"{options.definition}: {fault.strerror}") from None
     return _made(asked, state, entry.name, None, text)
 
 
@@ -141,9 +141,7 @@ def _as_on_the_server(asked: Journal, state: DestinationState, name: Name) -> Ta
     source = reached(asked, state)
     table = read_baseline(source.address, source.facts).tables.get(name)
     if table is None:
-        raise SettingsError(
-            f"the server has no table {'.'.join(name)}, or the account may not see it"
-        )
+        raise UsageError(f"the server has no table {'.'.join(name)}, or the account may not see it")
     return table
 
 
@@ -160,7 +158,7 @@ def _made(
     catalog.apply(sql.strip(), Session(database=name[0]))
     table = catalog.get(name)
     if table is None:
-        raise SettingsError(f"the statement does not make {'.'.join(name)}")
+        raise UsageError(f"the statement does not make {'.'.join(name)}")
     return table
 
 

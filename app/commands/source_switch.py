@@ -14,7 +14,7 @@ import uuid
 
 from app.commands.journal import Journal, operator
 from app.commands.outcome import UNCONFIRMED, add_waiting, by_whom, untried
-from connectors.errors import SettingsError
+from connectors.errors import UsageError
 from tables.journal import DestinationState
 from tables.source_choice import Asked, note_of
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     asked = Journal.of(options.destination)
     known = [str(source.address) for source in asked.plan.sources]
     if options.source not in known:
-        raise SettingsError(
+        raise UsageError(
             f"{options.destination} has no source {options.source!r}; there is: {', '.join(known)}"
         )
     before = asked.state(whole_history=False).source_choice.asked

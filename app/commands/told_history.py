@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from app.commands.arguments import GivenPlace
 from app.settings import Settings, load
-from connectors.errors import HistoryTooShort, SettingsError
+from connectors.errors import HistoryTooShort, UsageError
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import SourceOffset
 from tables.central_rows import history_of
@@ -78,7 +78,7 @@ def stored(destination: str) -> ToldHistory:
     settings = load()
     store = central_store(settings)
     if store is None:
-        raise SettingsError(
+        raise UsageError(
             "--from-store needs schema_history.store: mysql, and mysql.host and mysql.user"
         )
     history = history_of(store.read(destination))
@@ -122,10 +122,10 @@ def of_state(state: DestinationState) -> ToldHistory:
 
 
 def check_destination(settings: Settings, destination: str) -> None:
-    """Raise SettingsError where the settings have no such destination."""
+    """Raise UsageError where the settings have no such destination."""
     if destination not in settings.destinations:
         known = ", ".join(sorted(settings.destinations))
-        raise SettingsError(f"there is no destination {destination!r}, only: {known}")
+        raise UsageError(f"there is no destination {destination!r}, only: {known}")
 
 
 async def _state(settings: Settings, destination: str) -> DestinationState:

@@ -35,7 +35,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "prometheus_client": ("app/metrics.py", "spark_sink/metrics.py"),
     "pydantic": ("app/settings", "spark_sink/settings.py"),
     "pydantic_settings": ("app/settings", "spark_sink/settings.py"),
-    "yaml": ("app/settings.py", "spark_sink/settings.py"),
+    "yaml": ("app/settings_file.py", "spark_sink/settings.py"),
     "orjson": ("app/", "tables/", "connectors/"),
 }
 """Where the product may import a library: folders, files, or beginnings of file names."""

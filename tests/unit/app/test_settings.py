@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.settings import Settings, load
+from app.settings_file import refuse_unwritable
 from connectors.errors import SettingsError
 
 SECRET = "hunter2-nobody-may-see"
@@ -239,3 +240,69 @@ def test_a_connections_character_set_is_known_by_its_usual_names(
         assert "no character set of MySQL connections" in message()
     else:
         assert load().destinations["shop"].connection_charset == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            GOOD + "\tx: 1\n",
+            "at line 9, column 1: found character '\\t' that cannot start any token",
+        ),
+        (GOOD + "a: b: c\n", "at line 9, column 5: mapping values are not allowed here"),
+        (GOOD + "a: *hunter2-nobody-may-see\n", "found undefined alias '…'"),
+        (GOOD + "prefix: other\n", "at line 2, column 1: the same name stands twice"),
+        (GOOD + "1: 2\n", "holds no settings"),
+        (GOOD + "a: 2026-99-99\n", "is not YAML: month must be in 1..12"),
+    ],
+)
+def test_the_parsers_words_and_line_are_told_without_what_they_quote(
+    write: Write, text: str, says: str
+) -> None:
+    write(text)
+    assert says in message()
+    assert SECRET not in message()
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        ("{pos: 7}", "destinations.shop.start: pos needs its file"),
+        (
+            "{file: b.1, pos: 1}",
+            "destinations.shop.start.pos: Input should be greater than or equal to 4",
+        ),
+        ("noon", "destinations.shop.start: Input should be 'earliest' or 'latest'"),
+    ],
+)
+def test_a_wrong_start_is_one_fault_in_the_files_own_words(
+    write: Write, start: str, says: str
+) -> None:
+    write(GOOD + f"    start: {start}\n")
+    assert [line[4:] for line in message().splitlines() if line.startswith("  - ")] == [says]
+
+
+def test_a_value_of_several_forms_is_one_fault(write: Write) -> None:
+    write(GOOD + "provide_transaction_metadata: some\n")
+    assert "1 fault(s)" in message()
+    assert "\n  - provide_transaction_metadata: Input should be" in message()
+
+
+def test_without_a_file_that_is_what_is_said_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "there is no file aqueduct.yaml here, and the environment alone is not" in message()
+    assert "name the file by AQUEDUCT_CONFIG" in message()
+
+
+@pytest.mark.parametrize("below", ["", "/data"])
+def test_a_data_dir_that_is_no_folder_is_named(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match=r"data_dir: .*file.* cannot be written to"):
+        refuse_unwritable(Path(f"{tmp_path}/file{below}"))
+
+
+def test_a_data_dir_is_made(tmp_path: Path) -> None:
+    refuse_unwritable(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").iterdir()) == []

@@ -10,7 +10,7 @@ import pytest
 
 from app.commands import cursor_set
 from app.plan import Source
-from connectors.errors import SettingsError, SourceDiverged, SourceLost
+from connectors.errors import SourceDiverged, SourceLost, UsageError
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.start import Earliest
@@ -105,5 +105,5 @@ def test_what_every_server_knows_may_be_set_by_another_one(world: World) -> None
 
 
 def test_a_server_without_a_file_is_none(world: World) -> None:
-    with pytest.raises(SettingsError, match="--server says whose --file it is"):
+    with pytest.raises(UsageError, match="--server says whose --file it is"):
         world.set("--earliest", "--server", "uuid-a")

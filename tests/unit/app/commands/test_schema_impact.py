@@ -13,7 +13,7 @@ import pytest
 from app.commands import schema_impact
 from app.commands.told_history import ToldHistory
 from app.settings import Settings
-from connectors.errors import AqueductError, DdlUnresolved, SettingsError
+from connectors.errors import AqueductError, DdlUnresolved, UsageError
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.rebuild import create_table
@@ -191,7 +191,7 @@ def test_what_a_file_has_that_is_not_understood_is_told(
         (["ALTER TABLE nowhere ADD x int"], DdlUnresolved),
         (["ALTER TABLE orders ADD"], DdlUnresolved),
         (["ALTER TABLE orders DROP nothing"], DdlUnresolved),
-        (["ALTER TABLE orders ADD x int", "--input", "not/there"], SettingsError),
+        (["ALTER TABLE orders ADD x int", "--input", "not/there"], UsageError),
     ],
 )
 def test_what_cannot_be_judged_is_no_yes(arguments: list[str], error: type[AqueductError]) -> None:
@@ -202,7 +202,7 @@ def test_what_cannot_be_judged_is_no_yes(arguments: list[str], error: type[Aqued
 def test_json_that_is_something_else_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "x.json"
     source.write_text('{"tables": {}}')
-    with pytest.raises(SettingsError, match="schema rebuild"):
+    with pytest.raises(UsageError, match="schema rebuild"):
         run("ALTER TABLE orders ADD x int", "--input", str(source))
 
 

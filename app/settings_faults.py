@@ -1,0 +1,31 @@
+"""What is wrong with settings, in words of the settings file: places by their names, each fault once.
+
+Invariant: no value is shown, since one that is refused may be a secret in the wrong place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_LABEL = re.compile(
+    r"\(.*\)|\w+-(before|after|wrap|plain)\[.*|literal\[.*|\[key\]|bool|str|int|float", re.DOTALL
+)
+"""Parts of a place that pydantic adds: forms of a union, validators, a key instead of its value."""
+
+
+def faults(errors: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A line for each place that has faults; those of the forms that one value may have are joined."""
+    found: dict[str, list[str]] = {}
+    for error in errors:
+        messages = found.setdefault(_place(error), [])
+        message = re.sub(r"^Value error, ", "", error["msg"])
+        if message not in messages:
+            messages.append(message)
+    return [f"{place}: {' or '.join(messages)}" for place, messages in found.items()]
+
+
+def _place(error: Mapping[str, Any]) -> str:
+    parts = [str(part) for part in error["loc"]]
+    return ".".join(part for part in parts if not _LABEL.fullmatch(part)) or "settings"
