@@ -131,6 +131,16 @@ class WitnessesDiffer(AqueductError):
         return error
 
 
+class RowUnreadable(WitnessesDiffer):
+    """A row of a table cannot be published exactly."""
+
+    remedy = (
+        "The table is quarantined: its events wait in the quarantine topic while all others are published. "
+        "Remove the cause, run `python -m app schema resolve DEST TABLE --give-up --yes-lose-rows` and then "
+        "`… --server`, and reload the table. With `poison: dead_letter` such rows alone become dead letters."
+    )
+
+
 class NotSetAside(AqueductError):
     """The table is not set aside."""
 

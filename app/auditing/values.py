@@ -10,6 +10,7 @@ import base64
 import json
 import re
 import struct
+from calendar import monthrange
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -125,10 +126,15 @@ def _timestamp(printed: bytes, value: Any) -> bool:
 
 
 def _written(text: str, *, zone: str) -> str:
-    """A moment as the wire has it; a zero or partial date stays as MySQL writes it."""
-    if text[:4] == "0000" or text[5:7] == "00" or text[8:10] == "00":
+    """A moment as the wire has it; a zero, partial or impossible date stays as MySQL writes it."""
+    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    # The year 0, which Python has not, is no leap year to MySQL.
+    if not (1 <= month <= _MONTHS and 1 <= day <= monthrange(year or 1, month)[1]):
         return text
     return text.replace(" ", "T") + zone
+
+
+_MONTHS = 12
 
 
 def _time(printed: bytes, value: Any) -> bool:

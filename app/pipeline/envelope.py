@@ -66,7 +66,7 @@ class Envelope:
         end = f'","ts_ms":{self._now},"transaction":{{"id":"{name}","total_order":'
         tail, size = f'{text.tail}"op":"', 0
         for row in item.rows:
-            before, after, old_key, new_key, absent = row
+            before, after, old_key, new_key, marks = row
             if before is None:
                 op, key = "c", new_key
             elif after is None:
@@ -80,9 +80,9 @@ class Envelope:
                 continue
             seq += 1
             order += 1
-            lacking = f',"absent":{absent}' if absent else ""
+            marked = f",{marks}" if marks else ""
             value = (
-                f'{{"before":{before or "null"},"after":{after or "null"}{lacking}{head}{ordinal}'
+                f'{{"before":{before or "null"},"after":{after or "null"}{marked}{head}{ordinal}'
                 f"{middle}{seq}{tail}{op}{end}{order}}}}}"
             ).encode()
             raw_key = None if key is None else key.encode()
@@ -107,15 +107,15 @@ class Envelope:
         place: tuple[str, int, int],
     ) -> None:
         """A row under a new key: gone from the old one, for a compacted topic too, and come as another."""
-        before, after, old, new, absent = row
+        before, after, old, new, marks = row
         head, middle, tail, end = texts
         name, ordinal, order = place
         old_key, new_key = (old or "").encode(), (new or "").encode()
-        lacking = f',"absent":{absent}' if absent else ""
+        marked = f",{marks}" if marks else ""
 
         def value(was: str, is_: str, op: str, half: int) -> bytes:
             return (
-                f'{{"before":{was},"after":{is_}{lacking}{head}{ordinal}'
+                f'{{"before":{was},"after":{is_}{marked}{head}{ordinal}'
                 f"{middle}{self.seq + half}{tail}{op}{end}{order + half}}}}}"
             ).encode()
 

@@ -15,7 +15,7 @@ from app.pipeline.passing import Passing, passed
 from app.pipeline.piece import Decision, Run, add_run
 from app.pipeline.poison import DeadRows, refused, sifted
 from app.pipeline.rules import Rules
-from connectors.errors import AqueductError, MalformedEvent, UnsupportedEvent
+from connectors.errors import AqueductError, MalformedEvent, RowUnreadable, UnsupportedEvent
 from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.generate import Row
 from connectors.mysql.events import EventType, Query
@@ -187,7 +187,9 @@ class Gathering:
             event_type, body = plain_rows(event_type, body)
         try:
             rows = use.table.rows(event_type, body)
-        except MalformedEvent as error:
+        except (MalformedEvent, RowUnreadable) as error:
+            if isinstance(error, RowUnreadable) and not self._rules.poison_limit:
+                raise
             name, query = use.table.name, self._query
             dead = DeadRows(transaction, name, table_map, event_type, body, "", pos, 0, query, "")
             self._sift(dead, error)
@@ -202,7 +204,7 @@ class Gathering:
         if event_type in UPDATES:
             self.values += key_changes(rows)
 
-    def _sift(self, dead: DeadRows, error: MalformedEvent) -> None:
+    def _sift(self, dead: DeadRows, error: AqueductError) -> None:
         """Take the rows of an event of which some cannot be decoded, as far as the settings allow that."""
         use, limit, first = self._use, self._rules.poison_limit, self.ordinal
         assert use is not None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-from connectors.errors import AqueductError, MalformedEvent, PoisonLimitReached
+from connectors.errors import AqueductError, MalformedEvent, PoisonLimitReached, RowUnreadable
 from connectors.mysql.changes import Transaction
 from connectors.mysql.compiled.generate import Row
 from connectors.mysql.skipping import row_borders
@@ -55,7 +55,7 @@ class Sifted(NamedTuple):
 
 
 def sifted(
-    decode: Callable[[int, bytes], list[Row]], event: DeadRows, error: MalformedEvent
+    decode: Callable[[int, bytes], list[Row]], event: DeadRows, error: AqueductError
 ) -> list[Sifted]:
     """The rows of an event that could not be decoded as a whole, in their order; ``error`` says why."""
     event_type, body = event.event_type, event.body
@@ -68,7 +68,7 @@ def sifted(
         one = head + body[begin:end]
         try:
             rows = decode(event_type, one)
-        except MalformedEvent as why:
+        except (MalformedEvent, RowUnreadable) as why:
             found.append(Sifted([], one, ROW, why.detail))
             is_sound = False
             continue
@@ -80,7 +80,7 @@ def sifted(
     return [Sifted([], body, EVENT, error.detail)] if is_sound else found
 
 
-def refused(part: Sifted, error: MalformedEvent, *, limit: int, row: int) -> AqueductError:
+def refused(part: Sifted, error: AqueductError, *, limit: int, row: int) -> AqueductError:
     """Why a destination stops at what cannot be decoded; ``row`` counts the rows of its event from 0."""
     table = error.where.get("table")
     if limit:

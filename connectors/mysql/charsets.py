@@ -33,7 +33,6 @@ _CODECS = {
     "utf8": "utf-8",
     "utf8mb3": "utf-8",
     "utf8mb4": "utf-8",
-    "ucs2": "utf-16-be",
     "utf16": "utf-16-be",
     "utf16le": "utf-16-le",
     "utf32": "utf-32-be",
@@ -133,7 +132,20 @@ def _gb18030(data: bytes) -> str:
     return data.decode("gb18030").translate(GB18030_2005)
 
 
-_SPECIAL: dict[str, TextDecoder] = {"big5": _big5(), "eucjpms": _eucjpms(), "gb18030": _gb18030}
+def _ucs2(data: bytes) -> str:
+    """Two surrogates are two characters here, and no text."""
+    text = data.decode("utf-16-be")
+    if not text.isascii() and max(text) > "\uffff":
+        raise UnicodeDecodeError("ucs2", data, 0, len(data), "a surrogate")
+    return text
+
+
+_SPECIAL: dict[str, TextDecoder] = {
+    "big5": _big5(),
+    "eucjpms": _eucjpms(),
+    "gb18030": _gb18030,
+    "ucs2": _ucs2,
+}
 
 
 def text_decoder(charset: str) -> TextDecoder | None:
@@ -177,6 +189,8 @@ def _plain_encoder(charset: str) -> TextEncoder:
     if charset == "gb18030":
         back = {ord(char): chr(code) for code, char in GB18030_2005.items()}
         return lambda text: text.translate(back).encode("gb18030")
+    if charset == "ucs2":
+        return lambda text: text.encode("utf-16-be")
     if several := MULTI_BYTE.get(charset):
         return _multi_byte_encoder(several)
     codec = _CODECS[charset]

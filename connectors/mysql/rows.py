@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from connectors.errors import MalformedEvent, UnsupportedEvent
+from connectors.errors import MalformedEvent, RowUnreadable, UnsupportedEvent
 from connectors.mysql.buffer import bits, packed, taken, uint
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.events import EventType
@@ -55,6 +55,7 @@ class RowDecoder:
 
     def __init__(self, table_map: TableMap, charsets: Charsets) -> None:
         self._name = f"{table_map.database}.{table_map.table}"
+        self._table_name = (table_map.database, table_map.table)
         if any(column.name is None for column in table_map.columns):
             raise UnsupportedEvent(
                 "the binlog does not hold the columns' names",
@@ -145,15 +146,16 @@ class RowDecoder:
 
     def _patched(self, document: Any, diffs: bytes) -> str:
         if not isinstance(document, str):
-            raise UnsupportedEvent(
-                "a partial JSON update whose document before is not in the binlog",
-                table=self._name,
-                remedy="Run SET GLOBAL binlog_row_image = 'FULL' on the server, for all sessions.",
+            raise RowUnreadable.of(
+                self._table_name,
+                "a partial update of a JSON column whose document before it is not in the binlog "
+                f"(binlog_row_value_options = PARTIAL_JSON); {_FULL}",
             )
         return patched(document, diffs)
 
 
 _DIFFS_LENGTH = 4
+_FULL = "the server needs binlog_row_image = FULL, for all sessions"
 _PARTIAL_JSON = 1
 
 

@@ -1,7 +1,7 @@
 """Decoding the rows events of one table version with generated code.
 
-The law: an image is read to its last byte or refused. Rows whose images lack columns, or hold only what changed
-in a document, are rare and go through ``rows``, which knows what absent means.
+The law: an image is read to its last byte or refused. Rows whose images lack columns, hold only what changed in
+a document, or have characters that Unicode lacks are rare and go through ``rows``, which marks them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from connectors.errors import MalformedEvent, UnsupportedEvent, WitnessesDiffer
+from connectors.errors import MalformedEvent, RowUnreadable, UnsupportedEvent, WitnessesDiffer
 from connectors.mysql.buffer import taken
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.compiled.fields import field_of
@@ -39,6 +39,7 @@ from connectors.mysql.rows import (
     RowDecoder,
 )
 from connectors.mysql.table_map import TableMap
+from connectors.mysql.unmapped import Replaced, ReplacedText
 
 _MOST_PATTERNS = 64
 """Patterns of NULLs that get a function of their own; the others share one that looks at each bit."""
@@ -56,8 +57,9 @@ class RowText(NamedTuple):
     after: str | None
     old_key: str | None
     new_key: str | None
-    absent: str | None = None
-    """A JSON list of the columns that no image holds."""
+    marks: str | None = None
+    """Members of a JSON object: ``absent`` lists the columns that no image holds, ``replaced`` those with
+    characters that Unicode lacks."""
 
 
 class _Kind:
@@ -125,6 +127,7 @@ class CompiledDecoder:
         self._map = table_map
         self._key_is_told = key_is_told
         self._name = f"{table_map.database}.{table_map.table}"
+        self._table_name = (table_map.database, table_map.table)
         try:
             fields = [field_of(column, charsets) for column in table_map.columns]
         except UnsupportedEvent as error:
@@ -150,26 +153,32 @@ class CompiledDecoder:
         """
         if end is None:
             end = len(data)
-        found: list[Row] = []
         try:
-            kind = self._kinds.get(event_type)
-            if kind is None:
-                return self._rarely(event_type, data[at:end])
-            row = at + kind.head_size
-            run = kind.runs.get(data[at + 8 : row + kind.bitmap_size])
-            if run is None and data[at + 8 : row] not in kind.heads:
-                return self._rarely(event_type, data[at:end])
-            while row < end:
-                if run is None:
-                    run = self._run(kind, data[at + 8 : at + kind.head_size], data, row)
-                behind = run(data, row, end, found, self)
-                if behind == row:
-                    break
-                row, run = behind, None
-            if row != end:
-                raise IndexError("a row ends behind its event")
+            return self._rows(event_type, data, at, end)
+        except (UnicodeDecodeError, Replaced):
+            pass
         except (IndexError, ValueError, KeyError, struct.error, orjson.JSONEncodeError) as error:
             raise MalformedEvent(f"its rows cannot be read: {error}", table=self._name) from error
+        return self._rarely(event_type, data[at:end])
+
+    def _rows(self, event_type: int, data: bytes, at: int, end: int) -> list[Row]:
+        found: list[Row] = []
+        kind = self._kinds.get(event_type)
+        if kind is None:
+            return self._rarely(event_type, data[at:end])
+        row = at + kind.head_size
+        run = kind.runs.get(data[at + 8 : row + kind.bitmap_size])
+        if run is None and data[at + 8 : row] not in kind.heads:
+            return self._rarely(event_type, data[at:end])
+        while row < end:
+            if run is None:
+                run = self._run(kind, data[at + 8 : at + kind.head_size], data, row)
+            behind = run(data, row, end, found, self)
+            if behind == row:
+                break
+            row, run = behind, None
+        if row != end:
+            raise IndexError("a row ends behind its event")
         return found
 
     def _run(self, kind: _Kind, head: bytes, data: bytes, at: int) -> RowsFunction:
@@ -216,7 +225,7 @@ class CompiledDecoder:
             self._object(after),
             self._key_of(before),
             self._key_of(after),
-            self._absent(before if after is None else after),
+            self._marks(before, after),
         )
 
     def _object(self, image: Image | None) -> str | None:
@@ -235,16 +244,34 @@ class CompiledDecoder:
             return None
         key = {self._names[index]: image[index] for index in self._key}
         if ABSENT in key.values():
-            raise UnsupportedEvent(
-                "a row image lacks its primary key",
-                table=self._name,
-                remedy="Run SET GLOBAL binlog_row_image = 'FULL' on the server, for all sessions.",
+            raise RowUnreadable.of(
+                self._table_name,
+                "a row image lacks its primary key; the server needs binlog_row_image = FULL, for all sessions",
             )
+        for name, value in key.items():
+            if isinstance(value, ReplacedText):
+                raise RowUnreadable.of(
+                    self._table_name,
+                    f"column {name!r} of a row's key has characters that Unicode lacks, so that two rows could "
+                    "have the same key",
+                )
         return _dumped(key)
 
-    def _absent(self, image: Image | None) -> str | None:
-        absent = [name for name, value in self._told(image or ()) if value is ABSENT]
-        return _dumped(absent) if absent else None
+    def _marks(self, before: Image | None, after: Image | None) -> str | None:
+        marks: dict[str, list[str]] = {}
+        last = after or before or ()
+        if absent := [name for name, value in self._told(last) if value is ABSENT]:
+            marks["absent"] = absent
+        found = {
+            name
+            for image in (before, after)
+            if image is not None
+            for name, value in self._told(image)
+            if isinstance(value, ReplacedText)
+        }
+        if found:
+            marks["replaced"] = [name for name in self._names if name in found]
+        return _dumped(marks)[1:-1] if marks else None
 
 
 def _completed(change: RowChange) -> tuple[Image | None, Image | None]:

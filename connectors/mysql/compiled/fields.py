@@ -1,7 +1,8 @@
 """How each column's bytes become a value that orjson writes: its layout, and an expression over what is read.
 
 The law: an expression is Python source over what its layout reads and names of our own; it never contains
-anything from a server. A type without an expression of its own goes through its reader in ``values``.
+anything from a server. A type without an expression of its own goes through its reader in ``values``. Text that
+is not exact raises UnicodeDecodeError or Replaced, and its rows are marked by ``rows``.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from connectors.mysql.compiled.decimals import decimal_code, decimal_json
 from connectors.mysql.compiled.documents import Documents
 from connectors.mysql.skipping import extent
 from connectors.mysql.table_map import FieldType, MappedColumn
+from connectors.mysql.unmapped import ReplacedText, exact
 from connectors.mysql.values.numbers import shortest_float32
 from connectors.mysql.values.registry import reader_for
-from connectors.mysql.values.strings import charset_of, decoder_of, labels_of
+from connectors.mysql.values.strings import charset_of, exact_decoder_of, labels_of
 from connectors.mysql.values.temporal import ZERO_TIMESTAMP
 
 _T = FieldType
@@ -63,7 +65,7 @@ def field_of(column: MappedColumn, charsets: Charsets) -> Field:
 
     def through_reader(raw: bytes) -> Any:
         prefix = len(raw).to_bytes(length_size, "little") if length_size else b""
-        return reader(prefix + raw, 0)[0]
+        return exact(reader(prefix + raw, 0)[0])
 
     if length_size:
         return Field(value="$n($a)", length_size=length_size, bound=through_reader)
@@ -133,12 +135,15 @@ def _timestamp(column: MappedColumn, _charsets: Charsets) -> Field:
 
 def _enum(column: MappedColumn, charsets: Charsets) -> Field:
     labels = ["", *labels_of(column, charsets)]
-    return Field(value="$n[$a]", little=("B" if column.metadata == 1 else "H",), bound=labels)
+    format_ = "B" if column.metadata == 1 else "H"
+    if any(isinstance(label, ReplacedText) for label in labels):
+        return Field(value="$n($a)", little=(format_,), bound=lambda n: exact(labels[n]))
+    return Field(value="$n[$a]", little=(format_,), bound=labels)
 
 
 def _set(column: MappedColumn, charsets: Charsets) -> Field:
     read = reader_for(column, charsets)
-    texts = _Remembered(lambda raw: read(raw, 0)[0])
+    texts = _Remembered(lambda raw: exact(read(raw, 0)[0]))
     return Field(value="$n[$a]", little=(f"{column.metadata}s",), bound=texts)
 
 
@@ -165,7 +170,7 @@ def _string(column: MappedColumn, charsets: Charsets) -> Field:
         return Field(value=f"base64({raw}, newline=False).decode()", length_size=length_size)
     if charset in ("utf8", "utf8mb3", "utf8mb4"):
         return Field(value="$a.decode()", length_size=length_size)
-    return Field(value="$n($a)", length_size=length_size, bound=decoder_of(column, charsets))
+    return Field(value="$n($a)", length_size=length_size, bound=exact_decoder_of(column, charsets))
 
 
 def _json(column: MappedColumn, _charsets: Charsets) -> Field:

@@ -20,7 +20,7 @@ from connectors.mysql.compiled.fields import NAMES, Field
 from connectors.mysql.compiled.sources import function_of
 
 Row = tuple[str | None, str | None, str | None, str | None, str | None]
-"""``before``, ``after``, old key, new key, absent columns: JSON texts, as RowText has them."""
+"""``before``, ``after``, old key, new key, marks: JSON texts, as RowText has them."""
 ImageFunction = Callable[[bytes, int], tuple[str, str | None, int]]
 """From an event and the offset of an image in it: the image, the key, and the offset behind."""
 

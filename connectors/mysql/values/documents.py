@@ -204,7 +204,19 @@ def _opaque(kind: int, raw: bytes) -> str:
         return f'"{_packed_datetime(uint(raw, 0, 8), kind)}"'
     if kind == FieldType.TIME:
         return f'"{_packed_time(int.from_bytes(raw, "little", signed=True))}"'
-    return f'"base64:type{kind}:{base64.b64encode(raw).decode()}"'
+    return f'"base64:type{kind}:{_base64(raw)}"'
+
+
+_BASE64_LINE = 76
+
+
+def _base64(raw: bytes) -> str:
+    """As the server writes it in a document, with a line feed between lines of 76 characters.
+
+    Source: MySQL's mysys/base64.cc, base64_encode.
+    """
+    text = base64.b64encode(raw).decode()
+    return "\\n".join(text[at : at + _BASE64_LINE] for at in range(0, len(text), _BASE64_LINE))
 
 
 def _packed_datetime(packed: int, kind: int) -> str:

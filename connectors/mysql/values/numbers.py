@@ -72,12 +72,13 @@ def shortest_float32(raw: bytes) -> float:
     # Below the normal range there are not even six digits of precision.
     for digits in (6, 7, 8) if abs(value) >= _FLOAT_MIN_NORMAL else range(1, 9):
         short = float(f"{value:.{digits}g}")
-        if abs(short) <= _FLOAT_MAX and _FLOAT.pack(short) == raw:
+        if abs(short) < _FLOAT_OVERFLOW and _FLOAT.pack(short) == raw:
             return short
     return float(f"{value:.9g}")
 
 
-_FLOAT_MAX = 3.4028234663852886e38
+_FLOAT_OVERFLOW = 2.0**128 - 2.0**103
+"""From there on a number is rounded to infinity; FLT_MAX itself is half a step below."""
 _FLOAT_MIN_NORMAL = 2.0**-126
 
 

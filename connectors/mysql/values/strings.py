@@ -1,17 +1,19 @@
 """Text, binary strings, ENUM and SET.
 
 The law: text is decoded by the column's own character set or not at all; bytes are base64; labels come from
-the table map that came with the row.
+the table map that came with the row. Where Unicode lacks a character, the text is a ReplacedText.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import taken, uint
 from connectors.mysql.charsets import BINARY, Charsets, TextDecoder, text_decoder
 from connectors.mysql.table_map import FieldType, MappedColumn
+from connectors.mysql.unmapped import ReplacedText, column_decoder
 from connectors.mysql.values.reader import Reader
 
 
@@ -31,9 +33,20 @@ def charset_of(column: MappedColumn, charsets: Charsets) -> str:
 
 
 def decoder_of(column: MappedColumn, charsets: Charsets) -> TextDecoder:
-    """The text decoder of a column's character set; raise UnsupportedEvent where there is none."""
+    """What a client gets for a column's bytes; raise UnsupportedEvent where its character set is not known."""
+    return _decoder_of(column, charsets, column_decoder)
+
+
+def exact_decoder_of(column: MappedColumn, charsets: Charsets) -> TextDecoder:
+    """The same, but UnicodeDecodeError is raised for every character that Unicode lacks."""
+    return _decoder_of(column, charsets, text_decoder)
+
+
+def _decoder_of(
+    column: MappedColumn, charsets: Charsets, make: Callable[[str], TextDecoder | None]
+) -> TextDecoder:
     charset = charset_of(column, charsets)
-    decode = text_decoder("utf8mb4" if charset == BINARY else charset)
+    decode = make("utf8mb4" if charset == BINARY else charset)
     if decode is None:
         raise UnsupportedEvent(
             f"column {column.name!r} has character set {charset}, which has no exact decoder yet",
@@ -104,6 +117,10 @@ def set_(column: MappedColumn, charsets: Charsets) -> Reader:
         mask = uint(data, at, size)
         if mask >> len(labels):
             raise IndexError(f"a SET of {len(labels)} labels has the bits {mask:#x}")
-        return ",".join(label for n, label in enumerate(labels) if mask >> n & 1), at + size
+        held = [label for n, label in enumerate(labels) if mask >> n & 1]
+        text = ",".join(held)
+        if any(isinstance(label, ReplacedText) for label in held):
+            text = ReplacedText(text)
+        return text, at + size
 
     return read

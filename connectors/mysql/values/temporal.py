@@ -1,7 +1,8 @@
 """Dates and times, in the present format and in that of tables made before MySQL 5.6.4.
 
-The law: the text has exactly the column's digits of fraction, and a date that is not one (zero, partial)
-is kept as MySQL writes it. Source: MySQL's mysys/my_time.cc, my_time_packed_from_binary and its kin.
+The law: the text has exactly the column's digits of fraction, and a date that is not one (zero, partial,
+impossible) is kept as MySQL writes it.
+Source: MySQL's mysys/my_time.cc, my_time_packed_from_binary and its kin.
 """
 
 from __future__ import annotations
@@ -27,11 +28,23 @@ def date(_column: MappedColumn) -> Reader:
 
 
 def datetime_text(ymd: tuple[int, int, int], hms: tuple[int, int, int], fraction: str) -> str:
-    """ISO text, or MySQL's own where month or day is 0 and so there is no such date."""
+    """ISO text, or MySQL's own where there is no such date: month or day is 0, or the month has fewer days."""
     year, month, day = ymd
     hour, minute, second = hms
-    joint = "T" if month and day else " "
+    joint = "T" if _is_date(year, month, day) else " "
     return f"{year:04d}-{month:02d}-{day:02d}{joint}{hour:02d}:{minute:02d}:{second:02d}{fraction}"
+
+
+def _is_date(year: int, month: int, day: int) -> bool:
+    if month != _FEBRUARY:
+        return 0 < day <= _DAYS[month] if 0 < month < len(_DAYS) else False
+    # To MySQL the year 0 is no leap year.
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) and year > 0
+    return 0 < day <= _DAYS[month] + is_leap
+
+
+_FEBRUARY = 2
+_DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def fraction_text(microseconds: int, digits: int) -> str:

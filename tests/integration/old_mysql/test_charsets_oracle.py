@@ -6,7 +6,14 @@ from connectors.mysql.charsets import text_decoder
 from devstack.old_mysql import SERIES
 from tests.integration.old_mysql.conftest import Servers
 from tests.integration.worker.source import connected
-from tests.integration.worker.test_charsets_oracle import DOUBLE, REFUSED, SINGLE, sequences
+from tests.integration.worker.test_charsets_oracle import (
+    DOUBLE,
+    REFUSED,
+    SINGLE,
+    assert_published_as_selected,
+    sequences,
+    stored,
+)
 
 
 @pytest.mark.parametrize("series", SERIES)
@@ -40,3 +47,14 @@ def characters(charset: str) -> dict[bytes, str]:
 
 _WINDOWS_OWN = {"\x80", *"\uf8f0\uf8f1\uf8f2\uf8f3"}
 """What Python's cp932 reads in five bytes that no column can hold."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("series", SERIES)
+def test_each_byte_that_a_column_takes_is_published_as_the_server_returns_it(
+    servers: Servers, series: str
+) -> None:
+    for charset in SINGLE:
+        selected = stored(servers(series), charset, sequences(charset))
+        assert len(selected) >= 128
+        assert_published_as_selected(charset, selected)

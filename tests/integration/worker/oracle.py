@@ -2,6 +2,7 @@
 
 import base64
 import struct
+from datetime import date
 from typing import Any
 
 _BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
@@ -74,7 +75,10 @@ def _value(text: str, kind: str, bits: int) -> Any:
 
 
 def _moment(text: str, *, utc: bool) -> str:
-    if text[5:7] == "00" or text[8:10] == "00":
+    try:
+        # The year 0 is as long as the year 1, and Python has only that.
+        date.fromisoformat(text[:10].replace("0000-", "0001-"))
+    except ValueError:
         return text
     return text.replace(" ", "T") + ("Z" if utc else "")
 

@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 
-from connectors.errors import MalformedEvent
+from connectors.errors import RowUnreadable
 from connectors.mysql.charsets import text_decoder, text_encoder
+from connectors.mysql.compiled.decoder import CompiledDecoder, RowText
+from connectors.mysql.unmapped import ReplacedText, column_decoder
 from devstack import Stack
+from devstack.mysql import Mysql
 from tests.integration.worker.source import connected, decoded, facts_of, run, written
+from tests.steps import Rows
 
 SINGLE = (
     "armscii8", "ascii", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "dec8",
@@ -147,17 +151,109 @@ def test_columns_of_a_character_set_hold_what_the_server_selects(
     assert json.loads(ours["j"]) == json.loads(document) == {labels[-1]: labels[0]}
 
 
-def test_bytes_that_the_server_has_no_character_for_are_refused(stack: Stack) -> None:
+def stored(mysql: Mysql, charset: str, raws: list[bytes]) -> dict[bytes, bytes]:
+    """What a client with utf8mb4 selects, for those byte sequences that a column of the set takes."""
+    table = f"charsets.stored_{charset}"
+    values = ",".join(f"(x'{raw.hex()}', x'{raw.hex()}')" for raw in raws)
+    with connected(mysql, use_unicode=False) as cursor:
+        cursor.execute("SET SESSION sql_mode = '', sql_log_bin = 0")
+        cursor.execute("CREATE DATABASE IF NOT EXISTS charsets")
+        cursor.execute(f"DROP TABLE IF EXISTS {table}")
+        cursor.execute(
+            f"CREATE TABLE {table} (h VARBINARY(8), s VARCHAR(8) CHARACTER SET {charset})"
+        )
+        cursor.execute(f"INSERT IGNORE INTO {table} VALUES {values}")
+        cursor.execute(f"SELECT h, s FROM {table} WHERE CAST(s AS BINARY) = h")
+        return dict(cursor.fetchall())
+
+
+def assert_published_as_selected(charset: str, selected: dict[bytes, bytes]) -> None:
+    """Ours is what they return, and marked where it is not what was written."""
+    decode, exact = column_decoder(charset), text_decoder(charset)
+    assert decode is not None
+    assert exact is not None
+    wrong = []
+    for raw, text in selected.items():
+        ours = decode(raw)
+        try:
+            is_exact = exact(raw) == ours
+        except UnicodeDecodeError:
+            is_exact = False
+        if ours != text.decode(errors="replace") or isinstance(ours, ReplacedText) is is_exact:
+            wrong.append((raw.hex(), ours, text))
+    assert not wrong
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("charset", [*SINGLE, *DOUBLE])
+def test_each_byte_sequence_that_a_column_takes_is_published_as_the_server_returns_it(
+    stack: Stack, charset: str
+) -> None:
+    raws = sequences(charset)
+    if charset == "gb18030":
+        # Those of four bytes that Unicode lacks are in ranges, of which these are the ends.
+        raws += [
+            bytes.fromhex(r)
+            for r in ["8431a439", "8431a530", "8f39fe39", "e3329a35", "e3329a36", "fe39fe39"]
+        ]
+    selected = stored(stack.mysql, charset, raws)
+    assert len(selected) >= 128
+    assert_published_as_selected(charset, selected)
+
+
+LACKING = {
+    "tis620": "61db",
+    "sjis": "81ad",
+    "big5": "a15aa3c0",
+    "swe7": "7f",
+    "cp1250": "8141",
+}
+
+
+def test_text_that_unicode_lacks_is_published_as_the_server_returns_it_and_marked(
+    stack: Stack,
+) -> None:
     run(stack.mysql, "CREATE DATABASE IF NOT EXISTS charsets")
-    for charset, raw in (("tis620", "db"), ("sjis", "81ad"), ("big5", "a2cc"), ("swe7", "7f")):
+    for charset, raw in LACKING.items():
+        table = f"charsets.open_{charset}"
         steps = written(
             stack.mysql,
-            f"DROP TABLE IF EXISTS charsets.open_{charset}",
-            f"CREATE TABLE charsets.open_{charset} (t VARCHAR(9)) CHARACTER SET {charset}",
-            f"INSERT INTO charsets.open_{charset} VALUES (x'{raw}')",
+            f"DROP TABLE IF EXISTS {table}",
+            f"CREATE TABLE {table} (n INT PRIMARY KEY, t VARCHAR(9), e ENUM('a', x'{raw}'),"
+            f" s SET(x'{raw}', 'b'), u VARCHAR(9)) CHARACTER SET {charset}",
+            f"INSERT INTO {table} VALUES (1, x'{raw}', 2, 3, 'u'), (2, 'b', 1, 2, 'u')",
+            f"UPDATE {table} SET t = 'c' WHERE n = 1",
         )
-        with pytest.raises(MalformedEvent, match=f"open_{charset}"):
-            decoded(stack.mysql, steps)
+        rows = [step for step in steps if isinstance(step, Rows)]
+        charsets = facts_of(stack.mysql).charsets
+        found = [
+            RowText._make(row)
+            for step in rows
+            for row in CompiledDecoder(step.table_map, charsets).rows(step.event_type, step.body)
+        ]
+        marks = '"replaced":["t","e","s"]'
+        assert [row.marks for row in found] == [marks, None, marks], charset
+        with connected(stack.mysql, use_unicode=False) as cursor:
+            cursor.execute(f"SELECT e, s FROM {table} WHERE n = 1")
+            ((label, labels),) = cursor.fetchall()
+        after = json.loads(found[0].after or "")
+        assert (after["e"], after["s"]) == (
+            label.decode(errors="replace"),
+            labels.decode(errors="replace"),
+        )
+        assert json.loads(found[2].after or "")["t"] == "c"
+
+
+def test_a_key_that_unicode_lacks_is_refused_as_two_rows_could_have_the_same(stack: Stack) -> None:
+    steps = written(
+        stack.mysql,
+        "CREATE DATABASE IF NOT EXISTS charsets",
+        "DROP TABLE IF EXISTS charsets.keyed",
+        "CREATE TABLE charsets.keyed (k VARCHAR(9) PRIMARY KEY) CHARACTER SET tis620",
+        "INSERT INTO charsets.keyed VALUES (x'61'), (x'db')",
+    )
+    with pytest.raises(RowUnreadable, match="column 'k' of a row's key"):
+        decoded(stack.mysql, steps)
 
 
 def test_no_character_set_of_the_server_is_missing(stack: Stack) -> None:

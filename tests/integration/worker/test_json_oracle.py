@@ -32,6 +32,8 @@ DOCUMENTS = [
     "(SELECT JSON_OBJECTAGG(CONCAT('key', n), n * 1000) FROM numbers)",
     "(SELECT JSON_ARRAYAGG(JSON_OBJECT('n', n, 'half', n / 2, 'e', n * 1e-7)) FROM numbers)",
     "CONCAT(REPEAT('[', 99), REPEAT(']', 99))", "NULL",
+    "JSON_ARRAY(CAST(REPEAT('x', 57) AS BINARY), CAST(REPEAT('x', 58) AS BINARY))",
+    "JSON_OBJECT('two', CAST(REPEAT('x', 114) AS BINARY), 'more', CAST(REPEAT('x', 5000) AS BINARY))",
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.errors import UnsupportedEvent
+from connectors.errors import RowUnreadable
 from connectors.mysql.rows import ABSENT
 from connectors.mysql.skipping import row_count
 from devstack import Stack
@@ -115,5 +115,5 @@ def test_a_partial_update_without_the_document_before_is_refused(stack: Stack) -
         "SET SESSION binlog_row_image = MINIMAL",
         f"UPDATE {table} SET j = JSON_SET(j, '$.n', 1)",
     )
-    with pytest.raises(UnsupportedEvent, match="document before"):
+    with pytest.raises(RowUnreadable, match="document before"):
         decoded(stack.mysql, steps)
