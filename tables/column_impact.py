@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from connectors.mysql.ddl.definition import Column, Table
+from connectors.mysql.letters import lowered
 from tables.finding import Finding, Severity
 from tables.type_change import Relation, charset_relation, kind_of, relation, wire_type
 from tables.warehouse_rules import RESERVED, warehouse_type, widened
@@ -28,9 +29,9 @@ def column_findings(
     before, after = _by_name(old), _by_name(new)
     if renames is None:
         renames = dict(_guessed(old, new))
-    spelled = {name.lower(): name for name in before}
+    spelled = {lowered(name): name for name in before}
     known = {
-        spelled[a.lower()]: b for a, b in renames.items() if a.lower() in spelled and b in after
+        spelled[lowered(a)]: b for a, b in renames.items() if lowered(a) in spelled and b in after
     }
     known = {a: b for a, b in known.items() if a != b}
     taken = set(known.values())
@@ -132,7 +133,7 @@ def _refused(column: Column) -> Finding | None:
 
 
 def _renamed(old: Column, new: Column) -> Iterator[Finding]:
-    same = old.name.lower() == new.name.lower()
+    same = lowered(old.name) == lowered(new.name)
     yield Finding(
         kind="column renamed",
         severity=Severity.BREAKING,

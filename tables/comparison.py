@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
+from connectors.mysql.letters import lowered
 from tables.difference import Difference, witnessed
 from tables.schema_view import SchemaView
 
@@ -82,4 +83,4 @@ class _Names:
         return (self.database(name[0]), self.database(name[1]))
 
     def database(self, name: str) -> str:
-        return name.lower() if self._lower else name
+        return lowered(name) if self._lower else name

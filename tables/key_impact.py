@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from connectors.mysql.ddl.definition import Table
+from connectors.mysql.letters import lowered
 from connectors.mysql.row_key import row_key
 from tables.finding import Finding, Severity
 from tables.type_change import Relation, kind_of, relation
@@ -89,7 +90,7 @@ def _listed(key: Sequence[str]) -> str:
 
 
 def _shape(table: Table) -> list[tuple[str, str]]:
-    return [(column.name.lower(), column.type) for column in table.columns]
+    return [(lowered(column.name), column.type) for column in table.columns]
 
 
 _KEYLESS = Finding(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
+from connectors.mysql.letters import lowered
 from tables.place import Asked, HistoryPlace, reached
 from tables.schema_record import Dropped, Known, TableState, Unresolved
 from tables.timeline import Timeline
@@ -45,11 +46,11 @@ class Versions:
 
     def name(self, name: TableName) -> TableName:
         """A table's name as versions are kept by it."""
-        return (name[0].lower(), name[1].lower()) if self.server.lower_case_table_names else name
+        return (lowered(name[0]), lowered(name[1])) if self.server.lower_case_table_names else name
 
     def database_name(self, name: str) -> str:
         """A database's name as versions are kept by it."""
-        return name.lower() if self.server.lower_case_table_names else name
+        return lowered(name) if self.server.lower_case_table_names else name
 
 
 class SchemaView:

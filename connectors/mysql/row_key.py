@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Table
 from connectors.mysql.hidden import is_row_end
+from connectors.mysql.letters import lowered
 from connectors.mysql.table_map import TableMap
 
 
@@ -45,13 +46,13 @@ def key_differences(table_map: TableMap, table: Table, charsets: Charsets) -> It
 
 def _without_row_end(key: Sequence[str], table: Table) -> list[str]:
     """A key without what MariaDB adds to it; some of its lists show that, and some do not."""
-    return [name.lower() for name in key if not is_row_end(name, table)]
+    return [lowered(name) for name in key if not is_row_end(name, table)]
 
 
 def _promotable(table: Table, charsets: Charsets | None) -> Iterator[tuple[str, ...]]:
-    columns = {column.name.lower(): column for column in table.columns}
+    columns = {lowered(column.name): column for column in table.columns}
     for index in table.indexes:
-        parts = [columns.get(name.lower()) for name in index.columns]
+        parts = [columns.get(lowered(name)) for name in index.columns]
         known = [part for part in parts if part is not None and not part.nullable]
         if not index.unique or index.prefixed or not parts or len(known) < len(parts):
             continue

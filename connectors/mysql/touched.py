@@ -10,8 +10,10 @@ from collections.abc import Collection, Iterable
 
 from connectors.mysql import sql_modes
 from connectors.mysql.ddl.definition import Server, Session, TableName
+from connectors.mysql.ddl.grammar.lexer import named
 from connectors.mysql.ddl.summary import Summary, summary
 from connectors.mysql.events import Query
+from connectors.mysql.letters import lowered
 
 
 def summed_up(query: Query, server: Server) -> Summary:
@@ -24,7 +26,7 @@ def touched(query: Query, told: Summary, names: Iterable[TableName]) -> set[Tabl
     """The tables that a statement may have changed, of those names and any others that it tells."""
     found = set(told.tables)
     if told.database is not None:
-        found.update(name for name in names if name[0].lower() == told.database.lower())
+        found.update(name for name in names if lowered(name[0]) == lowered(told.database))
     if not told.understood:
         found |= mentioned(query, names)
     return found
@@ -37,16 +39,16 @@ def sets_defaults(told: Summary) -> bool:
 
 def mentioned(query: Query, names: Iterable[TableName]) -> set[TableName]:
     """Those of the tables whose names stand in a statement."""
-    text, default = query.sql.lower(), (query.database or "").lower()
+    text, default = lowered(named(query.sql)), lowered(query.database or "")
     return {
         name
         for name in names
-        if _stands_in(name[1], text) and (name[0].lower() == default or _stands_in(name[0], text))
+        if _stands_in(name[1], text) and (lowered(name[0]) == default or _stands_in(name[0], text))
     }
 
 
 def _stands_in(name: str, text: str) -> bool:
     """Whether a name is in a text, plain or quoted in either way."""
-    plain = name.lower()
+    plain = lowered(name)
     forms: Collection[str] = {plain, plain.replace("`", "``"), plain.replace('"', '""')}
     return any(form in text for form in forms)

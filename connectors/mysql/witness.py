@@ -17,6 +17,7 @@ from connectors.mysql.ddl.definition import Column, Server, Table
 from connectors.mysql.definitions import ColumnDefinition
 from connectors.mysql.described import completed, described, faults, labels_in, plain_type
 from connectors.mysql.hidden import hidden_columns, is_row_end
+from connectors.mysql.letters import lowered
 from connectors.mysql.row_key import key_differences, row_key
 from connectors.mysql.table_map import CHARACTER, FieldType, MappedColumn, TableMap
 from connectors.mysql.values.strings import labels_of
@@ -102,15 +103,17 @@ def column_definitions(
     if hidden is None:
         return None
     key = row_key(table, charsets)
-    positions = {name.lower(): number for number, name in enumerate(key, 1)}
+    positions = {lowered(name): number for number, name in enumerate(key, 1)}
     if key and server.mariadb:
         names = (*(c.name for c in table.columns), *(c.name for c in hidden))
         end = next((name for name in names if is_row_end(name, table)), None)
         if end is not None:
-            positions.setdefault(end.lower(), len(key) + 1)
+            positions.setdefault(lowered(end), len(key) + 1)
     shown = tuple(_definition(column, charsets) for column in table.columns)
     return tuple(
-        each if (at := positions.get(each.name.lower())) is None else replace(each, key_position=at)
+        each
+        if (at := positions.get(lowered(each.name))) is None
+        else replace(each, key_position=at)
         for each in (*shown, *hidden)
     )
 

@@ -13,6 +13,7 @@ from connectors.mysql.ddl.grammar.lexer import LexicalFault
 from connectors.mysql.ddl.grammar.reader import GrammarFault
 from connectors.mysql.ddl.grammar.statements import read
 from connectors.mysql.ddl.statement import AlterTable
+from connectors.mysql.letters import lowered
 
 
 def renamed_columns(sql: str, server: Server, session: Session) -> dict[TableName, dict[str, str]]:
@@ -26,7 +27,7 @@ def renamed_columns(sql: str, server: Server, session: Session) -> dict[TableNam
     database, table = statement.name
     name = (database or session.database or "", table)
     if server.lower_case_table_names == 1:
-        name = (name[0].lower(), name[1].lower())
+        name = (lowered(name[0]), lowered(name[1]))
     return {name: dict(_names(statement))}
 
 

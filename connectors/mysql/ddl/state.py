@@ -6,6 +6,7 @@ The law: names are compared as the server compares them, and kept as they were w
 from __future__ import annotations
 
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
+from connectors.mysql.letters import lowered
 
 TemporaryName = tuple[int, TableName]
 """A connection, and the name that a temporary table has there."""
@@ -36,14 +37,14 @@ class State:
 
     def folded(self, name: str) -> str:
         """A name as the server compares it."""
-        return name.lower() if self.server.lower_case_table_names else name
+        return lowered(name) if self.server.lower_case_table_names else name
 
     def key(self, name: TableName) -> TableName:
         """A table's name as the server compares it."""
         if not self.server.lower_case_table_names:
             return name
-        return name[0].lower(), name[1].lower()
+        return lowered(name[0]), lowered(name[1])
 
     def stored(self, name: str) -> str:
         """A name as the server stores what is given that name now."""
-        return name.lower() if self.server.lower_case_table_names == 1 else name
+        return lowered(name) if self.server.lower_case_table_names == 1 else name

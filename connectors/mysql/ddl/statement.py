@@ -145,6 +145,10 @@ class NoTable:
     """Its first words."""
     made: tuple[TableRef, ...] = ()
     """Views that exist from now on."""
+    if_not_exists: bool = False
+    """A view is not made where there is a table of its name."""
+    dropped: tuple[TableRef, ...] = ()
+    """Views that are gone."""
 
 
 Statement = (

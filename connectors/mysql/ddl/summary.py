@@ -20,6 +20,7 @@ from connectors.mysql.ddl.statement import (
     actions_of,
     tables_of,
 )
+from connectors.mysql.letters import lowered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def guessed(sql: str, server: Server, session: Session) -> frozenset[TableName]:
 def _full(refs: list[TableRef], server: Server, session: Session) -> frozenset[TableName]:
     lower = server.lower_case_table_names == 1
     return frozenset(
-        (database.lower(), name.lower()) if lower else (database, name)
+        (lowered(database), lowered(name)) if lower else (database, name)
         for database, name in ((ref[0] or session.database, ref[1]) for ref in refs)
         if database
     )

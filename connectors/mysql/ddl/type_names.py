@@ -21,7 +21,7 @@ float: float4
 double: float8, double precision
 real
 bit
-year
+year: sql_tsi_year
 date
 time
 datetime

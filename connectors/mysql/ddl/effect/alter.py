@@ -37,6 +37,7 @@ from connectors.mysql.ddl.effect.versioning import with_hidden_last
 from connectors.mysql.ddl.grammar.keys import of_column
 from connectors.mysql.ddl.since import since
 from connectors.mysql.ddl.spec import ColumnSpec, IndexSpec
+from connectors.mysql.letters import lowered
 
 
 def altered_table(
@@ -107,12 +108,12 @@ class _Alteration:
                 self._note(action, by_name)
         for column in self._table.columns:
             kept: Column | None = column
-            for action in by_name.get(column.name.lower(), ()):
+            for action in by_name.get(lowered(column.name), ()):
                 kept = self._after(action, kept)
             if kept is None:
                 continue
             if kept.name != column.name:
-                self._was[kept.name.lower()] = column.name.lower()
+                self._was[lowered(kept.name)] = lowered(column.name)
             self._columns.append(kept)
 
     def _note(
@@ -121,7 +122,7 @@ class _Alteration:
         by_name: dict[str, list[Action]],
     ) -> None:
         if numbered(self._table.columns, action.name) is not None:
-            by_name.setdefault(action.name.lower(), []).append(action)
+            by_name.setdefault(lowered(action.name), []).append(action)
         elif not action.if_exists:
             raise Refused(f"there is no column {action.name}")
 
@@ -130,7 +131,7 @@ class _Alteration:
             return None
         if isinstance(action, ChangeColumn):
             new = self._remade(column, action.spec)
-            self._changed.add(new.name.lower())
+            self._changed.add(lowered(new.name))
             self._indexes += of_column(action.spec, self._terms.server)
             return new
         if isinstance(action, RenameColumn):
@@ -169,7 +170,7 @@ class _Alteration:
                 self._indexes.append(action.spec)
 
     def _add(self, action: AddColumn) -> None:
-        name = action.spec.name.lower()
+        name = lowered(action.spec.name)
         if action.if_not_exists and numbered(self._columns, name) is not None:
             return
         column = self._made(action.spec)

@@ -17,6 +17,7 @@ from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader, quoted_string
 from connectors.mysql.ddl.since import since
 from connectors.mysql.ddl.spec import Attributes, ColumnSpec
+from connectors.mysql.letters import lowered
 
 
 class Refused(ValueError):
@@ -33,7 +34,7 @@ class Terms:
 
 def same(name: str, other: str) -> bool:
     """Whether two names of columns or keys are one: case says nothing."""
-    return name.lower() == other.lower()
+    return lowered(name) == lowered(other)
 
 
 def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
@@ -123,5 +124,5 @@ def required(column: Column) -> Column:
 
 def numbered(columns: Sequence[Column], name: str) -> int | None:
     """A column's place, or None."""
-    wanted = name.lower()
-    return next((n for n, column in enumerate(columns) if column.name.lower() == wanted), None)
+    wanted = lowered(name)
+    return next((n for n, column in enumerate(columns) if lowered(column.name) == wanted), None)

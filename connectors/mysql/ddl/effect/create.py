@@ -15,6 +15,7 @@ from connectors.mysql.ddl.effect.columns import Refused, Terms, made, required
 from connectors.mysql.ddl.effect.options import text_of
 from connectors.mysql.ddl.spec import Charset, Period, TableOptions
 from connectors.mysql.ddl.statement import CreateTable
+from connectors.mysql.letters import lowered
 
 
 def chosen(
@@ -50,16 +51,16 @@ def created(
 
 def _joined(own: list[Column], selected: Sequence[Column]) -> list[Column]:
     """The table's own columns and those of the query: one that both have stands where the query has it."""
-    by_name = {column.name.lower(): column for column in own}
-    names = {column.name.lower() for column in selected}
-    first = [column for column in own if column.name.lower() not in names]
-    return [*first, *(by_name.get(column.name.lower(), column) for column in selected)]
+    by_name = {lowered(column.name): column for column in own}
+    names = {lowered(column.name) for column in selected}
+    first = [column for column in own if lowered(column.name) not in names]
+    return [*first, *(by_name.get(lowered(column.name), column) for column in selected)]
 
 
 def with_period(columns: list[Column], period: Period) -> list[Column]:
     """The columns, with those of a period NOT NULL."""
-    names = {period.begin.lower(), period.end.lower()}
-    return [required(column) if column.name.lower() in names else column for column in columns]
+    names = {lowered(period.begin), lowered(period.end)}
+    return [required(column) if lowered(column.name) in names else column for column in columns]
 
 
 def finished(
@@ -79,15 +80,15 @@ def finished(
 def keyed(columns: list[Column], indexes: Sequence[Index]) -> list[Column]:
     """The columns, with those of the primary key NOT NULL."""
     primary = next((index.columns for index in indexes if index.name == keys.PRIMARY), ())
-    names = {name.lower() for name in primary}
+    names = {lowered(name) for name in primary}
     if not names:
         return columns
-    return [required(column) if column.name.lower() in names else column for column in columns]
+    return [required(column) if lowered(column.name) in names else column for column in columns]
 
 
 def unique(columns: Sequence[Column]) -> None:
     """Raise Refused if two columns have one name, or there is none at all."""
-    names = [column.name.lower() for column in columns]
+    names = [lowered(column.name) for column in columns]
     if not names:
         raise Refused("a table has at least one column")
     if len(set(names)) < len(names):

@@ -71,6 +71,7 @@ class Draft:
     def make(self, name: TableName, new: Table) -> None:
         """A table is made where none can have been."""
         self.changes.append(TableChange(name=name, old=None, new=new))
+        self.remove_other(name)
         self._set(name, None)
         self._set(name, new)
 
@@ -152,6 +153,9 @@ class Draft:
             written = found[0] if found else self._state.stored(name)
             self.changes.append(DatabaseChange(name=written, old=old, new=new))
             self._databases[self._state.folded(name)] = None if new is None else (written, new)
+        if new is None:
+            folded = self._state.folded(name)
+            self._others = frozenset(other for other in self._others if other[0] != folded)
 
     def is_other(self, name: TableName) -> bool:
         """Whether it is known to be a view."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from connectors.mysql.ddl.definition import Column, Index
 from connectors.mysql.ddl.effect.columns import Refused, same
 from connectors.mysql.ddl.spec import IndexSpec, Part, Period
+from connectors.mysql.letters import lowered
 
 PRIMARY = "PRIMARY"
 _MOST = 1000
@@ -81,10 +82,10 @@ def _new(found: list[Index], spec: IndexSpec, columns: Sequence[Column]) -> Inde
 
 
 def _made(spec: IndexSpec, others: Sequence[Index], columns: Sequence[Column]) -> Index:
-    by_name = {column.name.lower(): column for column in columns}
+    by_name = {lowered(column.name): column for column in columns}
     named: list[str] = []
     for part in spec.parts:
-        column = by_name.get(part.column.lower())
+        column = by_name.get(lowered(part.column))
         if column is None and part.column:
             raise Refused(f"a key names a column {part.column} that is not there")
         named.append(column.name if column else "")
@@ -95,7 +96,7 @@ def _made(spec: IndexSpec, others: Sequence[Index], columns: Sequence[Column]) -
         columns=tuple(named),
         unique=spec.kind in (PRIMARY, "UNIQUE"),
         prefixed=any(
-            part.length is not None and is_prefix(by_name[name.lower()], part.length)
+            part.length is not None and is_prefix(by_name[lowered(name)], part.length)
             for name, part in lengths
             if name
         ),
@@ -119,9 +120,9 @@ def _name(spec: IndexSpec, named: Sequence[str], others: Sequence[Index]) -> str
     if spec.name is not None:
         return spec.name
     first = "functional_index" if "" in named else named[0]
-    taken = {index.name.lower() for index in others} | {PRIMARY.lower()}
+    taken = {lowered(index.name) for index in others} | {lowered(PRIMARY)}
     name, number = first, 2
-    while name.lower() in taken:
+    while lowered(name) in taken:
         name, number = f"{first}_{number}", number + 1
     return name
 
@@ -137,17 +138,17 @@ def is_prefix(column: Column, length: int) -> bool:
 
 def _is_covered(indexes: Iterable[Index], spec: IndexSpec) -> bool:
     """Whether a foreign key needs no key of its own."""
-    wanted = [part.column.lower() for part in spec.parts]
+    wanted = [lowered(part.column) for part in spec.parts]
     return any(_begins_with(index, wanted) for index in indexes)
 
 
 def _gives_way(implicit: Index, indexes: Iterable[Index]) -> bool:
-    wanted = [name.lower() for name in implicit.columns]
+    wanted = [lowered(name) for name in implicit.columns]
     return any(_begins_with(index, wanted) for index in indexes if index is not implicit)
 
 
 def _begins_with(index: Index, wanted: list[str]) -> bool:
-    return not index.kind and [name.lower() for name in index.columns[: len(wanted)]] == wanted
+    return not index.kind and [lowered(name) for name in index.columns[: len(wanted)]] == wanted
 
 
 def _foreign_name(indexes: Sequence[Index], spec: IndexSpec) -> str | None:
@@ -180,9 +181,9 @@ def with_columns(indexes: Iterable[Index], moved: Moved) -> list[Index]:
     """
     by_old_name: dict[str, Column] = {}
     for column in moved.after:
-        name = column.name.lower()
+        name = lowered(column.name)
         by_old_name.setdefault(moved.was.get(name, name), column)
-    before = {column.name.lower(): column for column in moved.before}
+    before = {lowered(column.name): column for column in moved.before}
     followed = (_followed(index, by_old_name, before, moved) for index in indexes)
     return [index for index in followed if index is not None]
 
@@ -195,8 +196,8 @@ def _followed(
     for name, part in zip(index.columns, parts, strict=True):
         if not name:
             kept.append((name, part))  # an expression
-        elif (column := by_old_name.get(name.lower())) is not None:
-            kept.append((column.name, _refitted(part, before.get(name.lower()), column, moved)))
+        elif (column := by_old_name.get(lowered(name))) is not None:
+            kept.append((column.name, _refitted(part, before.get(lowered(name)), column, moved)))
     if not kept:
         return None
     texts = tuple(part for _, part in kept)
@@ -214,7 +215,7 @@ def _followed(
 
 def _refitted(part: str, old: Column | None, column: Column, moved: Moved) -> str:
     """What is said of a part whose column is another or of another type."""
-    name = column.name.lower()
+    name = lowered(column.name)
     length, order = _length(part)
     if name in moved.new:
         # The server keeps the length of the column that had this name.

@@ -21,6 +21,7 @@ from connectors.mysql.ddl.effect.expressions import Evaluation
 from connectors.mysql.ddl.effect.scope import Scope, Source, copied
 from connectors.mysql.ddl.effect.unions import united
 from connectors.mysql.ddl.grammar.items import item_names
+from connectors.mysql.letters import lowered
 
 _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery)
 _NOT_LOOKED_AT = {
@@ -84,7 +85,7 @@ class _Query:
             if part.args["alias"].columns:
                 raise Refused("its query names columns of a WITH")
             inner = _Query(self._draft, "", derived)
-            derived[part.alias.lower()] = inner.columns(part.this)
+            derived[lowered(part.alias)] = inner.columns(part.this)
         return _Query(self._draft, self._text, derived)
 
     def _of_select(self, select: exp.Select) -> Iterator[Column]:
@@ -153,15 +154,15 @@ class _Query:
             if tree.args["alias"] is None or tree.args["alias"].columns:
                 raise Refused("its query has a derived table of other names")
             columns = _Query(self._draft, "", self._derived).columns(tree.this)
-            return Source(name=tree.alias.lower(), columns=tuple(columns))
+            return Source(name=lowered(tree.alias), columns=tuple(columns))
         if not isinstance(tree, exp.Table) or not isinstance(tree.this, exp.Identifier):
             raise Refused("its query takes rows from what is no table")
         return self._table(tree)
 
     def _table(self, tree: exp.Table) -> Source:
-        name = (tree.alias or tree.name).lower()
-        if not tree.db and tree.name.lower() in self._derived:
-            return Source(name=name, columns=tuple(self._derived[tree.name.lower()]))
+        name = lowered(tree.alias or tree.name)
+        if not tree.db and lowered(tree.name) in self._derived:
+            return Source(name=name, columns=tuple(self._derived[lowered(tree.name)]))
         full = self._draft.name((tree.db or None, tree.name))
         table = self._draft.visible(full)
         if table is None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from connectors.mysql.ddl.definition import Column
 from connectors.mysql.ddl.effect.columns import Refused, attributes_in, definition_of, same
 from connectors.mysql.ddl.spec import Attributes
+from connectors.mysql.letters import lowered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class Scope:
         return found[0]
 
     def _named(self, name: str) -> Source:
-        found = [source for source in self._sources if source.name == name.lower()]
+        found = [source for source in self._sources if source.name == lowered(name)]
         if len(found) != 1:
             raise Refused(f"the table {name} of its query is not certain")
         return found[0]

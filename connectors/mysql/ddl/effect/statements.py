@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from connectors.mysql.ddl.action import PartitionToTable, RenameTo, TableToPartition
+from connectors.mysql.ddl.action import NoColumnWork, PartitionToTable, RenameTo, TableToPartition
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.ddl.effect.alter import altered_table
 from connectors.mysql.ddl.effect.charset import Defaults
@@ -40,9 +40,22 @@ def apply(statement: Statement, _draft: Draft) -> None:
 
 @apply.register
 def _no_table(statement: NoTable, draft: Draft) -> None:
+    has_database = bool(draft.terms.session.database)
     for ref in statement.made:
-        if ref[0] or draft.terms.session.database:
-            draft.add_other(draft.name(ref))
+        if ref[0] or has_database:
+            _make_view(draft.name(ref), draft, if_not_exists=statement.if_not_exists)
+    for ref in statement.dropped:
+        if ref[0] or has_database:
+            draft.remove_other(draft.name(ref))
+
+
+def _make_view(name: TableName, draft: Draft, *, if_not_exists: bool) -> None:
+    if draft.table(name) is not None:
+        if if_not_exists or not draft.logged:
+            return
+        # The server took it, so there is no such table: an older view of this name was taken for one.
+        draft.change(name, None)
+    draft.add_other(name)
 
 
 @apply.register
@@ -60,7 +73,8 @@ def _create(statement: CreateTable, draft: Draft) -> None:
         _create_temporary(statement, name, draft)
         return
     there = draft.table(name)
-    if there is not None and statement.if_not_exists and not statement.or_replace:
+    is_there = there is not None or draft.is_other(name)
+    if is_there and statement.if_not_exists and not statement.or_replace:
         return
     if there is not None and not statement.or_replace and not draft.logged:
         raise Refused(f"there is a table {name[1]} already")
@@ -118,7 +132,7 @@ def _alter(statement: AlterTable, draft: Draft) -> None:
         return
     table = draft.table(name)
     if table is None:
-        if draft.is_other(name) or statement.if_exists:
+        if draft.is_other(name) or statement.if_exists or _changes_no_column(statement):
             return
         raise Refused(f"the table {name[0]}.{name[1]} is not known")
     new = altered_table(table, statement.actions, _defaults(name, draft), draft.terms)
@@ -131,6 +145,11 @@ def _alter(statement: AlterTable, draft: Draft) -> None:
             draft.make(draft.name(action.table), new)
         elif isinstance(action, TableToPartition):
             draft.change(draft.name(action.table), None)
+
+
+def _changes_no_column(statement: AlterTable) -> bool:
+    """Whether it is work on partitions and the like, which servers write of tables that are not there, too."""
+    return all(isinstance(action, NoColumnWork) for action in statement.actions)
 
 
 def _defaults(name: TableName, draft: Draft) -> Defaults:

@@ -58,10 +58,9 @@ _AFTER_ORDER = frozenset(
         "LOCK",
         "ORDER",
         "RENAME",
-        "ALGORITHM",
-        "MODIFY",
     }
 )
+"""Words that are no names of columns without quotes."""
 
 
 def alter_table(reader: Reader) -> AlterTable:
@@ -250,9 +249,14 @@ def _order(reader: Reader) -> Action:
     while True:
         reader.column()
         _ = reader.take("ASC") or reader.take("DESC")
-        if reader.key != "," or reader.keys[reader.at + 1] in _AFTER_ORDER:
+        if reader.key != "," or _ends_order(reader.keys[reader.at + 1 :][:2]):
             return NoColumnWork(kind="ORDER BY")
         reader.at += 1
+
+
+def _ends_order(following: list[str]) -> bool:
+    """Whether what follows a comma is another action and no column."""
+    return following[0] in _AFTER_ORDER or following == ["ALGORITHM", "="]
 
 
 def _assigned(kind: str) -> Callable[[Reader], Action]:

@@ -6,6 +6,7 @@ if only as text that rebuilds the column.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
@@ -87,7 +88,20 @@ def _read_type(reader: Reader, draft: _Draft) -> None:
     elif reader.keys[reader.at + 1] == ")":
         reader.at += 2
     else:
-        draft.type["arguments"] = reader.enclosed(reader.integer)
+        draft.type["arguments"] = _arguments(reader)
+
+
+_DECIMAL = re.compile(r"([0-9]*)\.[0-9]*")
+
+
+def _arguments(reader: Reader) -> tuple[int, ...]:
+    """A type's numbers; of one alone the server takes what stands before its point."""
+    if reader.keys[reader.at + 2] == ")" and (
+        found := _DECIMAL.fullmatch(reader.texts[reader.at + 1])
+    ):
+        reader.at += 3
+        return (int(found[1] or 0),)
+    return reader.enclosed(reader.integer)
 
 
 def _label(reader: Reader) -> Label:

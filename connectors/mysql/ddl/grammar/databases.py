@@ -5,23 +5,13 @@ The law: of a database its character set and collation are kept, which tables ta
 
 from __future__ import annotations
 
+from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.options import database_options
 from connectors.mysql.ddl.grammar.reader import Reader
 from connectors.mysql.ddl.statement import AlterDatabase, CreateDatabase, DropDatabase
 
-_OPTIONS = frozenset(
-    {
-        "DEFAULT",
-        "CHARACTER",
-        "CHARSET",
-        "CHAR",
-        "COLLATE",
-        "ENCRYPTION",
-        "READ",
-        "COMMENT",
-        "UPGRADE",
-    }
-)
+_RESERVED = frozenset({"DEFAULT", "CHARACTER", "CHAR", "COLLATE", "READ"})
+"""No name without quotes, so that an option begins there."""
 _MANGLED = "#mysql50#"
 
 
@@ -38,11 +28,18 @@ def create_database(reader: Reader, *, or_replace: bool) -> CreateDatabase:
 
 def alter_database(reader: Reader) -> AlterDatabase:
     """What stands behind ALTER DATABASE; the name may be missing."""
-    name = None if reader.key in _OPTIONS else reader.name()
+    name = None if _begins_options(reader) else reader.name()
     if reader.take("UPGRADE", "DATA", "DIRECTORY", "NAME"):
         # A directory of MySQL 5.0's time: its name was shown with a prefix, and is now as it was meant.
         return AlterDatabase(name=name, to=name.removeprefix(_MANGLED) if name else None)
     return AlterDatabase(name=name, charset=database_options(reader))
+
+
+def _begins_options(reader: Reader) -> bool:
+    """Whether there is no name: a server takes any word for one that can be one."""
+    if reader.key == "COMMENT" and reader.server.mariadb:
+        return reader.keys[reader.at + 1] in ("=", lexer.STRING)
+    return reader.key in _RESERVED
 
 
 def drop_database(reader: Reader) -> DropDatabase:

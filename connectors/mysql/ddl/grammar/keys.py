@@ -83,7 +83,7 @@ def _symbol(reader: Reader) -> str | None:
 def _index(reader: Reader, kind: IndexKind, symbol: str | None) -> IndexSpec:
     if_not_exists = reader.take("IF", "NOT", "EXISTS")
     name = None
-    if reader.key != "(" and not (reader.key in _METHOD and reader.keys[reader.at + 1] != "("):
+    if reader.key != "(" and not _begins_method(reader):
         name = reader.name()
     method = _method(reader)
     parts = reader.enclosed(lambda: part(reader))
@@ -93,6 +93,13 @@ def _index(reader: Reader, kind: IndexKind, symbol: str | None) -> IndexSpec:
         parts=parts,
         if_not_exists=if_not_exists,
         options=" ".join(filter(None, (method, key_options(reader)))),
+    )
+
+
+def _begins_method(reader: Reader) -> bool:
+    """Whether no name comes first: TYPE may be one."""
+    return reader.key == "USING" or (
+        reader.key == "TYPE" and reader.keys[reader.at + 1] not in ("(", *_METHOD)
     )
 
 

@@ -34,6 +34,7 @@ _FIRST_WORD = re.compile(r"\s*([A-Za-z]+)(?![\w$])")
 _TABLES = frozenset({"TABLE", "TABLES"})
 _DATABASES = frozenset({"DATABASE", "SCHEMA"})
 _INDEX_KINDS = frozenset({"UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"})
+_BEFORE_KIND = frozenset({"AGGREGATE", "SPATIAL", "MATERIALIZED", "DUALITY"})
 _LINES = frozenset({"ONLINE", "OFFLINE"})
 _NO_TABLES = frozenset(
     {
@@ -118,9 +119,7 @@ def _skip_preamble(reader: Reader) -> None:
             reader.name()
         elif reader.take("SQL", "SECURITY"):
             reader.name()
-        elif not (
-            reader.take("AGGREGATE") or reader.take("SPATIAL") or reader.take("JSON", "RELATIONAL")
-        ):
+        elif not (reader.take_one(_BEFORE_KIND) or reader.take("JSON", "RELATIONAL")):
             return
 
 
@@ -140,11 +139,14 @@ def _no_table(reader: Reader, verb: str) -> NoTable:
     word = reader.take_one(_NO_TABLES)
     if word is None:
         raise reader.fault(f"not known to {verb}")
-    made: tuple[TableRef, ...] = ()
-    if verb == "CREATE" and word == "VIEW":
-        reader.take("IF", "NOT", "EXISTS")
-        made = (reader.table(),)
-    return NoTable(type=f"{verb} {word}", made=made)
+    kind = f"{verb} {word}"
+    if kind == "CREATE VIEW":
+        if_not_exists = reader.take("IF", "NOT", "EXISTS")
+        return NoTable(type=kind, made=(reader.table(),), if_not_exists=if_not_exists)
+    if kind == "DROP VIEW":
+        reader.take("IF", "EXISTS")
+        return NoTable(type=kind, dropped=reader.listed(reader.table))
+    return NoTable(type=kind)
 
 
 # --- the other verbs --------------------------------------------------------------------------------

@@ -1,0 +1,17 @@
+#: Libraries, JavaScript, and views of other kinds than the usual.
+#: on 9.7
+CREATE DATABASE od;
+USE od;
+CREATE TABLE t (a int primary key, b json);
+CREATE LIBRARY od.lib LANGUAGE JAVASCRIPT AS $$ export function f(n) { return "it's /* " + n; } $$;
+CREATE LIBRARY IF NOT EXISTS od.lib2 LANGUAGE JAVASCRIPT AS $tag$ export const x = 'a'; $$ $tag$;
+ALTER LIBRARY od.lib COMMENT 'x';
+DROP LIBRARY od.lib;
+CREATE MATERIALIZED VIEW mv AS SELECT a FROM t;
+CREATE OR REPLACE JSON RELATIONAL DUALITY VIEW dv AS SELECT JSON_DUALITY_OBJECT('_id': a) FROM t;
+CREATE JSON DUALITY VIEW dv2 AS SELECT JSON_DUALITY_OBJECT('_id': a) FROM t;
+ALTER JSON RELATIONAL DUALITY VIEW dv AS SELECT JSON_DUALITY_OBJECT('_id': a) FROM t;
+CREATE FUNCTION gcd (a INT) RETURNS INT NO SQL LANGUAGE JAVASCRIPT AS $$ let x = "it's"; return a; $$;
+CREATE TABLE IF NOT EXISTS mv (a int);
+CREATE TABLE IF NOT EXISTS dv (a int);
+DROP VIEW dv;
