@@ -17,6 +17,7 @@ from connectors.errors import (
     Fenced,
     MalformedEvent,
     PreflightError,
+    ReaderStalled,
     Retry,
 )
 
@@ -69,7 +70,7 @@ class ErrorPolicy:
         return Decision(State.RETRYING, pause * self.jitter.uniform(0.5, 1.0))
 
     def _is_stuck(self, error: AqueductError) -> bool:
-        if not isinstance(error, CorruptEvent | MalformedEvent):
+        if not isinstance(error, CorruptEvent | MalformedEvent | ReaderStalled):
             return False
         place = str(error.where.get("coordinates", _NOWHERE))
         self._damaged[place] = times = self._damaged.pop(place, 0) + 1

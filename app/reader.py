@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 from app.decoding.stage import Decoders
 from app.faults import point
 from app.historian import Historian
-from connectors.errors import AqueductError, MalformedEvent, SourceLost
+from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
 from connectors.mysql.left_out import LeftOut
+from connectors.mysql.position import Coordinates
 from connectors.mysql.stream import BinlogStream
 
 log = logging.getLogger(__name__)
+
+STALL_SECONDS = 120.0
+"""For one statement, or one chunk that transactions are left out of."""
 
 
 class Reader(threading.Thread):
@@ -34,15 +39,19 @@ class Reader(threading.Thread):
         self._decoders = decoders
         self._historian = historian
         self._left_out = left_out
+        self._working: tuple[float, Coordinates] | None = None
+        """Since when a chunk is worked on, and where it begins."""
 
     def run(self) -> None:
         """Read; whatever ends it is told behind all that was read."""
         try:
             for chunk in self._stream.chunks(self._decoders.idle):
                 point("read.chunk")
+                self._working = (time.monotonic(), chunk.start)
                 if self._historian is not None:
                     self._historian.note(chunk)
                 parts = (chunk,) if self._left_out is None else self._left_out.parts(chunk)
+                self._working = None
                 if not all(map(self._decoders.put, parts)):
                     return
         except AqueductError as error:
@@ -53,6 +62,14 @@ class Reader(threading.Thread):
         except Exception as error:
             log.debug("the reader failed", exc_info=True)
             self._decoders.finish(MalformedEvent(f"{type(error).__name__}: {error}"))
+
+    def check(self) -> None:
+        """Raise ReaderStalled where the thread is stuck: it cannot be ended, and is left to itself."""
+        working = self._working
+        if working is not None and time.monotonic() - working[0] > STALL_SECONDS:
+            raise ReaderStalled(
+                f"for {time.monotonic() - working[0]:.0f} s", coordinates=working[1]
+            )
 
     def stop(self) -> None:
         """End the thread and the decoders: no more reading, no more waiting for room."""

@@ -148,7 +148,7 @@ class Run:
         try:
             self.status.show(State.RUNNING, None)
             async with beside(ahead.make_all()):
-                await self._publish_all(publisher, reading.handoff, schemas, skipping)
+                await self._publish_all(publisher, reading, schemas, skipping)
         finally:
             heartbeat.close()
             expiry.close()
@@ -227,17 +227,18 @@ class Run:
         return _Reading(Reader(stream, decoders, historian, skipping.left_out), handoff)
 
     async def _publish_all(
-        self, publisher: Publisher, handoff: Handoff, schemas: Schemas, skipping: Skipping
+        self, publisher: Publisher, reading: _Reading, schemas: Schemas, skipping: Skipping
     ) -> None:
         """Publish what is read, each interval or as soon as there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
         limit = self.plan.rules.poison_limit
         letters = self._letters = self._letters or DeadLetters(limit, self.status)
         held: Piece | None = None
-        committed = 0.0
+        committed, handoff = 0.0, reading.handoff
         while True:
             piece = await handoff.take(max_bytes=self.plan.rules.max_bytes, timeout=1.0)
             self.signals.check()
+            reading.thread.check()
             self._show_kafka()
             if schemas.waits_for(self.signals.resolution):
                 raise BeginsAnew("to bring a table back")

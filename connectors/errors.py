@@ -339,6 +339,26 @@ class StoreUnfit(AqueductError):
 # --- the worker ---------------------------------------------------------------------------------
 
 
+class DecoderStalled(AqueductError):
+    """A decoder process has work and does nothing."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct ends it, starts new ones and reads again from its cursor. It was stopped by a signal, or the "
+        "system swaps: give it more memory, or run fewer decoders."
+    )
+
+
+class ReaderStalled(AqueductError):
+    """The thread that reads the binlog is stuck in one statement."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct reads again from its cursor; after the third time at one place it waits for a person. "
+        "Report it with the statement; python -m app cursor skip DEST leaves its transaction out."
+    )
+
+
 class DecoderLost(AqueductError):
     """A decoder process ended before its work was done."""
 

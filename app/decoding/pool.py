@@ -15,12 +15,15 @@ from typing import Any
 from app.decoding.frames import Begin, Failed, Finished, Given, Numbered, Ready, Turn
 from app.decoding.process import DecoderProcess
 from app.decoding.stage import Deliver, Fail, Limits, StageSpec
-from connectors.errors import AqueductError, DecoderLost, MalformedEvent
+from app.decoding.watch import Watch
+from connectors.errors import AqueductError, DecoderLost, DecoderStalled, MalformedEvent
 from connectors.mysql.chunk import Chunk
 
 log = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 1.0
+_LOOKS = 15
+"""How often decoders are looked at within the time that one may stand still."""
 
 
 class _Worker:
@@ -35,6 +38,8 @@ class _Worker:
         """What others announced since it was last told."""
         self.learn: list[Any] = []
         """What statements did to tables since it was last given a chunk."""
+        self.heard = 0
+        """How many messages came from it."""
 
 
 class Pool:
@@ -57,6 +62,7 @@ class Pool:
         self._room = threading.Condition(self._lock)
         self._come = threading.Condition(self._lock)
         self._over = False
+        self._ended = threading.Event()
         self._lost: AqueductError | None = None
         self._chunks_in = 0
         self._pieces_out = 0
@@ -76,6 +82,8 @@ class Pool:
             for worker in self._workers
         ]
         self._threads.append(threading.Thread(target=self._run, name="decoded", daemon=True))
+        self._watch = Watch(limit=self._limits.stall_seconds)
+        self._threads.append(threading.Thread(target=self._look, name="watch", daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -175,7 +183,9 @@ class Pool:
         connection = worker.process.connection
         try:
             while True:
-                self._take(worker, connection.receive())
+                message = connection.receive()
+                worker.heard += 1
+                self._take(worker, message)
         except EOFError:
             if not self._over:
                 self._lose(worker.process.lost())
@@ -222,6 +232,36 @@ class Pool:
             self._room.notify()
             self._come.notify()
 
+    # --- watching -------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """End all where the decoder that is to work does not."""
+        while not self._ended.wait(self._limits.stall_seconds / _LOOKS):
+            with self._lock:
+                worker = self._next_to_work()
+                progress = worker and (worker.heard, self._pieces_out)
+            if worker is None:
+                self._watch.rest()
+                continue
+            seconds = self._watch.stalled(worker.process.pid, progress)
+            if seconds is not None:
+                self._lose(
+                    DecoderStalled(
+                        f"for {seconds:.0f} s", decoder=worker.process.name, pid=worker.process.pid
+                    )
+                )
+                return
+
+    def _next_to_work(self) -> _Worker | None:
+        """Who has the chunk that is next in order, or has not begun; under the lock."""
+        for worker in self._workers:
+            if not worker.ready:
+                return worker
+        if self._pieces_out in self._outcomes:
+            return None
+        owners = (worker for worker in self._workers if self._pieces_out in worker.sizes)
+        return next(owners, None)
+
     # --- delivering -----------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -265,6 +305,7 @@ class Pool:
     def _end(self) -> None:
         with self._lock:
             self._over = True
+            self._ended.set()
             self._room.notify_all()
             self._come.notify_all()
         for worker in self._workers:

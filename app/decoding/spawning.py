@@ -9,6 +9,7 @@ another one.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import signal
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +32,8 @@ _ROOM_FOR_NAMES = " " * 120
 _NOT_FOR_CHILDREN = "AQUEDUCT_"
 """Settings, secrets among them: all that a decoder needs is in its spec."""
 _START_SECONDS = 60.0
+_ANSWER_SECONDS = 10.0
+"""For a copy to be made, which takes milliseconds: one that takes longer is frozen, and is replaced."""
 _GLANCE_SECONDS = 0.002
 _OURS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 """The last asks the worker to read its settings again."""
@@ -58,6 +62,7 @@ class _Nursery:
         except OSError:
             self.end()
             raise
+        self._socket.settimeout(_ANSWER_SECONDS)
 
     @property
     def pid(self) -> int:
@@ -176,10 +181,18 @@ class Copy:
         self._lock = threading.Lock()
         self._is_over = False
         self._status: int | None = None
+        self._handle = _handle(pid)
+        """Names the process for good, whoever has its number later; None where the system has no such thing."""
+        if self._handle is not None:
+            weakref.finalize(self, os.close, self._handle)
 
     def kill(self) -> None:
-        """End it now, unless its maker is busy; ``killed`` waits for that."""
-        self._told("kill", within=0.0)
+        """End it now, whatever state it and its maker are in; ``killed`` waits for that."""
+        if self._handle is None:
+            self._told("kill", within=0.0)
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def killed(self, *, within: float) -> None:
         """Until it has ended, or that time is over."""
@@ -210,6 +223,13 @@ class Copy:
             return self._is_over
         finally:
             self._lock.release()
+
+
+def _handle(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 NURSERY = Nursery()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from app.decoding.watch import STALL_SECONDS
 from connectors.errors import AqueductError
 from connectors.mysql.chunk import Chunk
 
@@ -69,6 +70,8 @@ class Limits:
     chunks: int = 64
     """In all, those included whose pieces wait for their turn or were not yet taken."""
     bytes: int = 32 * 1024 * 1024
+    stall_seconds: float = STALL_SECONDS
+    """Until a decoder that has work and does nothing is ended."""
 
 
 class Decoders(Protocol):

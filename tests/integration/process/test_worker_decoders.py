@@ -74,6 +74,24 @@ def test_a_decoder_that_is_killed_is_told_by_name_and_its_work_done_again(
     assert len(records) == 10_000 + 2
 
 
+def test_a_decoder_that_is_frozen_is_ended_by_name_and_its_work_done_again(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, decoders=1)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        (frozen,) = all_decoders_of(worker, 1)
+        os.kill(frozen, signal.SIGSTOP)
+        insert(mysql, 0, 500)
+        worker.wait(lambda status: status["rows"] == 500 and status["state"] == "RUNNING")
+        assert "DecoderStalled" in worker.log
+        assert f"pid={frozen}" in worker.log
+        told = 'aqueduct_errors_total{destination="shop",error="DecoderStalled"} 1.0'
+        assert told in worker.get("/metrics")
+        assert frozen not in decoders_of(worker)
+    assert len(published(stack, wanted["prefix"])) == 500 + 2
+
+
 def test_no_decoder_outlives_a_worker_that_is_killed(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

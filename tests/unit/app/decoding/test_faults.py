@@ -8,14 +8,21 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from app.decoding.pool import Pool
 from app.decoding.spawning import NURSERY
 from app.decoding.stage import Limits
-from connectors.errors import AqueductError, CorruptEvent, DecoderLost, MalformedEvent
+from connectors.errors import (
+    AqueductError,
+    CorruptEvent,
+    DecoderLost,
+    DecoderStalled,
+    MalformedEvent,
+)
 from tests.unit.app.decoding.runs import Outlet, all_ready, decoders, is_alive, run, wait_until
 from tests.unit.app.decoding.stages import Counting, ordered
 
@@ -59,6 +66,51 @@ def test_a_decoder_that_is_killed_while_another_holds_all_up_is_told(
         assert outlet.error.where["pid"] == running.pids[which]
         assert not running.put(ordered(2))
         wait_until(lambda: not any(is_alive(pid) for pid in running.pids))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_decoder_that_is_frozen_is_ended_once_it_is_its_turn(which: int) -> None:
+    outlet = Outlet()
+    with decoders(2, outlet, limits=Limits(stall_seconds=0.6)) as running:
+        assert isinstance(running, Pool)
+        all_ready(running)
+        os.kill(running.pids[which], signal.SIGSTOP)
+        for number in range(4):
+            running.put(ordered(number))
+        assert isinstance(outlet.error, DecoderStalled)
+        assert outlet.error.where["pid"] == running.pids[which]
+        assert [piece.first for piece in outlet.pieces] == list(range(1, len(outlet.pieces) + 1))
+        wait_until(lambda: not any(is_alive(pid) for pid in running.pids))
+
+
+def test_a_decoder_that_is_frozen_without_work_is_left_alone() -> None:
+    outlet = Outlet()
+    with decoders(2, outlet, limits=Limits(stall_seconds=0.3)) as running:
+        assert isinstance(running, Pool)
+        all_ready(running)
+        assert running.put(ordered(0))
+        wait_until(lambda: len(outlet.pieces) == 1)
+        outlet.open.clear()
+        assert running.put(ordered(1))
+        # Its piece waits for who takes it, which is no fault of a decoder.
+        wait_until(lambda: running._next_to_work() is None)
+        looks = _Looks(running)
+        wait_until(lambda: looks.count > 40)
+        assert outlet.errors == []
+
+
+class _Looks:
+    """How often nobody was found to have work."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.count = 0
+        whole = pool._watch.rest
+
+        def rest() -> None:
+            self.count += 1
+            whole()
+
+        pool._watch = cast(Any, SimpleNamespace(rest=rest, stalled=pool._watch.stalled))
 
 
 def test_a_decoder_that_dies_while_put_waits_for_room_is_told() -> None:
