@@ -5,12 +5,21 @@ The law: importing the package starts nothing and reads nothing; the app is buil
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
     if name == "app":
-        from app.worker import app_from_environment
+        # Nothing of what is imported is garbage; to look for it takes a good part of a start.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            from app.worker import app_from_environment
 
-        return app_from_environment()
+            return app_from_environment()
+        finally:
+            gc.freeze()
+            if was_enabled:
+                gc.enable()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,6 +38,8 @@ STATUS_LINE_SECONDS = 10.0
 _PREPARE_SECONDS = 5.0
 """Then this worker says that it could lead, ready or not."""
 
+_AGAIN_SECONDS = 1.0
+
 Make = Callable[[Settings, str], Destination]
 PlanOf = Callable[[Settings, str], Plan]
 
@@ -72,6 +74,9 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self._heard: dict[str, Control] = {}
         """The last word on each destination, of those too that are not in the settings."""
         self._is_ready, self._is_gone = False, False
+        self._is_warm = False
+        """Whether all is ready that a takeover would wait for."""
+        self._is_learned = asyncio.Event()
         self.answers = Acknowledge(
             worker=settings.worker.id,
             address=settings.worker.advertised_address,
@@ -88,6 +93,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self.add_future(self.answers.run())
         self.add_future(self._learn())
         self.add_future(self._prepare())
+        self.add_future(self._warm_up())
         self.add_future(self.leadership.run())
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.reload)
 
@@ -117,13 +123,38 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self._is_ready = True
         self.leadership.wake()
 
+    async def _warm_up(self) -> None:
+        """Find out when a takeover would wait for nothing; others lead until then, where there are any."""
+        while not await self._could_lead():
+            await self.sleep(_AGAIN_SECONDS)
+        await self._is_learned.wait()
+        self._is_warm = True
+        log.info("ready to lead without delay")
+        self.leadership.wake()
+
+    async def _could_lead(self) -> bool:
+        try:
+            known = await self._installation()
+            await self._decoders()
+            await self.tail.placed()
+        except (OSError, AqueductError) as error:
+            log.debug("not ready yet: %s: %s", type(error).__name__, error)
+            return False
+        for destination in self._all.values():
+            destination.prepare(known)
+        return True
+
+    def is_ready(self) -> bool:
+        """See Troupe."""
+        return self._is_warm
+
     async def _learn(self) -> None:
         """Learn from Faust's tables what was asked for before, so that nobody leads what is to be stopped."""
         try:
             controls = await self._known()
         except AqueductError as error:
             log.error("%s: %s", error.name, error)
-            return
+            controls = []
         for control in controls:
             if control.destination not in self._heard:
                 self._heard[control.destination] = control
@@ -131,6 +162,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
                     self._all[control.destination].learn(control)
                     if not control.has_leader:
                         self._all[control.destination].rest()
+        self._is_learned.set()
         self.leadership.wake()
 
     async def _decoders(self) -> None:

@@ -20,6 +20,10 @@ class Troupe(Protocol):
         """Those that this worker could lead now."""
         ...
 
+    def is_ready(self) -> bool:
+        """Whether it could lead them without delay."""
+        ...
+
     async def lead(self, name: str, lease: Lease) -> None:
         """Lead one, until it is not to be led any more or what ended it is raised."""
         ...

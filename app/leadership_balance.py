@@ -1,7 +1,8 @@
 """Which worker is to lead which destination: all workers come to the same answer from the same nodes.
 
 The law: nobody is asked and no clock is read. Who leads goes on leading unless that leaves another worker with
-two destinations fewer; so a worker that comes or goes moves as few as can be, and none moves twice.
+two destinations fewer; so a worker that comes or goes moves as few as can be, and none moves twice. One that is
+not ready, as it has just been started, gets nothing that another is ready to lead or leads.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ class Seen:
 
     candidates: frozenset[str]
     """Workers that could lead it."""
+    ready: frozenset[str] | None = None
+    """Those of them that could lead without delay; None: all."""
     leader: str | None = None
+
+    @property
+    def fit(self) -> frozenset[str]:
+        """Those that it may be moved to."""
+        return self.candidates if self.ready is None else self.candidates & self.ready
 
 
 def leaders(destinations: Mapping[str, Seen]) -> dict[str, str]:
@@ -29,7 +37,7 @@ def leaders(destinations: Mapping[str, Seen]) -> dict[str, str]:
     }
     load = _load(destinations.values(), wanted.values())
     for name in sorted(destinations.keys() - wanted.keys()):
-        candidates = destinations[name].candidates
+        candidates = destinations[name].fit or destinations[name].candidates
         if candidates:
             wanted[name] = _least(name, candidates, load)
             load[wanted[name]] += 1
@@ -54,7 +62,9 @@ def _move(
     """The move that evens out most; None where all is even."""
     best: tuple[int, int, str, str] | None = None
     for name, leader in wanted.items():
-        worker = _least(name, destinations[name].candidates, load)
+        if not destinations[name].fit:
+            continue
+        worker = _least(name, destinations[name].fit, load)
         gain = load[leader] - load[worker]
         order = (gain, _hash(name, worker), name, worker)
         if gain >= 2 and (best is None or order > best):

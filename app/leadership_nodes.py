@@ -59,3 +59,16 @@ class Identity:
         """The content of its nodes; the epoch is that in which it leads."""
         value = {"worker": self.worker, "address": self.address}
         return orjson.dumps(value if epoch is None else {**value, "epoch": epoch})
+
+    def offer(self, *, ready: bool) -> bytes:
+        """The content of its nodes as a candidate: whether it could lead without delay."""
+        return orjson.dumps({"worker": self.worker, "address": self.address, "ready": ready})
+
+
+def is_ready(data: bytes) -> bool:
+    """Whether a candidate could lead without delay, by its node; one of an older version does not say."""
+    try:
+        value = orjson.loads(data)
+        return bool(value.get("ready", True))
+    except (orjson.JSONDecodeError, AttributeError):
+        return True

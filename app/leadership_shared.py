@@ -60,8 +60,8 @@ class Shared:
         self._error: str | None = None
         self._view: dict[str, View] = {}
         self._looked = 0.0
-        self._offered: set[str] = set()
-        """What this worker said it could lead."""
+        self._offered: tuple[set[str], bool] = (set(), False)
+        """What this worker said it could lead, and whether without delay."""
         self._led: dict[str, tuple[asyncio.Task[None], NodeLease]] = {}
         self._vacant, self._moves, self._rests = Vacancies(), Moves(delay), Rests()
         self._may_take = 0.0
@@ -134,25 +134,27 @@ class Shared:
                     f"{root} is of prefix {node.data.decode(errors='replace')!r}",
                     remedy="Give each installation a zookeeper.root of its own.",
                 ) from None
-        await self._own(session, self._nodes.worker(self._who.worker))
+        await self._own(session, self._nodes.worker(self._who.worker), self._who.data())
 
-    async def _own(self, session: Session, path: str) -> None:
+    async def _own(self, session: Session, path: str, data: bytes) -> None:
         """Have a node of this worker's; raise WorkerIdTaken where it is another's."""
         try:
-            await session.create(path, self._who.data(), ephemeral=True)
+            await session.create(path, data, ephemeral=True)
         except NodeTaken:
             node = await session.read(path)
             if node is not None and node.owner == 0:
                 raise NodeUnfit(f"{path} does not end with a session") from None
             if node is not None and node.owner != session.id:
                 raise WorkerIdTaken(f"{self._who.worker!r} has {path}") from None
+            if node is not None and node.data != data:
+                await session.write(path, data)
 
-    async def _offer(self, session: Session, path: str) -> None:
+    async def _offer(self, session: Session, path: str, *, ready: bool) -> None:
         """Be a candidate. One that somebody made by hand in its place is nobody's, and would stay for ever."""
         node = await session.read(path)
         if node is not None and node.owner == 0:
             await session.delete(path)
-        await self._own(session, path)
+        await self._own(session, path, self._who.offer(ready=ready))
 
     async def _turn(self, session: Session) -> None:
         """Wait for something to do, and do it."""
@@ -171,7 +173,7 @@ class Shared:
         try:
             self._reap()
             await self._confirm(session)
-            is_other = self._offered != self._may_lead()
+            is_other = self._offered != (self._may_lead(), self._troupe.is_ready())
             if is_told or is_other or now() - self._looked > _LOOK_SECONDS:
                 await self._look(session)
             await self._act(session)
@@ -215,20 +217,20 @@ class Shared:
         for (_, lease), node in zip(leases, nodes, strict=True):
             lease.believe(node)
         if here is None or here.owner != session.id:
-            await self._own(session, path)
+            await self._own(session, path, self._who.data())
 
     async def _look(self, session: Session) -> None:
         """See who leads what, and say what could be led here."""
         self._looked = now()
-        wanted = self._offered = self._may_lead()
+        wanted, ready = self._offered = self._may_lead(), self._troupe.is_ready()
         names = {*await session.children(self._nodes.destinations), *self._troupe.wanted()}
         self._view = await looked(session, self._nodes, names)
         me = self._who.worker
         for name, view in self._view.items():
             path = self._nodes.candidate(name, me)
-            if name in wanted and me not in view.candidates:
-                await self._offer(session, path)
-                self._view[name] = view.with_candidate(me)
+            if name in wanted and (me not in view.candidates or (me in view.ready) != ready):
+                await self._offer(session, path, ready=ready)
+                self._view[name] = view.with_candidate(me, ready=ready)
             elif name not in wanted and me in view.candidates:
                 await session.delete(path)
                 self._view[name] = view.without_candidate(me)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from app.leadership_balance import Seen
-from app.leadership_nodes import Nodes
+from app.leadership_nodes import Nodes, is_ready
 from connectors.zookeeper.tree import Session
 
 
@@ -22,6 +22,8 @@ class View:
 
     candidates: frozenset[str]
     """Workers whose node ends with a session; what somebody made by hand is nobody."""
+    ready: frozenset[str] = frozenset()
+    """Those of them that could lead without delay."""
     exists: bool = False
     """Whether there is a node that says who leads."""
     owner: int = 0
@@ -31,15 +33,20 @@ class View:
 
     def seen(self) -> Seen:
         """As the balance looks at it."""
-        return Seen(candidates=self.candidates, leader=self.leader)
+        return Seen(candidates=self.candidates, ready=self.ready, leader=self.leader)
 
-    def with_candidate(self, worker: str) -> View:
-        """The same with one more who could lead."""
-        return replace(self, candidates=self.candidates | {worker})
+    def with_candidate(self, worker: str, *, ready: bool) -> View:
+        """The same with one who could lead, at once or not."""
+        others = self.ready - {worker}
+        return replace(
+            self,
+            candidates=self.candidates | {worker},
+            ready=others | {worker} if ready else others,
+        )
 
     def without_candidate(self, worker: str) -> View:
         """The same with one less who could lead."""
-        return replace(self, candidates=self.candidates - {worker})
+        return replace(self, candidates=self.candidates - {worker}, ready=self.ready - {worker})
 
 
 async def looked(session: Session, nodes: Nodes, names: Iterable[str]) -> dict[str, View]:
@@ -56,8 +63,13 @@ async def _look(session: Session, nodes: Nodes, name: str) -> View:
     made = await asyncio.gather(
         *(session.read(nodes.candidate(name, worker)) for worker in candidates)
     )
-    living = (worker for worker, node in zip(candidates, made, strict=True) if node and node.owner)
-    seen = View(candidates=frozenset(living))
+    living = {
+        worker: is_ready(node.data)
+        for worker, node in zip(candidates, made, strict=True)
+        if node and node.owner
+    }
+    ready = frozenset(worker for worker, could in living.items() if could)
+    seen = View(candidates=frozenset(living), ready=ready)
     node = await session.read(nodes.running(name)) if "running" in below else None
     if node is None:
         return seen

@@ -17,6 +17,9 @@ class Troupe:
     def __init__(self) -> None:
         self.led: list[str] = []
 
+    def is_ready(self) -> bool:
+        return True
+
     def wanted(self) -> Collection[str]:
         return ["sound", "broken"]
 

@@ -12,8 +12,9 @@ from app.leadership_balance import Seen, leaders
 WORKERS = ("a", "b", "c", "d")
 
 
-def seen(candidates: str, leader: str | None = None) -> Seen:
-    return Seen(candidates=frozenset(candidates), leader=leader)
+def seen(candidates: str, leader: str | None = None, ready: str | None = None) -> Seen:
+    fit = None if ready is None else frozenset(ready)
+    return Seen(candidates=frozenset(candidates), leader=leader, ready=fit)
 
 
 def test_destinations_without_a_leader_are_spread_evenly() -> None:
@@ -42,6 +43,15 @@ def test_one_destination_does_not_move_to_a_worker_that_joins() -> None:
 
 def test_a_leader_that_is_no_candidate_any_more_is_to_be_followed_by_another() -> None:
     assert leaders({"d": seen("b", "a")}) == {"d": "b"}
+
+
+def test_a_worker_that_is_not_ready_gets_what_nobody_else_could_lead_and_no_more() -> None:
+    all_of_a = {f"d{n}": seen("ab", "a", ready="a") for n in range(6)}
+    assert set(leaders(all_of_a).values()) == {"a"}
+    assert set(leaders({f"d{n}": seen("ab", ready="a") for n in range(6)}).values()) == {"a"}
+    assert leaders({"d": seen("b", ready="")}) == {"d": "b"}
+    now_ready = {name: seen("ab", "a", ready="ab") for name in all_of_a}
+    assert Counter(leaders(now_ready).values()) == {"a": 3, "b": 3}
 
 
 def test_a_destination_that_nobody_can_lead_is_left_out() -> None:

@@ -34,12 +34,16 @@ class Troupe:
         self.names = set(names)
         self.mine: dict[str, Lease] = {}
         self.fails: set[str] = set()
+        self.ready = True
         self.ends_in = 0.0
         """Seconds that it takes to end one in order."""
         self.cut_short = 0
 
     def wanted(self) -> Collection[str]:
         return sorted(self.names)
+
+    def is_ready(self) -> bool:
+        return self.ready
 
     async def lead(self, name: str, lease: Lease) -> None:
         if name in self.fails:
@@ -102,8 +106,11 @@ class Stage:
         self.server = MemoryServer()
         self.members: list[Member] = []
 
-    def join(self, name: str, names: Collection[str], prefix: str = "p") -> Member:
+    def join(
+        self, name: str, names: Collection[str], prefix: str = "p", *, ready: bool = True
+    ) -> Member:
         member = Member(self.server, name, names, prefix)
+        member.troupe.ready = ready
         self.members.append(member)
         return member
 
@@ -146,6 +153,30 @@ async def test_workers_share_evenly_whoever_came_first(stage: Stage) -> None:
     await asyncio.sleep(0.5)
     assert (len(a.leads), len(b.leads)) == (2, 2)
     assert Troupe.twice == set()
+
+
+async def test_a_worker_that_is_not_ready_takes_nothing_from_one_that_leads(stage: Stage) -> None:
+    a = stage.join("a", ALL)
+    await until(lambda: a.leads == ALL)
+    b = stage.join("b", ALL, ready=False)
+    await until(lambda: NODES.candidate("d0", "b") in stage.server.nodes)
+    await asyncio.sleep(0.5)
+    assert (a.leads, b.leads) == (ALL, set())
+    b.troupe.ready = True
+    b.shared.wake()
+    a.shared.wake()
+    await until(lambda: len(a.leads) == len(b.leads) == 2)
+
+
+async def test_what_is_free_goes_to_one_that_is_ready_and_else_to_anyone(stage: Stage) -> None:
+    a, b = stage.join("a", ALL), stage.join("b", ALL, ready=False)
+    c = stage.join("c", ALL)
+    await until(lambda: len(a.leads) == len(c.leads) == 2)
+    await a.shared.leave()
+    await until(lambda: c.leads == ALL)
+    assert b.leads == set()
+    await c.shared.leave()
+    await until(lambda: b.leads == ALL)
 
 
 async def test_what_a_dead_worker_led_is_led_on(stage: Stage) -> None:

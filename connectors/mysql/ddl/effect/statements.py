@@ -10,13 +10,12 @@ from dataclasses import replace
 from functools import singledispatch
 
 from connectors.mysql.ddl.action import NoColumnWork, PartitionToTable, RenameTo, TableToPartition
-from connectors.mysql.ddl.definition import Table, TableName
+from connectors.mysql.ddl.definition import Column, Table, TableName
 from connectors.mysql.ddl.effect.alter import altered_table
 from connectors.mysql.ddl.effect.charset import Defaults
 from connectors.mysql.ddl.effect.columns import Refused, made
 from connectors.mysql.ddl.effect.create import chosen, created
 from connectors.mysql.ddl.effect.draft import Draft
-from connectors.mysql.ddl.effect.query import selected
 from connectors.mysql.ddl.statement import (
     AlterDatabase,
     AlterSequence,
@@ -97,8 +96,15 @@ def _create_temporary(statement: CreateTable, name: TableName, draft: Draft) -> 
 def _new_table(statement: CreateTable, name: TableName, draft: Draft) -> Table:
     if statement.like is not None:
         return _pattern(draft.name(statement.like), draft)
-    columns = () if statement.select is None else selected(statement.select, draft)
+    columns = () if statement.select is None else _selected(statement.select, draft)
     return created(statement, draft.defaults(name[0]), draft.terms, columns)
+
+
+def _selected(query: str, draft: Draft) -> tuple[Column, ...]:
+    # What reads queries takes long to import, and few statements have one.
+    from connectors.mysql.ddl.effect.query import selected
+
+    return selected(query, draft)
 
 
 def _pattern(name: TableName, draft: Draft) -> Table:
