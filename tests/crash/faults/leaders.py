@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 
 from tests.crash.both import PAST, Both
 from tests.crash.keeper import Keeper
@@ -11,6 +15,8 @@ from tests.crash.scenario import fault
 from tests.crash.scene import Scene
 
 _STALL = 20
+_MOST_UNPUBLISHED = 60.0
+"""Seconds, where a start takes about ten."""
 _ANSWER = 10.0
 """Seconds within which a Kafka transaction must be through."""
 
@@ -117,6 +123,48 @@ def rolling(at: Scene) -> str:
             assert worker.exits[-1] == 0, f"it ended with {worker.exits[-1]}"
             both.at_rest()
         return f"nothing stood still for over {longest:.1f} s; {both.at_rest()}"
+
+
+@fault(
+    "workers.rolling-busy",
+    "a worker is ended each 5 s, one after the other, while other programs take the machine",
+)
+def rolling_busy(at: Scene) -> str:
+    with Both.begun(at) as both:
+        with _busy(count=6):
+            longest = max(_restarted_meanwhile(at, at.workers[n % 2]) for n in range(10))
+        at.wait_going_on()
+        assert longest < _MOST_UNPUBLISHED, f"nothing was published for {longest:.0f} s"
+        return f"nothing stood still for over {longest:.1f} s; {both.at_rest()}"
+
+
+def _restarted_meanwhile(at: Scene, worker: Keeper) -> float:
+    """End one, and look on for 5 s; the longest time in which nothing was published."""
+    worker.signal(signal.SIGTERM)
+    longest, changed, before = 0.0, time.monotonic(), _published(at)
+    end = changed + 5
+    while (now := time.monotonic()) < end or _published(at) == before:
+        if (count := _published(at)) > before:
+            longest, changed, before = max(longest, now - changed), now, count
+        assert now - changed < _MOST_UNPUBLISHED, "nothing is published any more"
+        time.sleep(0.1)
+    return longest
+
+
+def _published(at: Scene) -> int:
+    return max((at.status(one).get("cursor") or {}).get("seq", 0) for one in at.workers)
+
+
+@contextlib.contextmanager
+def _busy(*, count: int) -> Iterator[None]:
+    """Programs that want all the time that the machine has."""
+    programs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
 
 
 @fault("two.idle", "two workers that take turns are left alone; then the one that leads ends")
