@@ -29,14 +29,13 @@ _STORE_ANSWERS = 60.0
 def kafka_client(settings: Settings) -> KafkaClient:
     """How to reach Kafka."""
     kafka = settings.kafka
-    secret = kafka.sasl_password
     return KafkaClient(
         bootstrap_servers=kafka.bootstrap_servers,
         security_protocol=kafka.security_protocol,
         ssl_cafile=kafka.ssl_cafile,
         sasl_mechanism=kafka.sasl_mechanism,
         sasl_username=kafka.sasl_username,
-        sasl_password=secret.get_secret_value() if secret else None,
+        sasl_password=kafka.secret(),
     )
 
 

@@ -34,6 +34,7 @@ from app.settings_start import Start
 from app.settings_zookeeper import ZooKeeperSettings
 from connectors.errors import SettingsError
 from connectors.mysql.connection_charsets import connection_charset
+from connectors.secret import FileSecret
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
 DEFAULT_CONFIG = "aqueduct.yaml"
@@ -70,6 +71,21 @@ class KafkaSettings(_Part):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
+    sasl_password_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        if self.sasl_password_file and self.sasl_password:
+            raise ValueError("give sasl_password or sasl_password_file, not both")
+        if self.sasl_password_file and not self.sasl_password_file.is_file():
+            raise ValueError(f"sasl_password_file {self.sasl_password_file} is not a file")
+        return self
+
+    def secret(self) -> str | None:
+        """The password, from wherever it is kept."""
+        if self.sasl_password_file:
+            return FileSecret(self.sasl_password_file)
+        return self.sasl_password.get_secret_value() if self.sasl_password else None
 
     @field_validator("ssl_cafile")
     @classmethod
@@ -129,7 +145,7 @@ class CentralStoreSettings(_Part):
     def secret(self) -> str:
         """The password, from wherever it is kept."""
         if self.password_file:
-            return self.password_file.read_text().rstrip("\n")
+            return FileSecret(self.password_file)
         return self.password.get_secret_value()
 
 

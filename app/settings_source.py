@@ -11,6 +11,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from app.settings_start import Start
+from connectors.secret import FileSecret
 
 
 class _Part(BaseModel):
@@ -51,7 +52,7 @@ class SourceSettings(_Part):
     def secret(self) -> str:
         """The password, from wherever it is kept."""
         if self.password_file:
-            return self.password_file.read_text().rstrip("\n")
+            return FileSecret(self.password_file)
         return self.password.get_secret_value()
 
 

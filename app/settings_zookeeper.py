@@ -10,6 +10,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from connectors.secret import FileSecret
+
 
 class ZooKeeperSettings(BaseModel):
     """How workers find each other."""
@@ -38,5 +40,5 @@ class ZooKeeperSettings(BaseModel):
     def secret(self) -> str:
         """The password, from wherever it is kept."""
         if self.password_file:
-            return self.password_file.read_text().rstrip("\n")
+            return FileSecret(self.password_file)
         return self.password.get_secret_value()

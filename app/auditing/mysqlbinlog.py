@@ -19,6 +19,7 @@ from typing import IO, Protocol
 
 from app.auditing.errors import ProgramMissing, TruthUnreadable
 from connectors.mysql.server import SourceAddress, Tls, read_facts
+from connectors.secret import text_of
 
 _PRINT = (
     "--base64-output=DECODE-ROWS",
@@ -101,7 +102,7 @@ class ServerBinlog:
             "--to-last-log",
             first,
         ]
-        with _secret(address.password) as file:
+        with _secret(text_of(address.password)) as file:
             yield from _run([*self.program, f"--defaults-file={file}", *_PRINT, *more])
 
 

@@ -1,6 +1,7 @@
 """How to reach Kafka: what every client of aiokafka's is given.
 
-The law: a password is in memory alone, and prints nowhere.
+Invariant: a password prints nowhere. One in a file is read at each connection of each client, Faust's too:
+aiokafka keeps what it was given for as long as a client lives, so its connections are made to ask.
 """
 
 from __future__ import annotations
@@ -10,7 +11,21 @@ from pathlib import Path
 from ssl import SSLContext
 from typing import Any
 
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.helpers import create_ssl_context
+
+from connectors.secret import text_of
+
+_sign_in = AIOKafkaConnection._do_sasl_handshake
+
+
+async def _sign_in_with_what_holds_now(self: Any, *args: Any, **more: Any) -> Any:
+    if self._sasl_plain_password is not None:
+        self._sasl_plain_password = text_of(self._sasl_plain_password)
+    return await _sign_in(self, *args, **more)
+
+
+AIOKafkaConnection._do_sasl_handshake = _sign_in_with_what_holds_now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from connectors.mysql.charsets import Charsets
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Gtids
+from connectors.secret import text_of
 
 REPORTED_HOST = 60
 """Characters of a replica's own host name that a server keeps."""
@@ -77,7 +78,7 @@ class SourceAddress:
             "host": self.host,
             "port": self.port,
             "user": self.user,
-            "password": self.password,
+            "password": text_of(self.password),
             "database": self.default_database,
             "charset": self.charset,
             "connect_timeout": min(10.0, 3 * self.heartbeat),

@@ -34,6 +34,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL
 
 from connectors.errors import CoordinationLost, CoordinationRefused
+from connectors.secret import FileSecret
 from connectors.zookeeper.tree import Node, NodeTaken, Opens, Session, SessionState, now
 
 _LOST = (ConnectionLoss, ConnectionClosedError)
@@ -271,7 +272,10 @@ def _credentials(address: ZooKeeperClient) -> tuple[list[tuple[str, str]] | None
     """How to log in, and who may see what this makes: with an account it alone, else all."""
     if address.username is None:
         return None, None
-    return [("digest", f"{address.username}:{address.password}")], CREATOR_ALL_ACL
+    secret, account = address.password, f"{address.username}:"
+    # kazoo encodes it at each connection, the later ones of a session too.
+    both = secret.after(account) if isinstance(secret, FileSecret) else account + secret
+    return [("digest", both)], CREATOR_ALL_ACL
 
 
 def _resolve(answer: asyncio.Future[Any], result: Any) -> None:

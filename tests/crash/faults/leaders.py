@@ -152,7 +152,7 @@ def _restarted_meanwhile(at: Scene, worker: Keeper) -> float:
 
 
 def _published(at: Scene) -> int:
-    return max((at.status(one).get("cursor") or {}).get("seq", 0) for one in at.workers)
+    return max(int((at.status(one).get("cursor") or {}).get("seq", 0)) for one in at.workers)
 
 
 @contextlib.contextmanager
