@@ -23,6 +23,24 @@ def password(at: Scene) -> str:
     return f"{error} meanwhile; went on in {at.wait_going_on():.1f} s"
 
 
+@fault("kafka.password-file", "the password at Kafka is changed, and then in the worker's file")
+def password_file(at: Scene) -> str:
+    account, file = _account(at), at.folder / "kafka-password"
+    file.write_text(PASSWORD)
+    settings = account.settings()
+    del settings["sasl_password"]
+    at.begin(kafka={**settings, "sasl_password_file": str(file)})
+    at.pause(0.5, 1.5)
+    account.set_password("another")
+    at.servers.stack.signed.reset()
+    at.wait(lambda: _error(at) == "KafkaDenied", "does not say that it is not let in")
+    at.pause(1, 2)
+    file.write_text("another\n")
+    took = at.wait_going_on()
+    account.set_password(PASSWORD)
+    return f"went on {took:.1f} s after the file had it, without a restart"
+
+
 def _revoked(name: str, what: str, grants: Callable[[Account], list[Grant]]) -> None:
     @fault(f"kafka.acl.{name}", f"{what} is revoked while the worker runs, and granted again")
     def act(at: Scene) -> str:

@@ -131,7 +131,7 @@ def rolling(at: Scene) -> str:
 )
 def rolling_busy(at: Scene) -> str:
     with Both.begun(at) as both:
-        with _busy(count=6):
+        with _busy(count=3):
             longest = max(_restarted_meanwhile(at, at.workers[n % 2]) for n in range(10))
         at.wait_going_on()
         assert longest < _MOST_UNPUBLISHED, f"nothing was published for {longest:.0f} s"
