@@ -48,8 +48,8 @@ class Tail:
     """The offset that is read next."""
     _placed: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
-    _missing: frozenset[TopicPartition] = frozenset()
-    """Partitions that had records at the last check, none of which came."""
+    _late: dict[TopicPartition, int] = field(default_factory=dict)
+    """Partitions that went on past what was read at the last check, and how far they were read."""
 
     def __post_init__(self) -> None:
         self._next = {TopicPartition(self.topic, part): at for part, at in self.start.items()}
@@ -109,7 +109,7 @@ class Tail:
         self._placed.set()
 
     async def _follow(self, consumer: AIOKafkaConsumer) -> None:
-        self._missing = frozenset()
+        self._late = {}
         checked = time.monotonic()
         while True:
             batches = await consumer.getmany(timeout_ms=_POLL_MS)
@@ -120,9 +120,7 @@ class Tail:
                     )
                     self._next[tp] = one.offset + 1
                     self.take(tp.partition, stored)
-            if batches:
-                self._missing = frozenset()
-            elif time.monotonic() - checked > _CHECK_SECONDS:
+            if not batches and time.monotonic() - checked > _CHECK_SECONDS:
                 await self._check(consumer)
                 checked = time.monotonic()
 
@@ -130,10 +128,12 @@ class Tail:
         """Raise KafkaLost where records do not come; aiokafka says that in its log alone."""
         async with asyncio.timeout(_ANSWER_SECONDS):
             ends = await consumer.end_offsets(list(self._next))
-        late = frozenset([tp for tp in ends if await consumer.position(tp) < ends[tp]])
-        if late & self._missing:
+        positions = {tp: await consumer.position(tp) for tp in ends}
+        late = {tp: at for tp, at in positions.items() if at < ends[tp]}
+        # Markers of transactions give no record, but move the position.
+        if late.items() & self._late.items():
             raise KafkaLost("it has records that do not come", topic=self.topic)
-        self._missing = late
+        self._late = late
 
     async def _tell(self, error: BaseException) -> None:
         known, self.error = self.error, await explained(error, self.options)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from connectors.errors import KafkaLost
@@ -127,3 +128,26 @@ async def test_a_broker_that_is_not_there_is_named_to_who_waits_for_a_place(topi
     assert str(heard.tail.to_json()["error"]).startswith("KafkaLost: ")
     task.cancel()
     await asyncio.wait([task])
+
+
+async def test_records_that_do_not_come_are_noticed_and_markers_alone_are_none() -> None:
+    class Consumer:
+        end, at = 5, 3
+
+        async def end_offsets(self, every: list[TopicPartition]) -> dict[TopicPartition, int]:
+            return dict.fromkeys(every, self.end)
+
+        async def position(self, _: TopicPartition) -> int:
+            return self.at
+
+    consumer: Any = Consumer()
+    one = Tail({}, "t", range(1), lambda *_: None, start={0: 3})
+    await one._check(consumer)
+    consumer.at = 4
+    await one._check(consumer)
+    consumer.at = 5
+    await one._check(consumer)
+    consumer.end = 6
+    await one._check(consumer)
+    with pytest.raises(KafkaLost, match="do not come"):
+        await one._check(consumer)
