@@ -15,6 +15,7 @@ from typing import Any
 
 from app import metrics
 from app.central_store import Mirror
+from app.lag_watch import LagWatch
 from app.lease import Lease
 from app.mandate import Leaving
 from app.plan import Following, Plan, Signals, at_once
@@ -75,6 +76,7 @@ class Destination:
         self._seen = 0
         """The last epoch that a leader has claimed, as far as the journal was heard."""
         self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
+        self._lag_watch = LagWatch(self.status, lambda: self._run.address)
 
     def _plan(self, plan: Plan) -> None:
         self.plan = plan
@@ -122,12 +124,16 @@ class Destination:
         """Lead it until nobody is to lead it any more; raises what ended the lead. To cancel this is to ask for
         an end in order."""
         self._signals.mandate.lease = lease
-        watch = asyncio.create_task(self._purge_watch.run())
+        watches = [
+            asyncio.create_task(self._purge_watch.run()),
+            asyncio.create_task(self._lag_watch.run()),
+        ]
         try:
             while self.has_leader:
                 await self._lead(lease)
         finally:
-            watch.cancel()
+            for watch in watches:
+                watch.cancel()
             self._signals.epoch = 0
             metrics.EPOCH.labels(self.plan.name).set(0)
             self.rest()

@@ -69,6 +69,7 @@ class Shared:
     async def run(self) -> None:
         """See Leadership."""
         self._may_take = now() + _SETTLE_SECONDS
+        metrics.COORDINATION.set(0)
         while not self._is_leaving:
             try:
                 async with self._opens(self._wake.set) as session:
@@ -193,7 +194,7 @@ class Shared:
             if not task.done():
                 continue
             del self._led[name]
-            metrics.LEADER.labels(name).set(0)
+            metrics.show_candidates(self._troupe.wanted(), self._led)
             error = None if task.cancelled() else task.exception()
             if error is None:
                 continue
@@ -225,6 +226,7 @@ class Shared:
         wanted, ready = self._offered = self._may_lead(), self._troupe.is_ready()
         names = {*await session.children(self._nodes.destinations), *self._troupe.wanted()}
         self._view = await looked(session, self._nodes, names)
+        metrics.show_candidates(self._troupe.wanted(), self._led)
         me = self._who.worker
         for name, view in self._view.items():
             path = self._nodes.candidate(name, me)

@@ -6,6 +6,10 @@ never a key, a GTID or a position.
 
 from __future__ import annotations
 
+import contextlib
+import math
+from collections.abc import Collection, Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 REGISTRY = CollectorRegistry()
@@ -17,6 +21,12 @@ UP = Gauge(
     "aqueduct_destination_up",
     "1 while a destination is read and published, else 0.",
     ["destination"],
+    registry=REGISTRY,
+)
+STATE = Gauge(
+    "aqueduct_destination_state",
+    "1 for the state that a destination is in on this worker.",
+    ["destination", "state"],
     registry=REGISTRY,
 )
 SWITCHES = Counter(
@@ -78,6 +88,12 @@ LAG = Gauge(
     ["destination"],
     registry=REGISTRY,
 )
+UNREAD = Gauge(
+    "aqueduct_source_unread_seconds",
+    "How long the source has had changes that are not published; 0 where all are.",
+    ["destination"],
+    registry=REGISTRY,
+)
 UNTIL_PURGED = Gauge(
     "aqueduct_source_seconds_until_purged",
     "Until the source purges what is still to be read, at the speed of late; +Inf while we keep up.",
@@ -124,9 +140,10 @@ KAFKA_UP = Gauge(
 )
 COORDINATION = Gauge(
     "aqueduct_coordination_up",
-    "1 while this worker has a session with ZooKeeper and its part among the others.",
+    "1 while this worker has a session with ZooKeeper and its part among the others; NaN without ZooKeeper.",
     registry=REGISTRY,
 )
+COORDINATION.set(math.nan)
 ERRORS = Counter(
     "aqueduct_errors_total",
     "Times a destination's run ended, by the error's class.",
@@ -181,6 +198,40 @@ JOURNAL_FOLDED = Counter(
     "Journal records folded into this worker's tables.",
     registry=REGISTRY,
 )
+
+
+OF_A_LEADER = (
+    UP, LAG, UNREAD, UNTIL_PURGED, UNTIL_PURGED_STOPPED, SEQ, EPOCH, SET_ASIDE, GIVEN_UP, HEARTBEAT_FAILURES,
+    SCHEMA_STORE_LAG,
+)  # fmt: skip
+"""Gauges that hold only for a destination that is led here; else their last values would stay for ever."""
+
+
+def show_state(destination: str, state: str, *, states: Iterable[str], is_led: bool) -> None:
+    """Show a destination's state; of one that is not led here, nothing else."""
+    for other in states:
+        if other != state:
+            _remove(STATE, destination, other)
+    STATE.labels(destination, state).set(1)
+    if is_led:
+        UP.labels(destination).set(state == "RUNNING")
+    else:
+        for gauge in OF_A_LEADER:
+            _remove(gauge, destination)
+
+
+def show_candidates(wanted: Collection[str], led: Collection[str]) -> None:
+    """Show of all destinations that could be led here whether they are, and nothing of others."""
+    for name in {*wanted, *led}:
+        LEADER.labels(name).set(name in led)
+    for labels in [sample.labels for metric in LEADER.collect() for sample in metric.samples]:
+        if labels["destination"] not in wanted and labels["destination"] not in led:
+            _remove(LEADER, labels["destination"])
+
+
+def _remove(gauge: Gauge, *labels: str) -> None:
+    with contextlib.suppress(KeyError):
+        gauge.remove(*labels)
 
 
 def exposition() -> bytes:

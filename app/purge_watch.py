@@ -7,6 +7,7 @@ and the figures of the last answer stay.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app import metrics
-from app.status import DestinationStatus, Purge, State
+from app.status import AT_WORK, DestinationStatus, Purge
 from connectors.errors import AqueductError
 from connectors.mysql.position import Coordinates
 from connectors.mysql.retention import Kept, begun_at, read_kept
@@ -29,7 +30,6 @@ _LOW = 6 * 3600.0
 """What is told in the log."""
 _WINDOW = 10
 """Looks over which the speeds are measured."""
-_AT_WORK = {State.RUNNING, State.RETRYING, State.FAILED, State.STARTING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PurgeWatch:
         """Look from time to time, until cancelled."""
         while True:
             address = self.address()
-            if self.status.state not in _AT_WORK:
+            if self.status.state not in AT_WORK:
                 self._forget()
             elif address is not None and self.status.cursor is not None:
                 await self._look(address)
@@ -119,6 +119,8 @@ class PurgeWatch:
 
     def _tell(self, purge: Purge) -> None:
         name = self.status.name
+        if self.status.state not in AT_WORK:
+            return  # it was asked before this worker stopped leading
         self.status.purge = purge
         metrics.UNTIL_PURGED.labels(name).set(purge.seconds)
         metrics.UNTIL_PURGED_STOPPED.labels(name).set(purge.seconds_stopped)
@@ -136,7 +138,8 @@ class PurgeWatch:
             self.status.purge = None
             self._looks.clear()
             for gauge in (metrics.UNTIL_PURGED, metrics.UNTIL_PURGED_STOPPED):
-                gauge.remove(self.status.name)
+                with contextlib.suppress(KeyError):
+                    gauge.remove(self.status.name)
 
 
 def until_purged(left: float, looks: list[Look]) -> Purge:

@@ -37,6 +37,11 @@ class State(Enum):
 _AT_REST = (State.STANDBY, State.PAUSED, State.STOPPED)
 
 
+AT_WORK = {State.RUNNING, State.RETRYING, State.FAILED, State.STARTING}
+"""States in which a source is to be read."""
+_STATES = tuple(state.value for state in State)
+
+
 @dataclass(slots=True)
 class StoreStatus:
     """How far the central schema store is behind a destination; written by its thread alone."""
@@ -79,6 +84,8 @@ class DestinationStatus:
     cursor: Cursor | None = None
     rows: int = 0
     lag_seconds: float | None = None
+    unread_seconds: float | None = None
+    """How long the source has had changes that are not published; None while it is not known."""
     committed_ms: int = 0
     """When the last transaction that was published was committed; 0 before the first."""
     purge: Purge | None = None
@@ -119,7 +126,10 @@ class DestinationStatus:
             self._trouble_since = time.monotonic()
         elif state in _AT_REST:
             self._trouble_since = None
-        metrics.UP.labels(self.name).set(state is State.RUNNING)
+        is_led = state not in (State.STANDBY, State.STOPPED)
+        if not is_led:
+            self.unread_seconds = None
+        metrics.show_state(self.name, state.value, states=_STATES, is_led=is_led)
 
     def is_news(self, error: str) -> bool:
         """Whether an error was not reported in this state since the destination ran last."""
@@ -142,6 +152,7 @@ class DestinationStatus:
             "error": self.error,
             "warnings": [one for part in self.warnings.values() for one in part],
             "lag_seconds": self.lag_seconds,
+            "unread_seconds": self.unread_seconds,
             "until_purged": self.purge and self.purge.to_json(),
             "rows_per_second": round(self._rate, 1),
             "rows": self.rows,

@@ -4,13 +4,14 @@ import pytest
 
 from connectors.mysql.rows import RowDecoder
 from connectors.mysql.skipping import row_count
+from connectors.mysql.unread import read_end
 from devstack.mysql import Mysql
 from tests.integration.mariadb.families import FAMILIES
 from tests.integration.mariadb.source import written
 from tests.integration.mariadb.test_values_oracle import assert_selected
 from tests.integration.remedies import mended
 from tests.integration.worker.families import statements_for
-from tests.integration.worker.source import connected, decoded, facts_of, run
+from tests.integration.worker.source import address_of, connected, decoded, facts_of, now, run
 from tests.integration.worker.stated import not_native
 from tests.steps import Rows
 
@@ -108,3 +109,14 @@ def test_each_remedy_of_the_preflight_mends_the_server_as_it_is_printed(newest: 
 def test_every_function_that_we_take_for_the_servers_own_is_that(newest: Mysql) -> None:
     with connected(newest) as cursor:
         assert not_native(cursor) == []
+
+
+def test_the_source_is_past_an_end_only_once_a_transaction_follows(newest: Mysql) -> None:
+    run(newest, "CREATE DATABASE unread", "CREATE TABLE unread.t (id int PRIMARY KEY)")
+    ours = now(newest)
+    assert not read_end(address_of(newest)).is_past(ours)
+    run(newest, "FLUSH BINARY LOGS")
+    assert not read_end(address_of(newest)).is_past(ours)
+    run(newest, "INSERT INTO unread.t VALUES (1)")
+    assert read_end(address_of(newest)).is_past(ours)
+    assert not read_end(address_of(newest)).is_past(now(newest))

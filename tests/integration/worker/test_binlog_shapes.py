@@ -17,6 +17,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows import ABSENT
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, first_offset
 from connectors.mysql.stream import BinlogStream
+from connectors.mysql.unread import read_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.remedies import mended
@@ -27,6 +28,7 @@ from tests.integration.worker.source import (
     decoded,
     end_of,
     facts_of,
+    now,
     run,
     written,
 )
@@ -397,3 +399,14 @@ def test_without_gtids_a_transaction_is_named_by_server_and_place(without_gtids:
 def test_a_start_by_gtids_is_refused_where_there_are_none(without_gtids: Mysql) -> None:
     with pytest.raises(PositionGone, match="gtid_mode is OFF"):
         first_offset(AfterGtids(GtidSet()), facts_of(without_gtids), address_of(without_gtids))
+
+
+def test_the_source_is_past_an_end_only_once_a_transaction_follows(stack: Stack) -> None:
+    run(stack.mysql, "CREATE DATABASE unread", "CREATE TABLE unread.t (id int PRIMARY KEY)")
+    ours = now(stack.mysql)
+    assert not read_end(address_of(stack.mysql)).is_past(ours)
+    run(stack.mysql, "FLUSH BINARY LOGS")
+    assert not read_end(address_of(stack.mysql)).is_past(ours)
+    run(stack.mysql, "INSERT INTO unread.t VALUES (1)")
+    assert read_end(address_of(stack.mysql)).is_past(ours)
+    assert not read_end(address_of(stack.mysql)).is_past(now(stack.mysql))

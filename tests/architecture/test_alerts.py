@@ -1,0 +1,171 @@
+"""Which alerts fire in which situation: those that are meant to, and no others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.architecture.promql import Labels, Series, fires
+from tests.architecture.tree import PROJECT
+
+Value = Callable[[float], float | None]
+NOW = 7200.0
+
+
+def rules() -> dict[str, dict[str, Any]]:
+    (group,) = yaml.safe_load((PROJECT / "deploy/prometheus/alerts.yml").read_text())["groups"]
+    return {rule["alert"].removeprefix("Aqueduct"): rule for rule in group["rules"]}
+
+
+RULES = {name: one for name, one in rules().items() if "histogram_quantile" not in one["expr"]}
+
+
+def always(value: float) -> Value:
+    return lambda _now: value
+
+
+def since(start: float, value: float, before: float | None = None) -> Value:
+    return lambda now: value if now >= start else before
+
+
+def until(end: float, value: float, after: float | None = None) -> Value:
+    return lambda now: value if now < end else after
+
+
+def grows(start: float) -> Value:
+    return lambda now: max(0.0, now - start)
+
+
+def worker(name: str, metrics: dict[str, Value], **labels: str) -> dict[tuple[str, Labels], Value]:
+    """What a worker exports of the destination shop; a name may have a state after a colon."""
+    found = {}
+    for key, value in metrics.items():
+        metric, _, state = key.partition(":")
+        own = {"instance": name, "job": "aqueduct-worker", **labels}
+        if metric not in ("up", "aqueduct_coordination_up"):
+            own["destination"] = "shop"
+        if state:
+            own["state"] = state
+        found[metric, frozenset(own.items())] = value
+    return found
+
+
+RUNNING = {
+    "up": always(1), "aqueduct_destination_up": always(1), "aqueduct_destination_state:RUNNING": always(1),
+    "aqueduct_leader": always(1), "aqueduct_coordination_up": always(1),
+    "aqueduct_source_unread_seconds": always(3), "aqueduct_source_lag_seconds": always(0.2),
+    "aqueduct_records_published_total": grows(0),
+    "aqueduct_tables_given_up": always(0), "aqueduct_tables_set_aside": always(0),
+}  # fmt: skip
+FOLLOWS = {
+    "up": always(1), "aqueduct_destination_state:STANDBY": always(1), "aqueduct_leader": always(0),
+    "aqueduct_coordination_up": always(1),
+}  # fmt: skip
+IDLE = {"aqueduct_records_published_total": always(7)}
+FORMER = FOLLOWS | {
+    "aqueduct_destination_up": until(NOW - 3000, 1),
+    "aqueduct_leader": until(NOW - 3000, 1, after=0),
+    "aqueduct_source_unread_seconds": until(NOW - 3000, 5),
+}
+LATER = RUNNING | {
+    "aqueduct_destination_up": since(NOW - 2990, 1),
+    "aqueduct_leader": since(NOW - 2990, 1, before=0),
+}
+
+SITUATIONS: dict[str, tuple[list[dict[str, Value]], set[str]]] = {
+    "all is well": ([RUNNING, FOLLOWS], set()),
+    "long after a failover": ([FORMER, LATER], set()),
+    "a former leader that still exports its zero": (
+        [FORMER | {"aqueduct_destination_up": until(NOW - 3000, 1, after=0)}, LATER],
+        {"DestinationNotUp"},
+    ),
+    "alone, without ZooKeeper": (
+        [RUNNING | {"aqueduct_coordination_up": always(math.nan), "aqueduct_leader": lambda _now: None}],
+        set(),
+    ),
+    "paused by a person": (
+        [
+            RUNNING | IDLE | {
+                "aqueduct_destination_up": always(0), "aqueduct_destination_state:RUNNING": lambda _now: None,
+                "aqueduct_destination_state:PAUSED": always(1), "aqueduct_source_unread_seconds": until(0, 0),
+            }
+        ],
+        set(),
+    ),
+    "failed": (
+        [
+            RUNNING | IDLE | {
+                "aqueduct_destination_up": since(NOW - 600, 0, before=1),
+                "aqueduct_source_unread_seconds": grows(NOW - 600),
+            },
+            FOLLOWS,
+        ],
+        {"DestinationNotUp", "SourceLag"},
+    ),
+    "stopped by a person": ([{"up": always(1), "aqueduct_coordination_up": always(1)}] * 2, set()),
+    "nobody leads": ([FOLLOWS, FOLLOWS], {"NoLeader"}),
+    "a takeover under way": (
+        [FOLLOWS | {"aqueduct_leader": until(NOW - 20, 1, after=0)}, FOLLOWS],
+        set(),
+    ),
+    "two lead": ([RUNNING, RUNNING], {"TwoLeaders"}),
+    "one worker without ZooKeeper's session": (
+        [RUNNING, FOLLOWS | {"aqueduct_coordination_up": since(NOW - 120, 0, before=1)}],
+        {"CoordinationLost"},
+    ),
+    "a stall, RUNNING, on a source that writes": (
+        [RUNNING | IDLE | {"aqueduct_source_unread_seconds": grows(NOW - 900)}, FOLLOWS],
+        {"SourceLag"},
+    ),
+    "an idle source after a slow record": (
+        [RUNNING | IDLE | {"aqueduct_source_lag_seconds": always(500)}],
+        set(),
+    ),
+    "catching up": ([RUNNING | {"aqueduct_source_lag_seconds": always(4000)}], {"SourceLag"}),
+    "the first dead letters": (
+        [RUNNING | {"aqueduct_dead_letters_total": since(NOW - 300, 2)}],
+        {"DeadLetters"},
+    ),
+    "more dead letters": (
+        [RUNNING | {"aqueduct_dead_letters_total": since(NOW - 300, 9, before=2)}],
+        {"DeadLetters"},
+    ),
+    "dead letters of an hour ago": (
+        [RUNNING | {"aqueduct_dead_letters_total": since(NOW - 3600, 2)}],
+        set(),
+    ),
+    "a table that was given up": (
+        [RUNNING | {"aqueduct_tables_given_up": always(1)}],
+        {"TableGivenUp"},
+    ),
+    "a table that waits": ([RUNNING | {"aqueduct_tables_set_aside": always(1)}], {"TableSetAside"}),
+    "a worker that does not answer": ([RUNNING, {"up": always(0)}], {"WorkerGone"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_the_alerts_of_a_situation_fire_and_no_others(situation: str) -> None:
+    workers, expected = SITUATIONS[situation]
+    series: Series = {
+        key: value
+        for number, metrics in enumerate(workers, 1)
+        for key, value in worker(f"w{number}:8083", metrics).items()
+    }
+    assert {name for name, rule in RULES.items() if fires(rule, series, NOW)} == expected
+
+
+def test_every_rule_of_the_worker_without_a_histogram_is_evaluated() -> None:
+    assert {
+        "NoLeader",
+        "TwoLeaders",
+        "CoordinationLost",
+        "SourceLag",
+        "DeadLetters",
+    } <= RULES.keys()
+    assert len(rules()) - len(RULES) == sum(
+        "histogram_quantile" in one["expr"] for one in rules().values()
+    )
