@@ -49,7 +49,7 @@ def worker(name: str, metrics: dict[str, Value], **labels: str) -> dict[tuple[st
         if metric not in ("up", "aqueduct_coordination_up"):
             own["destination"] = "shop"
         if state:
-            own["state"] = state
+            own["error" if "errors" in metric else "state"] = state
         found[metric, frozenset(own.items())] = value
     return found
 
@@ -137,6 +137,18 @@ SITUATIONS: dict[str, tuple[list[dict[str, Value]], set[str]]] = {
     "dead letters of an hour ago": (
         [RUNNING | {"aqueduct_dead_letters_total": since(NOW - 3600, 2)}],
         set(),
+    ),
+    "a decoder that stalled for the first time": (
+        [RUNNING | {"aqueduct_errors_total:DecoderStalled": since(NOW - 600, 1)}],
+        {"DecoderTrouble"},
+    ),
+    "a decoder that stalled an hour ago": (
+        [RUNNING | {"aqueduct_errors_total:DecoderStalled": since(NOW - 3600, 1)}],
+        set(),
+    ),
+    "five errors since the worker started": (
+        [RUNNING | {"aqueduct_errors_total:SourceLost": lambda now: max(0, (now - NOW + 600) // 100) or None}],
+        {"Errors"},
     ),
     "a table that was given up": (
         [RUNNING | {"aqueduct_tables_given_up": always(1)}],
