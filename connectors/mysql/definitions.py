@@ -33,6 +33,8 @@ class ColumnDefinition:
     """From 1, if it is of the primary key."""
     generated: bool = False
     visible: bool = True
+    has_exact_labels: bool = False
+    """Whether a question mark in a label is one, and not what the server prints for another character."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,7 +152,7 @@ def _labels(definition: ColumnDefinition) -> Iterator[bytes]:
             remedy="Convert the column to utf8mb4, or leave the table out with a filter.",
         )
     for label in labels_in(definition.column_type):
-        if "?" in label and charset in _BEYOND_UTF8MB3:
+        if "?" in label and not definition.has_exact_labels and charset in _BEYOND_UTF8MB3:
             raise UnsupportedEvent(
                 f"the server prints a label of column {definition.name!r} as {label!r}, as it does with "
                 "characters that it cannot print",

@@ -121,7 +121,8 @@ def column_definitions(
 def _definition(column: Column, charsets: Charsets) -> ColumnDefinition:
     return ColumnDefinition(
         name=column.name,
-        column_type=column.type,
+        column_type=column.exact_type or column.type,
+        has_exact_labels=bool(column.exact_type),
         nullable=column.nullable,
         collation=_collation_number(column, charsets),
         charset=column.charset,

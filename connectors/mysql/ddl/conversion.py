@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from connectors.mysql.ddl import collations, text_types
 from connectors.mysql.ddl.definition import Column, Database, Server, Session
-from connectors.mysql.ddl.labels import labelled, labels_in, read_again
+from connectors.mysql.ddl.labels import exactly, labelled, labels_in, read_again
 from connectors.mysql.ddl.type_spec import TypeRefused
 
 
@@ -18,10 +18,13 @@ def converted(column: Column, to: Database, *, server: Server, session: Session)
     """A column after the conversion of its table; raise TypeRefused where it does not fit."""
     if column.charset is None:
         return column
-    name = column.type.partition("(")[0]
+    name, exact = column.type.partition("(")[0], ""
     if name in ("enum", "set"):
-        labels = read_again(labels_in(column.type), column.charset, to.charset)
+        told = labels_in(column.exact_type or column.type)
+        labels = read_again(told, column.charset, to.charset)
         strict = text_types.is_strict(session)
+        if column.exact_type or "?" not in column.type:
+            exact = exactly(name, labels, to.charset)
         new = labelled(name, labels, to.charset, server=server, strict=strict)
     else:
         # MariaDB prints behind it that a column is compressed.
@@ -30,7 +33,13 @@ def converted(column: Column, to: Database, *, server: Server, session: Session)
             f" {note}" if note else ""
         )
     kept = text_types.as_kept(new, to)
-    return replace(column, type=kept.type, charset=kept.charset, collation=kept.collation)
+    return replace(
+        column,
+        type=kept.type,
+        exact_type=exact,
+        charset=kept.charset,
+        collation=kept.collation,
+    )
 
 
 def _text(column: Column, plain: str, to: Database, *, server: Server, session: Session) -> str:

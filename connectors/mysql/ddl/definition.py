@@ -29,6 +29,9 @@ class Column:
     definition: str = ""
     """What else rebuilds it, as it would stand in CREATE TABLE behind type, character set and collation and
     nullability: ``DEFAULT …``, ``GENERATED ALWAYS AS (…) STORED``, ``AUTO_INCREMENT``, ``COMMENT …``."""
+    exact_type: str = ""
+    """``type`` with the labels of an ENUM or SET as its statement has them, where a label has a question mark:
+    ``information_schema`` prints one for each character outside the BMP. Empty where no statement is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

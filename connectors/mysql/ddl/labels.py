@@ -33,6 +33,17 @@ def labelled(
     return f"{name}({','.join(map(_quoted, kept))})"
 
 
+def exactly(name: str, labels: Sequence[Label], charset: str) -> str:
+    """The same with labels as they are; empty where ``labelled`` prints no question mark."""
+    if charset == BINARY:
+        return ""
+    kept = [_kept(label, charset) for label in labels]
+    if not any("?" in label or max(label, default="") > "\uffff" for label in kept):
+        return ""
+    quoted = ",".join(f"'{label.translate(_ESCAPES)}'" for label in kept)
+    return f"{name}({quoted})"
+
+
 def _bytes(label: str, name: str, server: Server) -> str:
     """A label that is bytes: MySQL prints what is no text in hexadecimal digits, others a part of it."""
     if all(char <= "\uffff" and not "\udc80" <= char <= "\udcff" for char in label):

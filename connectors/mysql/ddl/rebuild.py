@@ -28,7 +28,7 @@ def create_table(name: TableName, table: Table) -> str:
 
 
 def _column(column: Column) -> str:
-    words = [quoted_name(column.name), column.type]
+    words = [quoted_name(column.name), column.exact_type or column.type]
     if column.charset is not None:
         words.append(f"CHARACTER SET {column.charset} COLLATE {column.collation}")
     elif column.type.startswith(_LABELLED):

@@ -6,10 +6,12 @@ bytes.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from connectors.mysql.charsets import BINARY
 from connectors.mysql.ddl import collations
 from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.labels import labelled
+from connectors.mysql.ddl.labels import exactly, labelled
 from connectors.mysql.ddl.since import since
 from connectors.mysql.ddl.type_spec import ResolvedType, TypeRefused, TypeSpec
 
@@ -48,9 +50,8 @@ def label_type(
 ) -> ResolvedType:
     """An ENUM or a SET."""
     own = of_column(spec, inherited, server=server, session=session)
-    return as_kept(
-        labelled(name, spec.labels, own.charset, server=server, strict=is_strict(session)), own
-    )
+    printed = labelled(name, spec.labels, own.charset, server=server, strict=is_strict(session))
+    return replace(as_kept(printed, own), exact=exactly(name, spec.labels, own.charset))
 
 
 def as_kept(column_type: str, own: Database) -> ResolvedType:

@@ -50,6 +50,8 @@ class ResolvedType:
 
     type: str
     """``column_type`` of ``information_schema``."""
+    exact: str = ""
+    """The same with exact labels, where a label of ``type`` has a question mark."""
     charset: str | None = None
     """Of text, else None; ``binary`` is none."""
     collation: str | None = None

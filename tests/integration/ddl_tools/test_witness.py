@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from connectors.errors import UnsupportedEvent
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Index, Session, Table
 from connectors.mysql.image_key import key_contradiction
@@ -232,6 +233,40 @@ def test_rows_of_every_shape_agree_with_the_statement_that_made_the_table(
                     found[shape] = differences(step.table_map, made, charsets, server=server)
     assert len(found) > 10
     assert [(name, each) for name, each in found.items() if each] == []
+
+
+def test_labels_that_the_server_cannot_print_are_those_of_their_statement(servers: Servers) -> None:
+    mysql, name = servers("9.7"), f"{DATABASE}.unprinted"
+    run(mysql, f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}")
+    charsets, server = charsets_of(mysql), server_of(mysql)
+    catalog = Catalog(server)
+    catalog.apply(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4", Session())
+    changes = (
+        f"CREATE TABLE {name} (a int, e enum('😀','a?','??') NOT NULL, s set('?','🎉b')) CHARACTER SET utf8mb4",
+        f"ALTER TABLE {name} MODIFY e enum('😀','a?','??','😁') NOT NULL, RENAME COLUMN s TO t",
+        f"ALTER TABLE {name} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, ADD f enum('?') DEFAULT '?'",
+    )
+    for change in changes:
+        write = f"INSERT INTO {name} (a) VALUES (1)"
+        with telling(mysql, "MINIMAL"):
+            found = steps(mysql, change, write)
+        with telling(mysql, "FULL"):
+            full = map_of(mysql, write)
+        for step in found:
+            if isinstance(step, Statement):
+                query = step.query
+                catalog.apply(
+                    query.sql,
+                    session_of(query.status, database=DATABASE, thread=1, charsets=charsets),
+                )
+        (bare,) = [step.table_map for step in found if isinstance(step, Rows)]
+        made = catalog[DATABASE, "unprinted"]
+        table = completed_map(bare, made, charsets, server=server)
+        assert [one.labels for one in table.columns] == [one.labels for one in full.columns]
+        assert differences(full, made, charsets, server=server) == []
+        # Of what was there before anybody read statements, nobody knows more than the server prints.
+        with pytest.raises(UnsupportedEvent, match="prints a label"):
+            completed_map(bare, table_of(mysql, DATABASE, "unprinted"), charsets, server=server)
 
 
 PLANTED = (

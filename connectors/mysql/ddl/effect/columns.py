@@ -51,6 +51,7 @@ def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
     return Column(
         name=spec.name,
         type=own.type,
+        exact_type=own.exact,
         nullable=nullable,
         charset=own.charset,
         collation=own.collation,
