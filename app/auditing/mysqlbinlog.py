@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,9 +53,12 @@ class Binlog(Protocol):
 
 
 def program(given: str | None = None) -> tuple[str, ...]:
-    """The command that runs mysqlbinlog: as given, else from the PATH; ProgramMissing where it is not."""
+    """The command that runs mysqlbinlog: as given, else from the PATH or beside this Python, as in a virtual
+    environment; raise ProgramMissing where it is not.
+    """
     words = tuple(shlex.split(given)) if given else ("mysqlbinlog",)
-    found = shutil.which(words[0])
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which(words[0]) or shutil.which(words[0], path=beside)
     if found is None:
         raise ProgramMissing(f"{words[0]} is not there")
     return (found, *words[1:])
