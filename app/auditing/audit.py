@@ -7,7 +7,7 @@ not taken for a fault. Usable without settings: whoever has a binlog, Kafka and 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -18,7 +18,7 @@ import orjson
 from app.auditing import reckoning
 from app.auditing.borders import Borders
 from app.auditing.errors import NotAuditable
-from app.auditing.examination import PARKED, Examination, Subject
+from app.auditing.examination import DEAD, PARKED, Examination, Subject
 from app.auditing.mysqlbinlog import Binlog
 from app.auditing.printed_events import Before, Begun, Opened, events
 from app.auditing.published import (
@@ -45,7 +45,9 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.statements import statement_type
 from connectors.wire import (
+    HEADER_CHANGE_ID,
     ddl_topic,
+    dead_letters_topic,
     journal_topic,
     quarantine_topic,
     schemas_topic,
@@ -134,6 +136,7 @@ def audit(scope: Scope) -> Verdict:
         scope.published.read(wanted, done.take)
         latest = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
         _parked(scope, done, latest, topics)
+        _dead_letters(scope, done, topics)
         reckoning.cursor(done, latest.cursors[-1])
         reckoning.tombstones(done)
         known = {shape.name for shape in store.shapes}
@@ -291,6 +294,29 @@ def _parked(scope: Scope, done: Examination, told: Journal, topics: object) -> N
             change = store.change(transaction.rank, ordinal)
             if change is not None:
                 done.seen[change.n] |= PARKED
+
+    scope.published.read([(name, 0)], take)
+
+
+def _dead_letters(scope: Scope, done: Examination, topics: Mapping[str, int]) -> None:
+    """Mark the changes that could not be decoded, and wait as dead letters."""
+    name = dead_letters_topic(scope.prefix, scope.destination)
+    if name not in topics:
+        return
+    truth = done.truth
+
+    def take(_topic: str, _partition: int, record: StoredRecord) -> None:
+        headers = dict(record.headers)
+        id_, _, ordinal = headers[HEADER_CHANGE_ID].decode().rpartition("#")
+        transaction = truth.store.transaction(id_)
+        change = transaction and truth.store.change(transaction.rank, int(ordinal))
+        if transaction is None or not change:
+            return
+        done.seen[change.n] |= DEAD
+        if orjson.loads(headers["meta"])["kind"] == "event":
+            # It may hold several rows and counts as one, so the ordinals after it are not mysqlbinlog's.
+            table = ".".join(change.shape.name)
+            truth.blurred.setdefault(transaction.rank, (int(ordinal), table))
 
     scope.published.read([(name, 0)], take)
 

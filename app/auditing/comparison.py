@@ -119,15 +119,19 @@ class Comparer:
         names = columns.names
         if len(lines) != len(names):
             return self._partial(shape, columns, printed, image, value)
+        replaced = value.get("replaced", ())
         if tuple(image) != names:
             return "its columns are not the table's"
         for line, name, same, kind in zip(lines, names, columns.same, columns.kinds, strict=True):
             text, found = line[line.index(b"=") + 1 :], image[name]
-            if not self._same(text, found, same, f"{'.'.join(shape.name)}.{name}: {kind}"):
+            what = f"{'.'.join(shape.name)}.{name}: {kind}"
+            if not self._same(text, found, same, what, is_replaced=name in replaced):
                 return f"{name} has another value"
         return None
 
-    def _same(self, text: bytes, found: Any, same: Same | None, what: str) -> bool:
+    def _same(
+        self, text: bytes, found: Any, same: Same | None, what: str, *, is_replaced: bool
+    ) -> bool:
         if text == b"NULL" or found is None:
             return text == b"NULL" and found is None
         if same is None:
@@ -136,7 +140,12 @@ class Comparer:
         if text.startswith(b"JSON_"):  # a difference to the document before, not a document
             self._unjudged[f"{what}, partial"] += 1
             return True
-        return same(text, found)
+        try:
+            return same(text, found)
+        except UnicodeDecodeError:
+            if is_replaced:
+                self._unjudged[f"{what}, with characters that Unicode lacks"] += 1
+            return is_replaced
 
     def _partial(
         self,
@@ -152,7 +161,9 @@ class Comparer:
             if name not in image:
                 return f"{name} is missing"
             what = f"{'.'.join(shape.name)}.{name}: {columns.kinds[number - 1]}"
-            if not self._same(text, image[name], columns.same[number - 1], what):
+            is_replaced = name in value.get("replaced", ())
+            same = columns.same[number - 1]
+            if not self._same(text, image[name], same, what, is_replaced=is_replaced):
                 return f"{name} has another value"
         absent = set(value.get("absent", ()))
         extra = absent & set(image)

@@ -27,7 +27,7 @@ from connectors.wire import HEADER_CHANGE_ID, row_topic
 Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]
 """Who else looks at each record of a row topic, with its images, and of the DDL topic."""
 
-WHOLE, OLD_HALF, NEW_HALF, PARKED = 1, 2, 4, 8
+WHOLE, OLD_HALF, NEW_HALF, PARKED, DEAD = 1, 2, 4, 8, 16
 """What was seen of a change, one bit each."""
 _HALVES = {"": WHOLE, "0": OLD_HALF, "1": NEW_HALF}
 

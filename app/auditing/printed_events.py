@@ -93,7 +93,7 @@ _ROW = re.compile(rb"### (INSERT INTO|UPDATE|DELETE FROM) `(.*)`\n")
 _COMMITTED = re.compile(rb"original_committed_timestamp=(\d+)")
 _NEXT = re.compile(rb"SET @@SESSION.GTID_NEXT= '([^']*)'")
 _USE = re.compile(rb"use `(.*)`/\*!\*/;\n")
-_XA = re.compile(r"XA (START|END|PREPARE|COMMIT|ROLLBACK)\s+(\S+)(\s+ONE PHASE)?\s*")
+_XA = re.compile(r"XA (START|END|PREPARE|COMMIT|ROLLBACK)\s+(\S+)(\s+ONE PHASE)?")
 _END_OF_STATEMENT = b"/*!*/;\n"
 _KINDS = {b"INSERT INTO": "c", b"UPDATE": "u", b"DELETE FROM": "d"}
 _ROWS_EVENTS = (b"Write_rows", b"Update_rows", b"Delete_rows")
@@ -159,7 +159,7 @@ class _Reading:
         elif text.startswith(b"Previous-GTIDs"):
             yield Before(self._previous())
         elif text.startswith((b"XA PREPARE", b"XA COMMIT")):
-            yield from self._xa(text.decode())
+            yield from self._xa(self._one_phase() or text.decode())
         elif found := _COMMITTED.search(text):
             self._ts_ms = int(found[1]) // 1000 or _milliseconds(clock)
 
@@ -221,6 +221,12 @@ class _Reading:
             yield Statement(sql, self._database, self._pos)
             if not sql.endswith(_CREATED_WITH_ROWS):
                 yield self._ended()
+
+    def _one_phase(self) -> str | None:
+        """What follows the header of an XA PREPARE that is an XA COMMIT … ONE PHASE."""
+        text = self._line.decode("utf-8", "replace")
+        found = _XA.match(text)
+        return text if found and found[1] == "COMMIT" and found[3] else None
 
     def _xa(self, sql: str) -> Iterator[Event]:
         found = _XA.match(sql)

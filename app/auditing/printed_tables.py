@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from app.auditing.printed_text import label_text
+
 _NAME = re.compile(r"`((?:[^`]|``)*)` ")
 _TYPE = re.compile(
     r"([A-Z][A-Z ]*?)(?:\((.*)\))?((?: (?:UNSIGNED|NOT NULL|INVISIBLE))*)$", re.DOTALL
@@ -60,14 +62,15 @@ class Shape:
 def shape_of(lines: tuple[bytes, ...]) -> Shape:
     """Read the table's quoted name, and the lines that follow it."""
     database, _, table = lines[0].decode().replace("``", "`").partition("`.`")
-    text = [line.decode("utf-8", "replace") for line in lines[1:]]
+    # Labels are printed in the bytes of their columns' character sets, so each byte is one character here.
+    text = [line.decode("latin-1") for line in lines[1:]]
     columns: list[Column] = []
     key: str | None = None
     for number, line in enumerate(text):
         if line.startswith("# Columns("):
             columns = [_column(each) for each in _listed(text[number:])]
         elif line.startswith("# Primary Key("):
-            key = line.strip()[len("# Primary Key(") : -1]
+            key = _utf8(line.strip(" \n")[len("# Primary Key(") : -1])
     return Shape(database, table, tuple(columns), _key(key, columns))
 
 
@@ -87,7 +90,7 @@ def _listed(lines: list[str]) -> list[str]:
 def _column(text: str) -> Column:
     name = None
     if named := _NAME.match(text):
-        name, text = named[1].replace("``", "`"), text[named.end() :]
+        name, text = _utf8(named[1]).replace("``", "`"), text[named.end() :]
     charset = _CHARSET.search(text)
     if charset:
         text = text[: charset.start()] + text[charset.end() :]
@@ -102,8 +105,20 @@ def _column(text: str) -> Column:
         None if is_labelled else size,
         "UNSIGNED" in found[3],
         charset[1] if charset else None,
-        tuple(_unescaped(label[1]) for label in _LABEL.finditer(size)) if is_labelled else None,
+        tuple(_label(found[1], charset[1] if charset else None) for found in _LABEL.finditer(size))
+        if is_labelled
+        else None,
     )
+
+
+def _utf8(text: str) -> str:
+    return text.encode("latin-1").decode("utf-8", "replace")
+
+
+def _label(text: str, charset: str | None) -> str:
+    raw = _unescaped(text).encode("latin-1")
+    # Without a character set the label is of a server that prints all of them in its own.
+    return _utf8(raw.decode("latin-1")) if charset is None else label_text(raw, charset)
 
 
 def told_column(name: str, told: str, charset: str | None) -> Column:

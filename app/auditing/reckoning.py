@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from app.auditing.examination import NEW_HALF, OLD_HALF, PARKED, WHOLE, Examination, Span
+from app.auditing.examination import DEAD, NEW_HALF, OLD_HALF, PARKED, WHOLE, Examination, Span
 from app.auditing.printed_tables import Shape
 from app.auditing.published import CursorRecord, Journal
 from app.auditing.store import ORDINAL_BITS
@@ -44,6 +44,8 @@ def lost_changes(done: Examination, journal: Journal, *, shadows: Shadows, compa
             verdict.unjudged[f"rows behind some of {blurred[1]} that mysqlbinlog cannot print"] += 1
         elif done.seen[n] & PARKED and journal.aside.get(shape.name):
             verdict.set_aside[name] += 1
+        elif done.seen[n] & DEAD:
+            verdict.unjudged[f"{name}: dead letters"] += 1
         elif shadows(*shape.name):
             verdict.shadows[name] += 1
         elif compacted or _is_expired(done, shape, place):

@@ -100,6 +100,10 @@ class _Reading:
                 self._say(event)
             case printed.XaBegun():
                 self._xid = event.xid
+                # The rows that it had before, if any, were decided where this does not show.
+                for _ in self._store.decide(event.xid, kept=False):
+                    pass
+                self._met.discard(event.xid)
             case printed.XaEnded():
                 self._decide(event)
             case printed.Unprinted():

@@ -17,20 +17,13 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from app.auditing.printed_tables import Column
+from app.auditing.printed_text import decoder_of
 
 Same = Callable[[bytes, Any], bool]
-"""Whether a printed value is the one on the wire; neither is NULL."""
+"""Whether a printed value is the one on the wire; neither is NULL. UnicodeDecodeError where that is no text."""
 
-_CODECS = {
-    "utf8mb4": "utf-8", "utf8mb3": "utf-8", "utf8": "utf-8", "ascii": "ascii", "latin1": "latin1-mysql",
-    "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be",
-    "latin2": "iso8859-2", "latin5": "iso8859-9", "latin7": "iso8859-13", "cp1250": "cp1250",
-    "cp1251": "cp1251", "cp1257": "cp1257", "cp850": "cp850", "cp852": "cp852", "koi8r": "koi8-r",
-    "gbk": "gbk", "gb2312": "gb2312", "euckr": "cp949", "cp932": "cp932",
-}  # fmt: skip
-"""Only those that Python reads as MySQL does; of another, text is not compared, and that is told."""
 _ESCAPED = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
-_PLAIN = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"b": b"\b"}
+_PLAIN = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"b": b"\b", b"f": b"\f"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,8 +33,8 @@ def comparison(column: Column) -> Same | None:
     if kind in _INTEGERS:
         return _unsigned if column.unsigned else _signed
     if kind in _TEXTS:
-        codec = _CODECS.get(column.charset or "")
-        return None if codec is None else _text(codec)
+        decode = decoder_of(column.charset)
+        return None if decode is None else _text(decode)
     if kind in _PLAINLY:
         return _PLAINLY[kind]
     if kind == "BINARY":
@@ -50,7 +43,7 @@ def comparison(column: Column) -> Same | None:
         return _bits(-(-int(column.size or 1) // 8))
     if kind in ("ENUM", "SET") and column.labels is not None:
         if any("\ufffd" in label for label in column.labels):
-            return None  # labels of another character set than the program's
+            return None  # labels of a character set that is not read here
         return _label(column.labels) if kind == "ENUM" else _labels(column.labels)
     return None
 
@@ -153,24 +146,13 @@ def _padded(size: int) -> Same:
     return same
 
 
-def _text(codec: str) -> Same:
-    decode = _latin1 if codec == "latin1-mysql" else lambda content: content.decode(codec)
+def _text(decode: Callable[[bytes], str]) -> Same:
+    """Raises UnicodeDecodeError for bytes that are no text."""
 
     def same(printed: bytes, value: Any) -> bool:
-        try:
-            return isinstance(value, str) and decode(unquoted(printed)) == value
-        except UnicodeDecodeError:
-            return isinstance(value, str) and unquoted(printed).decode(codec, "replace") == value
+        return isinstance(value, str) and decode(unquoted(printed)) == value
 
     return same
-
-
-def _latin1(content: bytes) -> str:
-    """MySQL's latin1 is cp1252, whose five holes are the control characters of their numbers."""
-    return "".join(
-        chr(byte) if byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else bytes([byte]).decode("cp1252")
-        for byte in content
-    )
 
 
 def _bits(size: int) -> Same:
@@ -204,7 +186,9 @@ def _document(printed: bytes, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     try:
-        return bool(_read(unquoted(printed).decode()) == _read(value))
+        document, text = _read(value), unquoted(printed).decode()
+        # The program prints text that is a whole document without its quotation marks.
+        return bool((text if isinstance(document, str) else _read(text)) == document)
     except ValueError:
         return False
 

@@ -311,3 +311,15 @@ def test_a_table_that_is_set_aside_is_accounted_for_by_name(planted: Judged) -> 
     entry["outcome"] = "released"
     planted.append(partition, StoredRecord(key, orjson.dumps(entry), 0))
     assert planted.verdict().faults["lost"] == len(waiting)
+
+
+def test_a_row_that_is_a_dead_letter_is_counted_apart_and_not_lost(planted: Judged) -> None:
+    (place,) = planted.find("shop.keyed", of_key(a=3))[:1]
+    header = next(each for each in planted.drop(place).headers if each[0] == "change_id")
+    name = f"{planted.prefix}.__dead_letters.shop"
+    letter = StoredRecord(b"", b"x", 0, (header, ("meta", orjson.dumps({"kind": "row"}))))
+    planted.topics.counts[name] = 1
+    planted.topics.records[name, 0] = [letter]
+    verdict = planted.verdict()
+    assert verdict.unjudged["shop.keyed: dead letters"] == 1
+    assert "lost" not in verdict.faults

@@ -113,6 +113,33 @@ def test_rows_of_one_that_was_rolled_back_are_of_none(store: Store) -> None:
     assert names(store) == []
 
 
+def test_an_xa_transaction_of_one_phase_is_committed_and_its_name_may_come_again(
+    store: Store,
+) -> None:
+    xid = "X'61',X'',1"
+    phases = [
+        "".join(
+            [gtid(f"{SOURCE}:{number}", at=number * 100), query(f"XA START {xid}"), rows("t", 7),
+             query(f"XA END {xid}"), header(f"XA PREPARE {xid}"), f"XA COMMIT {xid} ONE PHASE\n/*!*/;\n"]
+        )
+        for number in (1, 2)
+    ]  # fmt: skip
+    found = truth(store, *phases)
+    assert names(store) == ["1#0", "2#0"]
+    assert found.undecided == set()
+
+
+def test_rows_that_an_earlier_use_of_an_xid_left_are_not_those_of_the_next(store: Store) -> None:
+    xid = "X'61',X'',1"
+    begun = [
+        gtid(f"{SOURCE}:{number}", at=number * 100) + query(f"XA START {xid}") + rows("t", 7)
+        + query(f"XA END {xid}") + header(f"XA PREPARE {xid}") + f"XA PREPARE {xid}\n/*!*/;\n"
+        for number in (1, 2)
+    ]  # fmt: skip
+    truth(store, *begun, gtid(f"{SOURCE}:3", at=500) + query(f"XA COMMIT {xid}"))
+    assert names(store) == ["3#0"]
+
+
 def test_without_gtids_a_transaction_is_named_by_its_place(store: Store) -> None:
     parts = gtid("ANONYMOUS", at=200) + query("BEGIN") + rows("t", 1) + header("Xid = 1")
     truth(store, parts, published="")

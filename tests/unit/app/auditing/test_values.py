@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.auditing.printed_tables import Column, told_column
+from app.auditing.printed_text import label_text
 from app.auditing.values import comparison
 
 
@@ -50,6 +51,14 @@ CASES: list[tuple[Column, bytes, Any, Any]] = [
     (column("ENUM", labels=("a", "b")), b"2", "b", "a"),
     (column("ENUM", labels=("a", "b")), b"0", "", "a"),
     (column("SET", labels=NUMBERS), b"b'0000001000000001'", "2,9", "1,x"),
+    (column("VARCHAR", charset="utf8mb4"), rb"'\f\x0b'", "\f\x0b", "f\x0b"),
+    (column("VARCHAR", charset="swe7"), b"'[a]'", "ÄaÅ", "[a]"),
+    (column("DATETIME"), b"'2023-02-31 10:11:12'", "2023-02-31 10:11:12", "2023-02-31T10:11:12"),
+    (column("DATETIME"), b"'0000-01-01 00:00:00'", "0000-01-01T00:00:00", "0000-01-01 00:00:00"),
+    (column("JSON"), rb"'a\fb\\c'", '"a\\fb\\\\c"', '"afb"'),
+    (column("JSON"), b"'null'", "null", '"nil"'),
+    (column("JSON"), b"'null'", '"null"', "0"),
+    (column("JSON"), b"'2026-11-21'", '"2026-11-21"', '"2026-11-22"'),
     (column("JSON"), b"'{\"a\": [1, 2.50]}'", '{"a":[1,2.5]}', '{"a":[1,2.51]}'),
 ]  # fmt: skip
 
@@ -83,3 +92,21 @@ def test_a_column_that_the_binlog_does_not_tell_is_that_of_its_version() -> None
     assert told_column("c", "bigint(20) unsigned", None) == column("BIGINT", "20", unsigned=True)
     assert told_column("c", "varchar(80)", "latin1") == column("VARCHAR", "80", charset="latin1")
     assert told_column("c", "datetime", None) == column("DATETIME")
+
+
+@pytest.mark.parametrize(
+    ("raw", "charset", "label"),
+    [
+        (b"[a]", "swe7", "ÄaÅ"),
+        (b"\xe4", "latin1", "ä"),
+        (b"\0x", "utf16", "x"),
+        (b"a,b", "big5", "a,b"),
+    ],
+)
+def test_a_label_is_read_in_its_columns_character_set(raw: bytes, charset: str, label: str) -> None:
+    assert label_text(raw, charset) == label
+
+
+def test_a_label_that_is_not_read_is_marked() -> None:
+    assert "\ufffd" in label_text(b"\xa5\x5c", "big5")
+    assert "\ufffd" in label_text(b"\xdb", "tis620")

@@ -1,0 +1,229 @@
+"""Rows of every type, image and character set, published rightly: the audit has nothing against them.
+
+What the worker publishes is held against what mysqlbinlog prints of the same binlog, without Kafka between.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from app.auditing import printed_events as printed
+from app.auditing.comparison import Comparer
+from app.auditing.mysqlbinlog import BinlogFiles
+from app.auditing.printed_text import decoder_of
+from app.auditing.published import Described
+from app.auditing.store import Change
+from app.pipeline.captured import CapturedTable, TableBook
+from app.pipeline.filter import TableFilter
+from connectors.mysql.compiled.generate import Row
+from connectors.mysql.rows import UPDATES, WRITES
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.integration.ddl_tools.source import server_of, table_of, telling
+from tests.integration.old_mysql.source import charsets_of
+from tests.integration.worker.families import FAMILIES, statements_for
+from tests.integration.worker.source import end_of, run, written
+from tests.integration.worker.test_charsets_oracle import DOUBLE, SINGLE, UNICODE, sequences
+from tests.integration.worker.test_json_oracle import DOCUMENTS
+from tests.steps import Rows
+
+DATABASE = "innocent"
+IMAGES = ("FULL", "NOBLOB", "MINIMAL")
+_SETS = {
+    "FULL": (*SINGLE, *DOUBLE, *UNICODE),
+    "MINIMAL": ("swe7", "cp1250", "latin1", "utf8mb4", "utf16", "big5", "tis620"),
+}
+UNPRINTABLE = {"places"}
+"""Families that mysqlbinlog cannot print."""
+
+
+@pytest.fixture(scope="module")
+def mysql(stack: Stack) -> Mysql:
+    run(
+        stack.mysql,
+        f"DROP DATABASE IF EXISTS {DATABASE}",
+        f"CREATE DATABASE {DATABASE}",
+        f"CREATE TABLE {DATABASE}.numbers (n int primary key)",
+        f"INSERT INTO {DATABASE}.numbers VALUES (1), (2), (3)",
+    )
+    return stack.mysql
+
+
+def published(
+    mysql: Mysql, table: str, steps: Iterable[object]
+) -> tuple[list[tuple[str, Row]], Described]:
+    """The table's rows as the worker decodes them, and the version that consumers have."""
+    known = table_of(mysql, DATABASE, table)
+    book = TableBook(
+        TableFilter(".*", ""),
+        charsets_of(mysql),
+        server=server_of(mysql),
+        known={(DATABASE, table): known},
+    )
+    rows: list[tuple[str, Row]] = []
+    version = None
+    for step in steps:
+        if isinstance(step, Rows):
+            captured = book.of(step.table_map)
+            assert isinstance(captured, CapturedTable)
+            code = step.event_type
+            kind = "c" if code in WRITES else "u" if code in UPDATES else "d"
+            rows += [(kind, row) for row in captured.rows(step.event_type, step.body)]
+            version = captured.definition
+    assert version is not None
+    columns = version.columns
+    return rows, Described(
+        columns=tuple(column.name for column in columns),
+        types=tuple(column.type for column in columns),
+        charsets=tuple(column.charset for column in columns),
+        primary_key=version.primary_key,
+        topic="",
+    )
+
+
+def faults(
+    mysql: Mysql, table: str, *statements: str, metadata: str = "FULL"
+) -> tuple[list[str], Counter[str]]:
+    """What the audit has against the rows of these statements, and what it could not judge."""
+    with telling(mysql, metadata):
+        run(mysql, "FLUSH BINARY LOGS")
+        file = end_of(mysql).file
+        steps = written(mysql, *statements, database=DATABASE)
+    assert end_of(mysql).file == file
+    ours, version = published(mysql, table, steps)
+    assert mysql.mysqlbinlog is not None
+    log = BinlogFiles(paths=(mysql.data / file,), server_uuid="", program=mysql.mysqlbinlog)
+    theirs = [event for event in printed.events(log.lines(file)) if isinstance(event, printed.Row)]
+    assert len(ours) == len(theirs) > 0
+    unjudged: Counter[str] = Counter()
+    comparer, found = Comparer(unjudged), list[str]()
+    for n, ((op, row), told) in enumerate(zip(ours, theirs, strict=True)):
+        change = Change(n, n, told.kind, told.shape, told.pos, told.before, told.after)
+        found += _fault(comparer, change, value(op, row), version)
+    return found, unjudged
+
+
+def _fault(
+    comparer: Comparer, change: Change, value: dict[str, Any], version: Described
+) -> list[str]:
+    columns = comparer.columns(change.shape, version)
+    moved = columns is not None and columns.moves(change)
+    halves = [("0", "d", "before"), ("1", "c", "after")] if moved else [("", value["op"], "")]
+    found: list[str] = []
+    for half, op, only in halves:
+        one = value | {"op": op}
+        if only:
+            one |= {"before": None, "after": None, only: value[only]}
+        fault = comparer.fault(change, one, half, version)
+        found += [f"{change.kind} {change.n}: {fault}"] if fault else []
+    return found
+
+
+def value(op: str, row: Row) -> dict[str, Any]:
+    """The members of a record that the audit compares."""
+    before, after, _, _, marks = row
+    return {
+        "op": op,
+        "before": None if before is None else json.loads(before),
+        "after": None if after is None else json.loads(after),
+        **json.loads(f"{{{marks or ''}}}"),
+    }
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "MINIMAL"])
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - UNPRINTABLE))
+def test_values_of_every_type(mysql: Mysql, family: str, metadata: str) -> None:
+    table = f"{family}_{metadata}".lower()
+    made = statements_for(f"{DATABASE}.{table}", FAMILIES[family]())
+    found, unjudged = faults(
+        mysql, table, *made, f"DELETE FROM {table} WHERE id > 1", metadata=metadata
+    )
+    assert found == []
+    assert {what.rpartition(" ")[2] for what in unjudged} <= {"VARCHAR"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("metadata", ["FULL", "MINIMAL"])
+def test_every_character_of_every_set_in_text_labels_and_keys(mysql: Mysql, metadata: str) -> None:
+    wrong, judged = {}, set()
+    for charset in _SETS[metadata]:
+        table = f"{charset}_{metadata}".lower()
+        raws = ["41", "0041", "00000041", "c3a4", "00e4"]
+        if charset not in UNICODE:
+            every = 61 if charset in DOUBLE else 3
+            raws = [raw.hex() for raw in sequences(charset)[::every]]
+        values = ", ".join(f"({n}, x'{raw}')" for n, raw in enumerate(raws))
+        found, unjudged = faults(
+            mysql,
+            table,
+            "SET SESSION sql_mode = ''",
+            f"CREATE TABLE {table} (n INT PRIMARY KEY, t VARCHAR(9), e ENUM('a', '[é]', 'Ä\\\\'),"
+            " s SET('x', '{Ö}'),"
+            f" k VARCHAR(9)) CHARACTER SET {charset}",
+            f"INSERT IGNORE INTO {table} (n, t) VALUES {values}",
+            f"INSERT IGNORE INTO {table} VALUES (90001, 'é', 1, 1, 'k'),"
+            " (90002, 'b', 2, 2, 'k'), (90003, 'c', 3, 3, 'k')",
+            f"UPDATE {table} SET t = k WHERE n > 90000",
+            metadata=metadata,
+        )
+        if found:
+            wrong[charset] = (len(found), found[:4])
+        if decoder_of(charset) is not None:
+            judged.add(charset)
+            assert all("Unicode lacks" in what for what in unjudged), (charset, unjudged)
+    assert wrong == {}
+    assert judged >= {"swe7", "cp1250", "latin1", "utf8mb4"}
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_documents_whole_and_in_part(mysql: Mysql, image: str) -> None:
+    table = f"documents_{image}".lower()
+    big = "JSON_OBJECT('big', REPEAT('x', 300), 'n', 1, 'l', JSON_ARRAY(1, 'two', NULL))"
+    found, unjudged = faults(
+        mysql,
+        table,
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, j JSON, t VARCHAR(9))",
+        *(f"INSERT INTO {table} VALUES ({n}, {one}, 't')" for n, one in enumerate(DOCUMENTS)),
+        f"INSERT INTO {table} VALUES (1000, {big}, 't'), (1001, '\"\\\\f\\\\u000c\"', '\\f\x0b\x0c')",
+        f"SET SESSION binlog_row_image = {image}",
+        f"UPDATE {table} SET t = 'u' WHERE id < 5",
+        f"UPDATE {table} SET j = '[1]' WHERE id = 7",
+        "SET SESSION binlog_row_image = FULL, binlog_row_value_options = PARTIAL_JSON",
+        f"UPDATE {table} SET j = JSON_SET(j, '$.n', 'null', '$.l[1]', CAST('null' AS JSON), '$.new', 2.5)"
+        " WHERE id = 1000",
+        f"UPDATE {table} SET j = JSON_REMOVE(j, '$.l[0]'), t = 'v' WHERE id = 1000",
+        f"UPDATE {table} SET id = 2000, j = JSON_SET(j, '$.n', 7) WHERE id = 1000",
+        f"DELETE FROM {table} WHERE id > 3",
+    )
+    assert found == []
+    assert set(unjudged) <= {f"{DATABASE}.{table}.j: JSON, partial"}
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "MINIMAL"])
+@pytest.mark.parametrize("image", IMAGES)
+def test_images_with_moved_keys_control_characters_and_quotes(
+    mysql: Mysql, image: str, metadata: str
+) -> None:
+    table = f"images_{image}_{metadata}".lower()
+    text = "".join(f"{n:02x}" for n in range(128))
+    found, unjudged = faults(
+        mysql,
+        table,
+        f"CREATE TABLE {table} (`a, b` INT, `c``d` VARCHAR(20), b BLOB, t TEXT, u VARCHAR(200),"
+        " PRIMARY KEY (`c``d`, `a, b`))",
+        f"SET SESSION binlog_row_image = {image}",
+        f"INSERT INTO {table} VALUES (1, 'x', x'00ff0c', x'{text}', x'{text}'),"
+        " (2, 'NULL', NULL, '!! ', '### @1=2')",
+        f"UPDATE {table} SET u = 'NULL', t = CONCAT(t, '\\n# at 4\\n') WHERE `a, b` = 1",
+        f"UPDATE {table} SET `a, b` = 3 WHERE `a, b` = 1",
+        f"UPDATE {table} SET `c``d` = 'X' WHERE `a, b` = 3",
+        f"DELETE FROM {table}",
+        metadata=metadata,
+    )
+    assert found == []
+    assert dict(unjudged) == {}
