@@ -91,6 +91,8 @@ class Leading:
     sources: Sources
     status: DestinationStatus
     phases: Phases
+    patience: float = 1.0
+    """How many times as long as otherwise Kafka may take for a transaction."""
     names: dict[str, frozenset[TableName]] = field(default_factory=dict)
     """The tables of servers that were asked, by address."""
 
@@ -108,7 +110,10 @@ class Leading:
             known = await self._installation(topics)
         self.phases.reached("installation known")
         producer = TransactionalProducer(
-            f"{known}.{plan.name}", options=plan.kafka_options, compression=plan.compression
+            f"{known}.{plan.name}",
+            options=plan.kafka_options,
+            compression=plan.compression,
+            patience=self.patience,
         )
         try:
             async with beside(self._installation(topics)) as confirmed:

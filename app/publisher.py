@@ -18,7 +18,7 @@ import orjson
 from app.faults import point
 from app.mandate import Mandate
 from app.pipeline.piece import Decision, Piece
-from connectors.errors import RecordTooLarge
+from connectors.errors import KafkaSlow, RecordTooLarge
 from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.refusal import refused_batch, too_large
 from connectors.kafka.topics import Compaction, TopicPlan, Topics
@@ -195,6 +195,10 @@ class Publisher:
         """Where the broker takes a batch for too large, tell which record it is; batches were sent last."""
         try:
             yield
+        except KafkaSlow as error:
+            raise KafkaSlow(
+                error.detail, records=piece.records, bytes=sum(len(b.raw) for b in piece.batches)
+            ) from error
         except RecordTooLarge as error:
             of_batches = zip(reversed(piece.batches), reversed(sent), strict=False)
             batch = refused_batch(of_batches, error.__cause__)

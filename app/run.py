@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from app import metrics, passed_statements
 from app.ahead import Ahead
 from app.beside import beside
+from app.budget import Budget
 from app.central_store import Mirror
 from app.dead_letters import DeadLetters
 from app.decoding.stage import Decoders
@@ -41,7 +42,8 @@ from app.schemas import Schemas
 from app.skipping import Skipping
 from app.sources import Sources
 from app.status import DestinationStatus, State
-from connectors.errors import BeginsAnew, WitnessesDiffer
+from connectors.errors import BeginsAnew, KafkaSlow, WitnessesDiffer
+from connectors.kafka.producer import ANSWER_TIMEOUT
 from connectors.mysql.baseline import server_of
 from connectors.mysql.kinds import type_name
 from connectors.mysql.server import ServerFacts, SourceAddress
@@ -79,6 +81,8 @@ class Run:
     address: SourceAddress | None = None
     """The source that is read, or was read last."""
     _filter: FilterCheck | None = None
+    budget: Budget = field(init=False)
+    """How much is published at once."""
     _letters: DeadLetters | None = None
     """Kept over runs, since its limit is of an hour."""
     _is_partial: bool = False
@@ -90,6 +94,9 @@ class Run:
     _next_try: float = 0.0
     """By the monotonic clock."""
 
+    def __post_init__(self) -> None:
+        self.budget = Budget(self.plan.rules.max_bytes)
+
     async def run(self) -> None:
         """Go on until an error."""
         phases = self._phases = Phases()
@@ -100,6 +107,7 @@ class Run:
             sources=self.sources,
             status=self.status,
             phases=phases,
+            patience=self.budget.patience,
         )
         async with leading.lead(self.unreadable) as led:
             await self._capture(led)
@@ -169,7 +177,7 @@ class Run:
 
     def _spec(self, facts: ServerFacts, state: DestinationState, cursor: Cursor) -> StageSpec:
         return StageSpec(
-            rules=self.plan.rules,
+            rules=replace(self.plan.rules, max_bytes=self.budget.bytes),
             server_uuid=facts.server_uuid,
             charsets=facts.charsets,
             mariadb=facts.is_mariadb,
@@ -201,7 +209,9 @@ class Run:
             seen(piece)
             return handoff.put(piece)
 
-        stream = BinlogStream(address, cursor.offset, prepared=cursor.prepared)
+        stream = BinlogStream(
+            address, cursor.offset, prepared=cursor.prepared, aim=lambda: self.budget.chunk
+        )
         historian = Historian.of(history, spec) if history is not None else None
         starting = asyncio.create_task(
             asyncio.to_thread(
@@ -236,7 +246,7 @@ class Run:
         held: Piece | None = None
         committed, handoff = 0.0, reading.handoff
         while True:
-            piece = await handoff.take(max_bytes=self.plan.rules.max_bytes, timeout=1.0)
+            piece = await handoff.take(max_bytes=self.budget.bytes, timeout=1.0)
             self.signals.check()
             reading.thread.check()
             self._show_kafka()
@@ -259,7 +269,7 @@ class Run:
             if self._prints is not None:
                 uuid = publisher.cursor.offset.server_uuid
                 held.notes += self._prints.add(held.fingerprints, uuid)
-            await publisher.publish(held)
+            await self._publish(publisher, held)
             if not committed:
                 seconds = self._phases.reached("first commit")
                 log.info("%s: first commit after %.2f s", self.plan.name, seconds)
@@ -272,6 +282,17 @@ class Run:
                 raise BeginsAnew("to take tables into its schema history, now that it is near them")
             held = None
             await handoff.gather(began + self.plan.interval - committed)
+
+    async def _publish(self, publisher: Publisher, piece: Piece) -> None:
+        """Publish a piece, and learn from how long it takes how large the next ones may be."""
+        budget, began = self.budget, time.monotonic()
+        try:
+            await publisher.publish(piece)
+        except KafkaSlow:
+            budget.too_slow()
+            log.warning("%s: publishes %d bytes at once from now on", self.plan.name, budget.bytes)
+            raise
+        budget.through((time.monotonic() - began) / (budget.patience * ANSWER_TIMEOUT))
 
     def _show_kafka(self) -> None:
         """Show Kafka's absence while there is nothing to publish, which would find it out."""

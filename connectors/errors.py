@@ -209,6 +209,15 @@ class KafkaLost(AqueductError):
     remedy = "Aqueduct begins anew from the journal by itself; check the brokers."
 
 
+class KafkaSlow(KafkaLost):
+    """Kafka did not take a transaction in time."""
+
+    remedy = (
+        "Aqueduct begins anew from the journal with half as much at once; if it stays, check the brokers, "
+        "their disks and the network."
+    )
+
+
 class TooFewBrokers(KafkaLost):
     """Too few brokers are alive for a topic's replication."""
 

@@ -33,7 +33,7 @@ class Progress:
     counts: Counter[str] = field(default_factory=Counter)
     """Published values by topic, of this part."""
     size: int = 0
-    """Bytes of row images, of this part."""
+    """Bytes of records, of this part, about: it is known before they are encoded."""
 
     def cut(self) -> Resume:
         """End a part here; another run could go on from this place."""

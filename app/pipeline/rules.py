@@ -34,7 +34,7 @@ class Rules:
     """Of a topic of rows."""
     compression: str | None
     max_bytes: int
-    """Bytes of row images above which a transaction is published in parts."""
+    """Bytes of keys and values above which a transaction is published in parts."""
     max_batch_bytes: int
     """Bytes of one record batch, before compression."""
     compacted: bool = False

@@ -13,14 +13,14 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
-from aiokafka.producer.sender import EndTxnHandler
+from aiokafka.errors import BrokerResponseError, KafkaError
+from aiokafka.producer.sender import EndTxnHandler, SendProduceReqHandler
 from aiokafka.structs import RecordMetadata
 
-from connectors.errors import KafkaLost
+from connectors.errors import AqueductError, KafkaLost, KafkaSlow
 from connectors.kafka.batches import FinishedBatch, Sendable
 from connectors.kafka.refusal import too_large
-from connectors.kafka.trouble import explained
+from connectors.kafka.trouble import explained, translated
 
 TRANSACTION_TIMEOUT = 15.0
 """Seconds after which the broker aborts a transaction whose owner is silent."""
@@ -56,9 +56,18 @@ class TransactionalProducer:
     """One transactional id, held for as long as nothing indefinite happens."""
 
     def __init__(
-        self, transactional_id: str, *, options: Mapping[str, Any], compression: str | None
+        self,
+        transactional_id: str,
+        *,
+        options: Mapping[str, Any],
+        compression: str | None,
+        patience: float = 1.0,
     ) -> None:
+        """``patience``: how many times as long a transaction may take, for brokers that are slow."""
         self.transactional_id = transactional_id
+        self.deadline = patience * ANSWER_TIMEOUT
+        """Seconds within which a transaction must be through."""
+        self._timeout = patience * TRANSACTION_TIMEOUT
         self._options = options
         self._compression = compression
         self._kafka: AIOKafkaProducer | None = None
@@ -68,8 +77,8 @@ class TransactionalProducer:
         producer = AIOKafkaProducer(
             **self._options,
             transactional_id=self.transactional_id,
-            transaction_timeout_ms=int(TRANSACTION_TIMEOUT * 1000),
-            request_timeout_ms=int(ANSWER_TIMEOUT * 1000),
+            transaction_timeout_ms=int(self._timeout * 1000),
+            request_timeout_ms=int(self.deadline * 1000),
             compression_type=self._compression,
             max_batch_size=MAX_BATCH_BYTES,
             max_request_size=LARGEST_REQUEST,
@@ -81,6 +90,7 @@ class TransactionalProducer:
             await _end_transaction(sender, commit_result)
 
         sender._do_txn_commit = end_once
+        _listen(sender)
         _keep_topics(producer.client)
         _wrap_sequences(producer._txn_manager)
         try:
@@ -111,12 +121,21 @@ class TransactionalProducer:
         and the caller discards the producer, which makes its successor's init end the transaction."""
         assert self._kafka is not None, "init_transactions() comes first"
         try:
-            async with asyncio.timeout(ANSWER_TIMEOUT):
+            async with asyncio.timeout(self.deadline):
                 await self._kafka.begin_transaction()
                 yield self._kafka
                 await self._kafka.commit_transaction()
-        except (KafkaError, KafkaLost, TimeoutError, AssertionError) as error:
+        except TimeoutError as error:
+            raise self._late() from error
+        except (KafkaError, KafkaLost, AssertionError) as error:
             raise await explained(error, self._options) from error
+
+    def _late(self) -> AqueductError:
+        """Why a transaction was not through in time: a broker's last answer, if it refused a batch till the end."""
+        heard = getattr(self._kafka._sender, "heard", None) if self._kafka is not None else None
+        if heard is not None:
+            return translated(heard)
+        return KafkaSlow(f"{self.deadline:.0f} s were not enough")
 
     async def discard(self) -> None:
         """End the producer without waiting for anything it still has to send."""
@@ -138,6 +157,32 @@ async def send_finished(
         Sendable(batch), batch.topic, partition=batch.partition
     )
     return sent
+
+
+class _Heard(SendProduceReqHandler):  # type: ignore[misc]
+    """Sends batches, and remembers the answer for which they are sent again."""
+
+    def handle_response(self, response: Any) -> None:
+        self._sender.heard = None
+        super().handle_response(response)
+
+    def _can_retry(self, error: Any, batch: Any) -> bool:
+        if isinstance(error, BrokerResponseError):
+            error.args = error.args or (f"{batch.tp.topic} [{batch.tp.partition}]",)
+            self._sender.heard = error
+        return bool(super()._can_retry(error, batch))
+
+
+def _listen(sender: Any) -> None:
+    """Do as aiokafka's sender does, with the handler that remembers."""
+
+    async def send(node_id: int, batches: dict[TopicPartition, Any]) -> None:
+        await _Heard(sender, batches).do(node_id)
+        sender._in_flight.remove(node_id)
+        for partition in batches:
+            sender._muted_partitions.remove(partition)
+
+    sender._send_produce_req = send
 
 
 def _keep_topics(client: Any) -> None:

@@ -11,7 +11,7 @@ events before is looked up in them when it comes to that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from connectors.errors import CorruptEvent
 from connectors.mysql import steps
@@ -45,7 +45,8 @@ class Cutter:
     """Gathers received bytes and cuts them into chunks.
 
     Whoever reads the socket writes into ``space()``, tells how much to ``take`` and gets the chunks that are
-    due; ``flush`` gives what is whole before it is due.
+    due; ``flush`` gives what is whole before it is due. ``aim`` gives fewer bytes than ``target`` for a chunk,
+    where fewer are wanted for a time.
     """
 
     def __init__(
@@ -54,12 +55,14 @@ class Cutter:
         *,
         checksum: bool,
         target: int = TARGET,
+        aim: Callable[[], int] | None = None,
         prepared: Prepared | None = None,
         again: Again | None = None,
     ) -> None:
         self.place = place
         """Where the walk stands, at least: the beginning of the last file, chunk or heartbeat."""
-        self._target = target
+        self._target = self._most = target
+        self._aim = aim
         self._packets = Packets(target + 2 * RECEIVE, checksum=checksum)
         self._began = False  # the open transaction goes on until it is committed
         self._context = Context()
@@ -90,6 +93,8 @@ class Cutter:
         """Walk over bytes that were written into ``space()``, and give the chunks that are due."""
         packets = self._packets
         packets.filled += received
+        if self._aim is not None:
+            self._target = min(self._aim(), self._most)
         with named(self.place):
             while (step := self._walk()) != steps.MORE:
                 if step == steps.ODD:

@@ -66,7 +66,10 @@ class BinlogStream:
         offset: SourceOffset,
         *,
         prepared: Mapping[str, PreparedAt] | None = None,
+        aim: Callable[[], int] | None = None,
     ) -> None:
+        """``aim``: bytes that a chunk is to have now, where that may be fewer than TARGET."""
+        self._aim = aim
         self._address = address
         self._place = offset.coordinates
         self._checksum = False
@@ -162,6 +165,7 @@ class BinlogStream:
             checksum=self._checksum,
             prepared=self._prepared,
             again=self._again,
+            aim=self._aim,
         )
         try:
             with self._reading() as receive:

@@ -6,6 +6,7 @@ from tests.crash import links
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
 
+_SMALL_ROWS = 400_000
 _ANSWER = 10.0
 """Seconds within which a transaction must be through."""
 
@@ -76,6 +77,27 @@ def slow(at: Scene) -> str:
     at.pause(6, 8)
     at.kafka.heal()
     return _on(at)
+
+
+@fault(
+    "kafka.slow.large",
+    f"300 kB a second all the time, and a transaction of {_SMALL_ROWS:,} small rows",
+)
+def slow_large(at: Scene) -> str:
+    at.begin()
+    at.pause(0.5, 1.5)
+    for way in ("up", "down"):
+        at.kafka.way(way, bandwidth=300_000)
+    at.servers.run(
+        "CREATE TABLE shop.small (id INT PRIMARY KEY, n TINYINT)",
+        f"SET SESSION cte_max_recursion_depth = {_SMALL_ROWS}",
+        "INSERT INTO shop.small "
+        f"WITH RECURSIVE one (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < {_SMALL_ROWS}) "
+        "SELECT n, 1 FROM one",
+    )
+    seconds = at.wait_going_on(seconds=900)
+    at.kafka.heal()
+    return f"published in {seconds:.0f} s, and {_on(at)}"
 
 
 @fault("kafka.flip", "a byte of a record is flipped on its way to the broker, four times")

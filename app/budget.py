@@ -1,0 +1,56 @@
+"""How much is published at once: less once Kafka was too slow for it, more again later.
+
+Invariant: a transaction that was too large for its deadline is never tried again at the same size, down to a
+floor; a size that was given up is tried again once smaller ones go through with ease.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connectors.mysql.chunks import TARGET
+
+_LEAST_BYTES = 64 * 1024
+_LEAST_CHUNK = 16 * 1024
+_MOST_HALVINGS = 8
+_MOST_PATIENCE = 4.0
+_EASY = 0.2
+"""The share of its deadline within which a transaction goes through with ease."""
+_EASY_IN_A_ROW = 25
+
+
+@dataclass(slots=True)
+class Budget:
+    """Of one destination, over all its runs."""
+
+    most: int
+    """Bytes of keys and values in one Kafka transaction, as the settings have it."""
+    halvings: int = 0
+    _easy: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of keys and values to publish at once."""
+        return max(self.most >> self.halvings, min(self.most, _LEAST_BYTES))
+
+    @property
+    def chunk(self) -> int:
+        """Bytes of the binlog to decode at once: small rows are a hundred times as large as records."""
+        return max(TARGET >> self.halvings, _LEAST_CHUNK)
+
+    @property
+    def patience(self) -> float:
+        """How many times as long a transaction may take as otherwise."""
+        return min(1.0 + self.halvings, _MOST_PATIENCE)
+
+    def too_slow(self) -> None:
+        """A transaction was not through in time."""
+        self.halvings, self._easy = min(self.halvings + 1, _MOST_HALVINGS), 0
+
+    def through(self, share: float) -> None:
+        """A transaction went through in this share of its deadline."""
+        if not self.halvings:
+            return
+        self._easy = self._easy + 1 if share < _EASY else 0
+        if self._easy >= _EASY_IN_A_ROW:
+            self.halvings, self._easy = self.halvings - 1, 0

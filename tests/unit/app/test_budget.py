@@ -1,0 +1,42 @@
+"""How much is published at once, after transactions that were too slow and after easy ones."""
+
+from app.budget import Budget
+from connectors.mysql.chunks import TARGET
+
+MOST = 8 * 1024 * 1024
+
+
+def test_without_trouble_it_is_what_the_settings_say() -> None:
+    budget = Budget(MOST)
+    for _ in range(100):
+        budget.through(0.01)
+    assert (budget.bytes, budget.chunk, budget.patience) == (MOST, TARGET, 1.0)
+
+
+def test_each_time_out_halves_it_down_to_a_floor_that_holds_a_rows_event() -> None:
+    budget = Budget(MOST)
+    budget.too_slow()
+    assert (budget.bytes, budget.chunk, budget.patience) == (MOST // 2, TARGET // 2, 2.0)
+    for _ in range(50):
+        budget.too_slow()
+    assert (budget.bytes, budget.chunk) == (64 * 1024, 16 * 1024)
+    assert budget.patience == 4.0
+
+
+def test_it_is_never_more_than_the_settings_say() -> None:
+    budget = Budget(10_000)
+    budget.too_slow()
+    assert budget.bytes == 10_000
+
+
+def test_it_grows_again_once_many_in_a_row_went_through_with_ease() -> None:
+    budget = Budget(MOST)
+    budget.too_slow()
+    for _ in range(24):
+        budget.through(0.1)
+    budget.through(0.5)
+    for _ in range(24):
+        budget.through(0.1)
+    assert budget.bytes == MOST // 2
+    budget.through(0.1)
+    assert budget.bytes == MOST
