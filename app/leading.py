@@ -219,7 +219,7 @@ class Leading:
             topics=topics,
             cursor=opened.cursor,
             mandate=self.signals.mandate,
-            written={version.topic for version in state.versions.values()},
+            written={one.topic: one.partitions for one in state.versions.values()},
         )
         return Led(
             publisher=publisher,

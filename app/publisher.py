@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Container, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,10 +66,11 @@ class TopicPlans:
     takes_all: bool = False
     """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
 
-    def rows(self, name: str) -> TopicPlan:
-        """A topic of rows."""
-        plan = self._plan(name, self.partitions, self.cleanup_policy, self.retention_ms)
-        return replace(plan, takes_all=self.takes_all)
+    def rows(self, name: str, spread: int | None = None) -> TopicPlan:
+        """A topic of rows; ``spread``: the partitions that its keys are in, where it was written to before."""
+        partitions = spread or self.partitions
+        plan = self._plan(name, partitions, self.cleanup_policy, self.retention_ms)
+        return replace(plan, takes_all=self.takes_all, may_have_more=spread is not None)
 
     def journal(self) -> TopicPlan:
         """The journal: compacted and kept for ever, with a count of partitions that never changes."""
@@ -134,11 +135,11 @@ class Publisher:
         topics: Topics,
         cursor: Cursor,
         mandate: Mandate | None = None,
-        written: Container[str] = (),
+        written: Mapping[str, int | None] | None = None,
     ) -> None:
-        """``written``: the topics of rows that were written to before."""
+        """``written``: the topics of rows that were written to before, and over how many partitions."""
         self._producer = producer
-        self._written = written
+        self._written = dict(written or {})
         self._plans = plans
         self._topics = topics
         self._mandate = mandate or Mandate()
@@ -188,7 +189,7 @@ class Publisher:
         destination = self.cursor.destination
         if name == dead_letters_topic(self._plans.prefix, destination):
             return self._plans.dead_letters(destination)
-        return self._plans.rows(name)
+        return self._plans.rows(name, self._written.get(name))
 
     @contextlib.asynccontextmanager
     async def _named(self, piece: Piece, sent: list[Any]) -> AsyncIterator[None]:

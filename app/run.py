@@ -81,8 +81,8 @@ class Run:
     address: SourceAddress | None = None
     """The source that is read, or was read last."""
     _filter: FilterCheck | None = None
-    budget: Budget = field(init=False)
-    """How much is published at once."""
+    _budget: Budget | None = None
+    """How much is published at once, over all runs."""
     _letters: DeadLetters | None = None
     """Kept over runs, since its limit is of an hour."""
     _is_partial: bool = False
@@ -94,8 +94,12 @@ class Run:
     _next_try: float = 0.0
     """By the monotonic clock."""
 
-    def __post_init__(self) -> None:
-        self.budget = Budget(self.plan.rules.max_bytes)
+    @property
+    def budget(self) -> Budget:
+        """How much is published at once."""
+        if self._budget is None:
+            self._budget = Budget(self.plan.rules.max_bytes)
+        return self._budget
 
     async def run(self) -> None:
         """Go on until an error."""

@@ -45,6 +45,9 @@ class TableVersion:
     gtid: str | None
     coordinates: Coordinates
     ts_ms: int
+    partitions: int | None = None
+    """Over how many partitions of its topic the table's keys are spread; None where that was not noted, and the
+    settings say."""
 
     def key_json(self) -> dict[str, Any]:
         """The key of its record on the schemas topic."""
@@ -70,6 +73,7 @@ class TableVersion:
             "pos": self.coordinates.pos,
             "ts_ms": self.ts_ms,
             "wire": WIRE_VERSION,
+            **({} if self.partitions is None else {"partitions": self.partitions}),
         }
 
     @classmethod
@@ -89,6 +93,7 @@ class TableVersion:
                 gtid=value["gtid"],
                 coordinates=Coordinates(value["file"], value["pos"]),
                 ts_ms=value["ts_ms"],
+                partitions=value.get("partitions"),
             )
         except (KeyError, TypeError) as error:
             raise JournalDamaged(f"a table version cannot be read: {error!r}") from error

@@ -206,7 +206,8 @@ class Examination:
             self._fault(Kind.DIFFERENT, one, what)
             return
         columns = self._comparer.columns(change.shape, version)
-        place = (one.partition, subject.partitions[one.topic])
+        spread = (version.partitions if version else None) or subject.partitions[one.topic]
+        place = (one.partition, spread)
         fault = one.claim
         if fault is None and is_whole(one.value):
             fault = self._comparer.fault(change, one.value, half, version) or key_fault(

@@ -106,6 +106,8 @@ class Described:
     charsets: tuple[str | None, ...]
     primary_key: tuple[str, ...]
     topic: str
+    partitions: int | None = None
+    """Over how many its keys are spread; None where that was not noted."""
 
 
 Versions = dict[tuple[str, str, int], Described]
@@ -141,6 +143,7 @@ class Schemas:
                 charsets=tuple(column["charset"] for column in value["columns"]),
                 primary_key=tuple(value["primary_key"]),
                 topic=value["topic"],
+                partitions=value.get("partitions"),
             )
 
 

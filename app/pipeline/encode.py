@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from app.pipeline.borders import Begun, Borders
 from app.pipeline.dead_letter import letter_of, record_of_dead
@@ -42,7 +42,16 @@ _OPS = {
 class Encoder:
     """Encodes chunk after chunk with what is the same for all of them."""
 
-    def __init__(self, rules: Rules, *, connector: str, epoch: int) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        connector: str,
+        epoch: int,
+        spread: Callable[[str], int | None] | None = None,
+    ) -> None:
+        """``spread``: over how many partitions a topic's keys are, where that is not as the settings say."""
+        self.spread = spread
         self.rules = rules
         self.connector = connector
         """What kind of server the source is: ``mysql`` or ``mariadb``."""
@@ -242,9 +251,11 @@ class Encoding:
     def _many(self, topic: str) -> BatchWriter:
         """Of rows: those alone can be made smaller."""
         writer = self._writers.get(topic)
-        return writer or self._writer(
-            topic, self._rules.partitions, self._lightening, keyed=self._rules.compacted
-        )
+        if writer is not None:
+            return writer
+        spread, rules = self._encoder.spread, self._rules
+        partitions = (spread(topic) if spread else None) or rules.partitions
+        return self._writer(topic, partitions, self._lightening, keyed=rules.compacted)
 
     def _writer(
         self,

@@ -77,9 +77,16 @@ class ChunkStage:
             known=spec.known,
         )
         self._passing = Passing(self.tables, spec.server, rules.trusted)
-        self.book = VersionBook(rules.destination, prefix=rules.prefix, known=spec.versions)
+        self.book = VersionBook(
+            rules.destination,
+            prefix=rules.prefix,
+            known=spec.versions,
+            partitions=rules.partitions,
+        )
         connector = "mariadb" if spec.mariadb else "mysql"
-        self.encoder = Encoder(rules, connector=connector, epoch=spec.epoch)
+        self.encoder = Encoder(
+            rules, connector=connector, epoch=spec.epoch, spread=self.book.partitions
+        )
         self._reader = TransactionReader(spec.server_uuid, spec.charsets, mariadb=spec.mariadb)
 
     def decode(self, chunk: Chunk) -> DecodedChunk:

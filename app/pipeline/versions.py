@@ -22,11 +22,19 @@ class VersionBook:
     """The latest version of each table of a destination."""
 
     def __init__(
-        self, destination: str, *, prefix: str, known: Mapping[Name, TableVersion]
+        self,
+        destination: str,
+        *,
+        prefix: str,
+        known: Mapping[Name, TableVersion],
+        partitions: int | None = None,
     ) -> None:
+        """``partitions``: of topics of rows that are new."""
+        self._partitions = partitions
         self._destination = destination
         self._prefix = prefix
         self._latest = dict(known)
+        self._spread = {one.topic: one.partitions for one in known.values() if one.partitions}
         self.count = sum(version.version for version in known.values())
         """How many versions there are of all tables."""
 
@@ -36,11 +44,17 @@ class VersionBook:
         latest = self._latest.get(name)
         if latest is None or latest.version < version.version:
             self._latest[name] = version
+            if version.partitions:
+                self._spread[version.topic] = version.partitions
             self.count += version.version - (latest.version if latest else 0)
 
     def latest(self, database: str, table: str) -> TableVersion | None:
         """The latest version of a table, if any of its rows was ever published."""
         return self._latest.get((database, table))
+
+    def partitions(self, topic: str) -> int | None:
+        """Over how many partitions the keys of a topic are spread, where that was noted."""
+        return self._spread.get(topic)
 
     def at(
         self,
@@ -71,6 +85,7 @@ class VersionBook:
             gtid=transaction.gtid,
             coordinates=Coordinates(transaction.file, pos),
             ts_ms=transaction.committed_ms,
+            partitions=(latest.partitions if latest else None) or self._partitions,
         )
         self.learn(version)
         return version, True

@@ -131,7 +131,7 @@ class TransactionalProducer:
             raise await explained(error, self._options) from error
 
     def _late(self) -> AqueductError:
-        """Why a transaction was not through in time: a broker's last answer, if it refused a batch till the end."""
+        """Why a transaction was late: a broker's last answer, where it refused a batch to the end."""
         heard = getattr(self._kafka._sender, "heard", None) if self._kafka is not None else None
         if heard is not None:
             return translated(heard)

@@ -50,6 +50,8 @@ class TopicPlan:
     cleanup_policy: str = "delete"
     retention_ms: int = _FOR_EVER
     max_message_bytes: int
+    may_have_more: bool = False
+    """Whether one with more partitions is written to: its keys stay in the first ``partitions``."""
     takes_all: bool = False
     """Whether one that is there must take records of so many bytes."""
     compaction: Compaction | None = None
@@ -95,12 +97,10 @@ class TopicFacts:
 
 def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
     """What is wrong with an existing topic, each with what to do."""
-    if facts.partitions != plan.partitions:
-        yield (
-            f"it has {facts.partitions} partitions, the settings say {plan.partitions}: with another count "
-            "a key's changes would be spread over two partitions and lose their order; "
-            f"set topics.partitions to {facts.partitions}, or write to a new prefix"
-        )
+    if facts.partitions < plan.partitions or (
+        facts.partitions > plan.partitions and not plan.may_have_more
+    ):
+        yield _partitions_fault(plan, facts.partitions)
     policies = set(facts.config.get("cleanup.policy", "delete").split(","))
     wanted = set(plan.cleanup_policy.split(","))
     if policies != wanted:
@@ -117,6 +117,21 @@ def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
             value = int(facts.config.get(name, _FOR_EVER))
             if value != _FOR_EVER and (least == _FOR_EVER or value < least):
                 yield _alter(plan, name, str(value), str(least))
+
+
+def _partitions_fault(plan: TopicPlan, found: int) -> str:
+    fault = f"it has {found} partitions, and {plan.partitions} are wanted: with another count "
+    fault += "a key's changes would be spread over two partitions and lose their order; "
+    if found > plan.partitions:
+        return (
+            f"{fault}if nobody raised it by hand, set topics.partitions to {found}, with which it was made; "
+            "else write to new topics, by another prefix"
+        )
+    return (
+        f"{fault}if topics.partitions was raised, set it back to {found}; if nothing was written to the topic "
+        f"yet: kafka-topics.sh --alter --topic {plan.name} --partitions {plan.partitions}; "
+        "else write to new topics, by another prefix"
+    )
 
 
 def weaknesses(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:

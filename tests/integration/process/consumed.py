@@ -26,13 +26,15 @@ class Change:
         return int(self.value["source"]["seq"])
 
 
-def changes(stack: Stack, topic: str, *, partitions: int = 1) -> list[Change]:
-    """The records of a topic that have a value, by their numbers."""
+def changes(
+    stack: Stack, topic: str, *, partitions: int = 1, only: int | None = None
+) -> list[Change]:
+    """The records of a topic, or of one partition, that have a value, by their numbers."""
     options = {"bootstrap_servers": stack.kafka}
 
     async def read() -> list[Change]:
         found = []
-        for partition in range(partitions):
+        for partition in range(partitions) if only is None else [only]:
             for record in await read_to_end(options, topic, partition):
                 if record.value:
                     name = dict(record.headers).get("change_id", b"").decode()

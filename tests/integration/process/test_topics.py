@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
-from tests.integration.process.consumed import rows
+from tests.integration.process.consumed import changes, rows
 from tests.integration.process.worker import PATIENCE, Worker, running, settings
 from tests.integration.worker.source import run
 
@@ -169,6 +169,39 @@ def test_on_compacted_topics_what_has_no_key_is_published_too(
     }
     assert ops["notes"] == ["c", "c", "d"]
     assert sorted(ops["orders"]) == ["c", "c", "t"]
+
+
+def test_a_key_stays_in_its_partition_when_partitions_are_raised(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    topic = f"{wanted['prefix']}.shop.orders"
+    before = ", ".join(f"({number})" for number in range(2, 12))
+    run(mysql, "ALTER TABLE shop.orders ADD n INT DEFAULT 0")
+    with running(wanted, tmp_path) as worker:
+        run(mysql, f"INSERT INTO shop.orders (id) VALUES {before}")
+        worker.wait(lambda status: status["rows"] == 11)
+        assert worker.stop() == 0
+    on_kafka(stack, lambda admin: admin.create_partitions({topic: NewPartitions(5)}))
+    wanted["topics"]["partitions"] = 5
+    with running(wanted, tmp_path) as worker:
+        run(
+            mysql,
+            "UPDATE shop.orders SET n = 1",
+            "CREATE TABLE shop.items (id INT PRIMARY KEY)",
+            "INSERT INTO shop.items VALUES (1)",
+        )
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 12)
+    places: dict[bytes, list[int]] = {}
+    for partition in range(5):
+        for change in changes(stack, topic, only=partition):
+            places.setdefault(change.key, []).append(partition)
+    assert {key: len(found) for key, found in places.items()} == dict.fromkeys(places, 2)
+    assert [key for key, found in places.items() if len({*found}) > 1] == []
+    (made,) = on_kafka(
+        stack, lambda admin: admin.describe_topics([f"{wanted['prefix']}.shop.items"])
+    )
+    assert len(made["partitions"]) == 5
 
 
 def restart(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -39,10 +39,19 @@ def test_a_topic_as_we_make_it_has_no_fault() -> None:
     assert told(compacted, {**compacted.config(), "cleanup.policy": "delete,compact"}) == []
 
 
-@pytest.mark.parametrize("partitions", [1, 3, 5])
-def test_another_count_of_partitions_is_refused_with_what_to_set(partitions: int) -> None:
-    (fault,) = told(PLAN, PLAN.config(), partitions=partitions)
-    assert f"set topics.partitions to {partitions}" in fault
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_fewer_partitions_are_refused_with_advice_that_keeps_order(partitions: int) -> None:
+    written = replace(PLAN, may_have_more=True)
+    for plan in (PLAN, written):
+        (fault,) = told(plan, PLAN.config(), partitions=partitions)
+        assert f"set it back to {partitions}" in fault
+        assert "--alter --topic aq.shop.orders --partitions 4" in fault
+
+
+def test_more_partitions_than_its_keys_are_in_are_taken_where_that_count_is_known() -> None:
+    assert told(replace(PLAN, may_have_more=True), PLAN.config(), partitions=6) == []
+    (fault,) = told(PLAN, PLAN.config(), partitions=6)
+    assert "set topics.partitions to 6, with which it was made" in fault
 
 
 SOON = Compaction(
