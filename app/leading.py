@@ -34,6 +34,7 @@ from app.recovery import (
 )
 from app.sources import Sources, Standing
 from app.status import DestinationStatus, State
+from app.weak_topics import WeakTopics
 from connectors.errors import BeginsAnew, HistoryTooShort, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
@@ -103,7 +104,7 @@ class Leading:
         The tables that the run before could not read are set aside, and the list is emptied.
         """
         plan = self.plan
-        topics = Topics(plan.kafka_options)
+        topics = Topics(plan.kafka_options, report=WeakTopics(self.status))
         # What was confirmed last comes first: tables may be of a journal that is no more.
         known = self.signals.installation or known_installation(self.checkpoint)
         if known is None:

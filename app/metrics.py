@@ -181,6 +181,12 @@ DEAD_LETTERS = Counter(
     ["destination"],
     registry=REGISTRY,
 )
+WEAK_TOPICS = Gauge(
+    "aqueduct_topics_weak",
+    "Topics that may lose records with a broker; /status names them.",
+    ["destination"],
+    registry=REGISTRY,
+)
 OVERSIZE = Counter(
     "aqueduct_oversize_records_total",
     "Records of rows that were too large for their topic, by what was done: claim_check, key_only.",
