@@ -25,6 +25,8 @@ class Budget:
 
     most: int
     """Bytes of keys and values in one Kafka transaction, as the settings have it."""
+    batch: int | None = None
+    """Bytes of a record batch that the topic takes that refused one last; None while none did."""
     halvings: int = 0
     _easy: int = 0
 
@@ -42,6 +44,17 @@ class Budget:
     def patience(self) -> float:
         """How many times as long a transaction may take as otherwise."""
         return min(1.0 + self.halvings, _MOST_PATIENCE)
+
+    def refused(self, limit: object) -> None:
+        """A batch was too large for its topic, which takes so many bytes."""
+        if isinstance(limit, int):
+            # What cannot be compressed is a little larger as it is sent.
+            fits = max(limit * 9 // 10, 1)
+            self.batch = min(self.batch or fits, fits)
+
+    def batch_bytes(self, usual: int) -> int:
+        """Bytes of a record batch before compression."""
+        return usual if self.batch is None else min(usual, self.batch)
 
     def too_slow(self) -> None:
         """A transaction was not through in time."""

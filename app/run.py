@@ -42,7 +42,7 @@ from app.schemas import Schemas
 from app.skipping import Skipping
 from app.sources import Sources
 from app.status import DestinationStatus, State
-from connectors.errors import BeginsAnew, KafkaSlow, WitnessesDiffer
+from connectors.errors import BatchTooLarge, BeginsAnew, KafkaSlow, WitnessesDiffer
 from connectors.kafka.producer import ANSWER_TIMEOUT
 from connectors.mysql.baseline import server_of
 from connectors.mysql.kinds import type_name
@@ -181,7 +181,11 @@ class Run:
 
     def _spec(self, facts: ServerFacts, state: DestinationState, cursor: Cursor) -> StageSpec:
         return StageSpec(
-            rules=replace(self.plan.rules, max_bytes=self.budget.bytes),
+            rules=replace(
+                self.plan.rules,
+                max_bytes=self.budget.bytes,
+                max_batch_bytes=self.budget.batch_bytes(self.plan.rules.max_batch_bytes),
+            ),
             server_uuid=facts.server_uuid,
             charsets=facts.charsets,
             mariadb=facts.is_mariadb,
@@ -295,6 +299,9 @@ class Run:
         except KafkaSlow:
             budget.too_slow()
             log.warning("%s: publishes %d bytes at once from now on", self.plan.name, budget.bytes)
+            raise
+        except BatchTooLarge as error:
+            budget.refused(error.where.get("limit"))
             raise
         budget.through((time.monotonic() - began) / (budget.patience * ANSWER_TIMEOUT))
 

@@ -36,6 +36,7 @@ from connectors.errors_position import ResumeMismatch as ResumeMismatch
 from connectors.errors_position import SourceDiverged as SourceDiverged
 from connectors.errors_position import SourceReset as SourceReset
 from connectors.errors_position import TimeInFuture as TimeInFuture
+from connectors.errors_record import BatchTooLarge as BatchTooLarge
 from connectors.errors_record import PoisonLimitReached as PoisonLimitReached
 from connectors.errors_record import RecordTooLarge as RecordTooLarge
 from connectors.errors_switch import LostInReplication as LostInReplication

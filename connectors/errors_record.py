@@ -5,7 +5,7 @@ The law: the row is named by its table, its place and its ChangeId, so that a pe
 
 from __future__ import annotations
 
-from connectors.errors_base import AqueductError
+from connectors.errors_base import AqueductError, Retry
 
 
 class RecordTooLarge(AqueductError):
@@ -15,6 +15,16 @@ class RecordTooLarge(AqueductError):
         "Raise max.message.bytes of the topic (and message.max.bytes of the brokers) and "
         "topics.max_message_bytes in the settings; or set the destination's oversize to claim_check or "
         "key_only."
+    )
+
+
+class BatchTooLarge(AqueductError):
+    """A batch of records is larger than its topic takes now, though each record is not."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct begins anew with batches that fit; raise max.message.bytes of the topic for fewer and larger "
+        "ones."
     )
 
 

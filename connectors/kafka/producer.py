@@ -128,7 +128,12 @@ class TransactionalProducer:
         except TimeoutError as error:
             raise self._late() from error
         except (KafkaError, KafkaLost, AssertionError) as error:
-            raise await explained(error, self._options) from error
+            raise await explained(self._named(error), self._options) from error
+
+    def _named(self, error: BaseException) -> BaseException:
+        """The same error with its topic, where aiokafka has left that out."""
+        heard = getattr(self._kafka._sender, "heard", None) if self._kafka is not None else None
+        return heard if type(heard) is type(error) and not error.args else error
 
     def _late(self) -> AqueductError:
         """Why a transaction was late: a broker's last answer, where it refused a batch to the end."""

@@ -13,11 +13,13 @@ import orjson
 from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 from aiokafka.record import MemoryRecords
 
-from connectors.errors import RecordTooLarge
+from connectors.errors import BatchTooLarge, RecordTooLarge
 from connectors.kafka.batches import FinishedBatch
 from connectors.wire import HEADER_CHANGE_ID
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_AROUND = 200
+"""Bytes of a batch beside its only record's key, value and headers, at the most."""
 _SHOWN = 200
 """Bytes of a key that are told."""
 
@@ -34,13 +36,22 @@ def refused_batch(
     return None
 
 
-def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge:
-    """The error that names its largest record."""
+def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | BatchTooLarge:
+    """The error that names its largest record; or the batch, where smaller ones would be taken."""
     held = max(_records(batch), key=lambda record: len(record.value or b""))
     key, value = held.key or b"", held.value or b""
+    headers = sum(len(name) + len(text or b"") for name, text in held.headers)
+    alone = len(key) + len(value) + headers + _AROUND
+    if batch.records > 1 and limit is not None and alone < limit < len(batch.raw):
+        return BatchTooLarge(
+            f"{batch.records} records of {len(batch.raw)} bytes as sent, and max.message.bytes of the topic "
+            f"is {limit}",
+            topic=batch.topic,
+            limit=limit,
+        )
     where = _where(value)
     name = dict(held.headers).get(HEADER_CHANGE_ID)
-    allowed = f", {limit} are allowed" if limit is not None else ""
+    allowed = f", and max.message.bytes of the topic is {limit}" if limit is not None else ""
     return RecordTooLarge(
         f"{len(value)} bytes, {len(batch.raw)} as sent{allowed}",
         topic=batch.topic,

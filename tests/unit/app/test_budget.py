@@ -40,3 +40,14 @@ def test_it_grows_again_once_many_in_a_row_went_through_with_ease() -> None:
     assert budget.bytes == MOST // 2
     budget.through(0.1)
     assert budget.bytes == MOST
+
+
+def test_batches_fit_the_topic_that_refused_one() -> None:
+    budget = Budget(MOST)
+    assert budget.batch_bytes(1000) == 1000
+    budget.refused(500)
+    assert budget.batch_bytes(1000) == 450
+    budget.refused(800)
+    assert budget.batch_bytes(1000) == 450
+    budget.refused(None)
+    assert budget.batch_bytes(300) == 300

@@ -87,7 +87,7 @@ class Scene:
         class Topics:
             checked: frozenset[str] | set[str] = frozenset()
 
-            def __init__(self, _: Mapping[str, Any]) -> None:
+            def __init__(self, _: Mapping[str, Any], **_report: object) -> None:
                 pass
 
             async def ensure(self, *plans: TopicPlan, before: Container[str] = ()) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import orjson
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
+from connectors.errors import BatchTooLarge, RecordTooLarge, Retry
 from connectors.kafka.batches import BatchWriter, FinishedBatch
 from connectors.kafka.refusal import refused_batch, too_large
 
@@ -52,7 +54,7 @@ def test_its_largest_record_is_told_with_table_key_place_and_sizes() -> None:
         "limit": 1000,
     }
     assert f"{size} bytes" in str(found)
-    assert "1000 are allowed" in str(found)
+    assert "max.message.bytes of the topic is 1000" in str(found)
     assert "bbbb" not in str(found)
 
 
@@ -60,3 +62,16 @@ def test_what_is_no_row_is_told_without_a_table() -> None:
     found = too_large(batch(b"\xff" * 100), None)
     assert "table" not in found.where
     assert found.where["size"] == 100
+
+
+def test_where_each_record_fits_the_batch_is_refused_and_is_to_be_cut() -> None:
+    many = batch(*(row(os.urandom(200).hex()) for _ in range(20)))
+    found = too_large(many, 2000)
+    assert type(found) is BatchTooLarge
+    assert found.where == {"topic": "aq.shop.t", "limit": 2000}
+    assert f"20 records of {len(many.raw)} bytes" in str(found)
+    assert found.retry is Retry.TIMED
+
+
+def test_a_record_alone_in_its_batch_is_too_large_by_itself() -> None:
+    assert type(too_large(batch(row("a" * 100)), 10)) is RecordTooLarge
