@@ -79,6 +79,9 @@ def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
     assert AqueductError.retry is Retry.MANUAL
     timed = {one.__name__ for one in OURS if one.retry is Retry.TIMED}
     assert timed == {
+        "BatchTooLarge",
+        "KafkaSlow",
+        "TooFewBrokers",
         "SourceLost",
         "SourceRefused",
         "StoreLost",
