@@ -22,8 +22,8 @@ from app.mandate import Leaving
 from app.opening import Opened, Opening
 from app.others import Others
 from app.phases import Phases
-from app.pipeline.filter import named_databases
-from app.plan import Plan, Signals, Source
+from app.pipeline.filter import TableFilter, named_databases
+from app.plan import Accepted, Plan, Signals, Source
 from app.publisher import Publisher
 from app.recovery import (
     Confirm,
@@ -40,6 +40,7 @@ from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from connectors.mysql import preflight
 from connectors.mysql.baseline import server_of
+from connectors.mysql.captured_there import with_left_out
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.inventory import InventoryReader
 from connectors.mysql.position import Coordinates
@@ -200,6 +201,10 @@ class Leading:
             address=address,
             policy=plan.history,
             moved=standing.moved.offset if standing.moved is not None else None,
+            is_same_binlog=standing.moved is not None and standing.moved.is_same_binlog,
+            captures=TableFilter(plan.rules.include, plan.rules.black).captures,
+            accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
+            accepts_unproven=plan.accepts(Accepted.UNPROVEN),
             names=self.names.get(str(address), frozenset()),
         )
         try:
@@ -249,9 +254,17 @@ class Leading:
         address = replace(source.address, replica_uuid=replica)
         has_history = self.plan.history is not None
         with connected(address) as cursor:
-            facts = facts_of(cursor)
-            databases = named_databases(self.plan.rules.include)
-            preflight.check(facts, address, history=has_history, databases=databases)
+            facts, rules = facts_of(cursor), self.plan.rules
+            if not self.plan.accepts(Accepted.BINLOG_FILTERS):
+                captures = TableFilter(rules.include, rules.black).captures
+                facts = with_left_out(facts, cursor, rules.include, captures)
+            preflight.check(
+                facts,
+                address,
+                history=has_history,
+                databases=named_databases(rules.include),
+                permissive=self.plan.accepts(Accepted.ANONYMOUS_TRANSACTIONS),
+            )
             names = InventoryReader(cursor, server_of(facts)).names()
             self.names[str(address)] = frozenset(names)
         return address, facts

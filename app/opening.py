@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from app.existing_rows import check_earliest, tell_latest
+from app.proving import Proving
 from connectors.mysql.baseline import Baseline, read_baseline, server_of
 from connectors.mysql.ddl.definition import Database, Table, TableName
 from connectors.mysql.inventory import InventoryReader
 from connectors.mysql.passage import Passage
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress, connected
-from connectors.mysql.start import Latest, Start, as_of_now, check, first_offset
+from connectors.mysql.start import Earliest, Latest, Start, as_of_now, check, first_offset
 from connectors.mysql.touched import touched
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
@@ -26,6 +28,7 @@ from tables.history_journal import checkpoint_records, history_records, rewound_
 from tables.journal import DestinationState
 from tables.journal_format import Entry as Note
 from tables.place import HistoryPlace
+from tables.proof import Proof
 from tables.schema_checkpoint import CheckpointPolicy
 
 log = logging.getLogger(__name__)
@@ -44,6 +47,8 @@ class Opened:
     """For the journal, in the transaction that claims the destination."""
     is_partial: bool = False
     """Whether there are tables that the history could know if the cursor were nearer to the present."""
+    by_place: bool = False
+    """Whether the binlog is read by file and offset, GTIDs or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,28 +64,56 @@ class Opening:
     """Of the schema history; None keeps none."""
     moved: SourceOffset | None = None
     """The cursor's place at this server, where it is of another one."""
+    is_same_binlog: bool = False
+    """Whether that one's binlog is this one's too: the same files under another server_uuid."""
     names: frozenset[TableName] = frozenset()
     """The server's tables, where it was asked for them already."""
+    captures: Callable[[str, str], bool] | None = None
+    """Which tables are published; None says nothing of rows that are there before a start."""
+    accepts_incomplete: bool = False
+    """Whether to begin with the earliest change although the binlog does not begin at its beginning."""
+    accepts_unproven: bool = False
+    """Whether to go on where nothing shows that the server is still the one that was read."""
 
     def open(self, state: DestinationState) -> Opened:
-        """Raises PositionGone and its kin where the server cannot go on, HistoryTooShort where the history
-        cannot."""
-        if state.cursor is None:
-            return self._first()
-        offset = self.moved
+        """Raises PositionGone and its kin where the server cannot go on, SourceReset and its kin where it is
+        another one, HistoryTooShort where the history cannot go on."""
+        opened = self._first() if state.cursor is None else self._again(state, state.cursor)
+        return replace(opened, by_place=self._by_place(opened.cursor))
+
+    def _again(self, state: DestinationState, before: Cursor) -> Opened:
+        """Go on at a cursor."""
+        offset, proof = self.moved, before.proof
         if offset is None:
-            offset = as_of_now(state.cursor.offset, self.facts, self.address)
+            offset = as_of_now(before.offset, self.facts, self.address)
             check(offset, self.facts, self.address)
-        epoch, is_new_start = state.cursor.epoch + 1, state.cursor.is_new_start
-        cursor = replace(state.cursor, epoch=epoch, offset=offset, by=None, is_new_start=False)
+            proof = self._proving.at_home(offset, proof)
+        elif not self.is_same_binlog:
+            proof = self._proving.moved(offset, proof)
+        epoch, is_new_start = before.epoch + 1, before.is_new_start
+        cursor = replace(
+            before, epoch=epoch, offset=offset, by=None, is_new_start=False, proof=proof
+        )
         if self.policy is None:
             return Opened(cursor=replace(cursor, history=None), history=None)
         history = state.history()
         if history is None or is_new_start:
             return self._begun_in_the_past(cursor, history)
         if self.moved is not None:
-            return self._carried_over(history, cursor, state.cursor.offset)
+            return self._carried_over(history, cursor, before.offset)
         return self._gone_back(history, cursor)
+
+    @property
+    def _proving(self) -> Proving:
+        return Proving(
+            destination=self.destination,
+            facts=self.facts,
+            address=self.address,
+            accepts_unproven=self.accepts_unproven,
+        )
+
+    def _by_place(self, cursor: Cursor) -> bool:
+        return self._proving.reads_by_place(cursor.offset, cursor.proof)
 
     def _carried_over(self, history: SchemaHistory, cursor: Cursor, before: SourceOffset) -> Opened:
         """The history as it was at the old server's place, going on at this one.
@@ -102,6 +135,7 @@ class Opening:
 
     def _first(self) -> Opened:
         """Begin where the settings say."""
+        self._look_at_rows()
         if self.policy is not None and isinstance(self.start, Latest):
             baseline = self._baseline()
             return self._begun(self._cursor(baseline.at), baseline.tables, baseline.databases)
@@ -109,6 +143,21 @@ class Opening:
         if self.policy is None:
             return Opened(cursor=self._cursor(offset), history=None)
         return self._begun_in_the_past(self._cursor(offset))
+
+    def _look_at_rows(self) -> None:
+        """Refuse or log a start that leaves out rows that are there."""
+        if self.captures is None or not self.facts.binlogs:
+            return
+        if isinstance(self.start, Earliest):
+            check_earliest(
+                self.destination,
+                self.facts,
+                self.address,
+                self.captures,
+                accepted=self.accepts_incomplete,
+            )
+        elif isinstance(self.start, Latest):
+            tell_latest(self.destination, self.address, self.captures)
 
     def _cursor(self, offset: SourceOffset) -> Cursor:
         return Cursor(
@@ -118,6 +167,7 @@ class Opening:
             seq=0,
             versions=0,
             offset=offset,
+            proof=self._proving.first(offset, Proof()),
         )
 
     def _baseline(self) -> Baseline:
@@ -138,7 +188,7 @@ class Opening:
         if tells_columns(self.facts) and not self._is_near(cursor.offset):
             opened = self._begun(cursor, {}, baseline.databases, before)
             return replace(opened, is_partial=bool(baseline.tables))
-        kept, changed = self._certain(cursor.offset, baseline)
+        kept, changed = self._certain(cursor, baseline)
         if changed and not tells_columns(self.facts):
             log.warning(
                 "%s: nobody knows what these were at %s, and their rows will be set aside until a statement "
@@ -147,13 +197,15 @@ class Opening:
         return self._begun(cursor, kept, baseline.databases, before)
 
     def _certain(
-        self, offset: SourceOffset, baseline: Baseline
+        self, cursor: Cursor, baseline: Baseline
     ) -> tuple[dict[TableName, Table], set[TableName]]:
         """The tables of a place before a baseline: as they are there, where no statement came between.
 
         Beside them the names of the others.
         """
-        passage = Passage(begin=offset, server=baseline.server)
+        passage = Passage(
+            begin=cursor.offset, server=baseline.server, by_place=self._by_place(cursor)
+        )
         passage.read_to(baseline.at.coordinates, self.address, self.facts.charsets)
         known = baseline.tables.keys()
         changed = {
@@ -202,7 +254,7 @@ class Opening:
         is_near = self._is_near(cursor.offset)
         lacks = self._lacks(history)
         if lacks and is_near:
-            notes += self._taken_in(history, cursor.offset)
+            notes += self._taken_in(history, cursor)
         return Opened(
             cursor=replace(cursor, history=history.count),
             history=history,
@@ -219,13 +271,13 @@ class Opening:
         with connected(self.address) as cursor:
             return InventoryReader(cursor, server_of(self.facts)).names()
 
-    def _taken_in(self, history: SchemaHistory, offset: SourceOffset) -> list[Note]:
+    def _taken_in(self, history: SchemaHistory, cursor: Cursor) -> list[Note]:
         """Complete a history by the tables that are certain at its end, which is the cursor's place."""
         baseline = self._baseline()
-        kept, _ = self._certain(offset, baseline)
+        kept, _ = self._certain(cursor, baseline)
         now = history.now()
         news = {name: table for name, table in kept.items() if now.state(*name) is None}
-        at = HistoryPlace.between(offset, ts_ms=_now_ms())
+        at = HistoryPlace.between(cursor.offset, ts_ms=_now_ms())
         records = history.add_baseline(news, baseline.databases if news else {}, at)
         if news:
             log.info("%s: the schema history takes in %s", self.destination, _listed(news))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from app.mandate import Mandate
@@ -19,6 +20,21 @@ from tables.control import Control
 from tables.quarantine import Resolution
 from tables.schema_checkpoint import CheckpointPolicy
 from tables.source_choice import Asked
+
+
+class Accepted(StrEnum):
+    """What may lose changes and is refused, unless the settings accept it by this name."""
+
+    UNPROVEN = "unproven"
+    """A server of which nothing shows that its binlog is the one that was read."""
+    REPLICATION_FILTERS = "replication_filters"
+    """A standby that replicates with a filter on captured tables."""
+    BINLOG_FILTERS = "binlog_filters"
+    """A server whose binlog leaves captured databases out."""
+    ANONYMOUS_TRANSACTIONS = "anonymous_transactions"
+    """A gtid_mode between ON and OFF, in which transactions without GTIDs can be read."""
+    INCOMPLETE_START = "incomplete_start"
+    """A start with the earliest change of a server whose binlog does not begin at its beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +62,10 @@ class Failover:
     fingerprints: bool = False
     fallback_ms: int = 60_000
     report_lost: bool = False
+    accept_filters: bool = False
+    """Whether a standby with a replication filter on captured tables is read."""
+    accept_unproven: bool = False
+    """Whether one is read of which nothing shows that it has what was published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +91,11 @@ class Plan:
     sources: tuple[Source, ...] = ()
     """All of them in their order; the first is that of ``address`` and ``start``."""
     failover: Failover = field(default_factory=Failover)
+    accepted: frozenset[Accepted] = frozenset()
+
+    def accepts(self, what: Accepted) -> bool:
+        """Whether the settings accept this."""
+        return what in self.accepted
 
 
 Following = Callable[[], Awaitable[None]]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.pipeline.rules import Rules
-from app.plan import Failover, Plan, Source
+from app.plan import Accepted, Failover, Plan, Source
 from app.publisher import TopicPlans
 from app.settings import DestinationSettings, Settings
 from app.settings_source import SourceSettings
@@ -72,6 +72,7 @@ def destination_plan(
             for one in destination.listed
         ),
         failover=_failover(destination),
+        accepted=frozenset(map(Accepted, destination.accept)),
         rules=Rules(
             prefix=settings.prefix,
             destination=name,
@@ -172,6 +173,8 @@ def _failover(destination: DestinationSettings) -> Failover:
         or (failover.fingerprints == "auto" and has_others),
         fallback_ms=int(failover.fallback_seconds * 1000),
         report_lost=failover.lost_in_replication == "report",
+        accept_filters=Accepted.REPLICATION_FILTERS in destination.accept,
+        accept_unproven=Accepted.UNPROVEN in destination.accept,
     )
 
 

@@ -147,7 +147,13 @@ class Run:
         skipping = Skipping(plan.name, led.state.skips, spec.server_uuid)
         ahead = self._ahead(publisher, spec)
         reading = await self._reading(
-            skipping.begun(publisher), spec, history, led.address, skipping, seen=ahead.seen
+            skipping.begun(publisher),
+            spec,
+            history,
+            led.address,
+            skipping,
+            seen=ahead.seen,
+            by_place=led.opened.by_place,
         )
         ahead.begin(spec.known)
         reading.thread.start()
@@ -194,6 +200,7 @@ class Run:
             server=server_of(facts),
             told=tells_columns(facts),
             fingerprints=self.plan.failover.fingerprints and not facts.has_gtids,
+            has_gtids=facts.has_gtids,
         )
 
     async def _reading(
@@ -205,6 +212,7 @@ class Run:
         skipping: Skipping,
         *,
         seen: Callable[[Piece], None],
+        by_place: bool = False,
     ) -> _Reading:
         rules = self.plan.rules
         handoff = Handoff(
@@ -218,7 +226,11 @@ class Run:
             return handoff.put(piece)
 
         stream = BinlogStream(
-            address, cursor.offset, prepared=cursor.prepared, aim=lambda: self.budget.chunk
+            address,
+            cursor.offset,
+            prepared=cursor.prepared,
+            aim=lambda: self.budget.chunk,
+            by_place=by_place,
         )
         historian = Historian.of(history, spec) if history is not None else None
         starting = asyncio.create_task(

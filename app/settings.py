@@ -29,7 +29,7 @@ from app.pipeline.filter import TableFilter, expressions
 from app.settings_faults import faults
 from app.settings_file import SettingsFile, refuse_unreadable
 from app.settings_records import RecordSettings
-from app.settings_source import FailoverSettings, SourceSettings
+from app.settings_source import Accept, FailoverSettings, SourceSettings
 from app.settings_start import Start
 from app.settings_zookeeper import ZooKeeperSettings
 from connectors.errors import SettingsError
@@ -192,6 +192,8 @@ class DestinationSettings(RecordSettings):
     sources: tuple[SourceSettings, ...] = ()
     """Several servers with the same data, in the order in which they are to be read."""
     failover: FailoverSettings = FailoverSettings()
+    accept: tuple[Accept, ...] = ()
+    """What may lose changes and is to be done all the same, each by its name."""
     server_id: int = Field(ge=1, le=2**32 - 1)
     """Ours at the source; no other replica of it may have the same."""
     default_database: str | None = None

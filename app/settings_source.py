@@ -13,6 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 from app.settings_start import Start
 from connectors.secret import FileSecret
 
+Accept = Literal[
+    "unproven",
+    "replication_filters",
+    "binlog_filters",
+    "anonymous_transactions",
+    "incomplete_start",
+]
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)

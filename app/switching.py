@@ -23,17 +23,24 @@ from connectors.errors import (
     PositionPurged,
     SourceDiverged,
     SourceLost,
+    SourceUnproven,
+    StandbyFiltered,
     StandbyLags,
 )
 from connectors.mysql.behind import place_behind
 from connectors.mysql.by_time import offset_at_time, told
+from connectors.mysql.captured_there import captured_there
+from connectors.mysql.copies import Copies
+from connectors.mysql.database_filters import concerning
 from connectors.mysql.fingerprint import Fingerprint
 from connectors.mysql.fingerprint_run import Aligned, align, goes_on
 from connectors.mysql.fingerprint_scan import Scan, scan
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.landmarks import look
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.replication import Channel, channels, clock_ms
-from connectors.mysql.server import ServerFacts, SourceAddress
+from connectors.mysql.replication_filters import replication_filters
+from connectors.mysql.server import ServerFacts, SourceAddress, connected
 from connectors.mysql.spans import Spans
 from connectors.mysql.start import Earliest, check, first_offset, gtids_before
 from tables.cursor import Cursor
@@ -61,6 +68,8 @@ class Moved:
     """Transactions behind which it goes on there, by their fingerprints."""
     ahead_ms: int = 0
     """Of its clock, to that of the server that was read."""
+    is_same_binlog: bool = False
+    """Whether the binlog that was read is there too, byte for byte: its files under another server_uuid."""
 
     def tell(self, destination: str, source: SourceAddress) -> None:
         """Log what is so once the destination goes on there; a look at a server says nothing."""
@@ -93,6 +102,9 @@ class Switch:
 
     def moved(self, kept: Fingerprints) -> Moved:
         """The place; raises StandbyLags, SourceDiverged, PositionGone, NoAlignment, LostInReplication."""
+        if (same := self._same_binlog()) is not None:
+            return same
+        self._refuse_filters()
         gtids = self.cursor.offset.gtid_set
         if gtids is None:
             return self._by_fingerprints(kept)
@@ -111,8 +123,48 @@ class Switch:
             self._refuse_or_wait(gtids, error)
         if not self.failover.accept_errant:
             self._refuse_errant(gtids)
+        self._compare(gtids)
         place = place_behind(gtids, self.facts, self.address)
         return Moved(offset=self._offset(place, gtids))
+
+    def _same_binlog(self) -> Moved | None:
+        """The cursor's own place, where the binlog that was read is here: a copy of the disk, or a server whose
+        server_uuid was changed."""
+        landmark, offset = self.cursor.proof.landmark, self.cursor.offset
+        if landmark is None or landmark.last is None or self.cursor.prepared:
+            return None
+        if self.facts.has_gtids != (offset.gtid_set is not None):
+            return None
+        if not look(landmark, self.facts, self.address).is_there:
+            return None
+        check(self._offset(offset.coordinates, offset.gtid_set), self.facts, self.address)
+        return Moved(offset=self._offset(offset.coordinates, offset.gtid_set), is_same_binlog=True)
+
+    def _refuse_filters(self) -> None:
+        """Raise StandbyFiltered where it may have left out changes of captured tables."""
+        if self.failover.accept_filters:
+            return
+        with connected(self.address) as cursor:
+            filters = replication_filters(cursor, self.facts)
+            if not filters:
+                return
+            captured = captured_there(cursor, self.rules.include, self._captures())
+        if found := concerning(filters, captured):
+            raise StandbyFiltered(", ".join(map(str, found)), source=self.address)
+
+    def _compare(self, gtids: Gtids) -> None:
+        """Raise SourceDiverged where it has other transactions than were published, SourceUnproven where none
+        of them can be compared."""
+        copies = Copies(facts=self.facts, address=self.address, captures=self._captures())
+        copies.refuse_unlogged(gtids)
+        proof = self.cursor.proof
+        if self.failover.accept_unproven or proof.landmark is None:
+            return
+        if not copies.compared(proof.landmark, proof.recent):
+            raise SourceUnproven(
+                f"its binlog has none of the last published transactions, up to {proof.landmark}",
+                source=self.address,
+            )
 
     def _offset(self, place: Coordinates, gtids: Gtids | None) -> SourceOffset:
         return SourceOffset(server_uuid=self.facts.server_uuid, coordinates=place, gtid_set=gtids)

@@ -24,6 +24,7 @@ from connectors.errors_coordination import NotApplied as NotApplied
 from connectors.errors_coordination import RequestReplaced as RequestReplaced
 from connectors.errors_coordination import WorkerIdTaken as WorkerIdTaken
 from connectors.errors_position import AlreadyBehind as AlreadyBehind
+from connectors.errors_position import AnonymousTransaction as AnonymousTransaction
 from connectors.errors_position import BinlogFileMissing as BinlogFileMissing
 from connectors.errors_position import EndPositionUnknown as EndPositionUnknown
 from connectors.errors_position import NotConfirmed as NotConfirmed
@@ -35,6 +36,8 @@ from connectors.errors_position import PreparedRowsGone as PreparedRowsGone
 from connectors.errors_position import ResumeMismatch as ResumeMismatch
 from connectors.errors_position import SourceDiverged as SourceDiverged
 from connectors.errors_position import SourceReset as SourceReset
+from connectors.errors_position import SourceUnproven as SourceUnproven
+from connectors.errors_position import StartIncomplete as StartIncomplete
 from connectors.errors_position import TimeInFuture as TimeInFuture
 from connectors.errors_record import BatchTooLarge as BatchTooLarge
 from connectors.errors_record import PoisonLimitReached as PoisonLimitReached
@@ -43,6 +46,7 @@ from connectors.errors_switch import LostInReplication as LostInReplication
 from connectors.errors_switch import NoAlignment as NoAlignment
 from connectors.errors_switch import NoSourceFits as NoSourceFits
 from connectors.errors_switch import SourceSilent as SourceSilent
+from connectors.errors_switch import StandbyFiltered as StandbyFiltered
 from connectors.errors_switch import StandbyLags as StandbyLags
 
 

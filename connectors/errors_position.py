@@ -74,6 +74,15 @@ class TimeInFuture(PositionGone):
     )
 
 
+class StartIncomplete(AqueductError):
+    """The binlog does not reach back to the server's beginning, so existing rows would be absent."""
+
+    remedy = (
+        "Load the tables into the warehouse by other means, then confirm the start: add incomplete_start to "
+        "the destination's `accept` in the settings. Or begin with `start: latest`."
+    )
+
+
 class EndPositionUnknown(AqueductError):
     """The server does not tell the end of its binlog."""
 
@@ -107,6 +116,27 @@ class SourceReset(SourceDiverged):
         "It was reset or restored, and what was published of it is not in its binlog any more. "
         "Go on from its first change with `python -m app cursor set DEST --earliest --why REASON`, or from its "
         "end: --latest; and reload the tables."
+    )
+
+
+class SourceUnproven(AqueductError):
+    """Nothing shows that the server's binlog is the one that was read."""
+
+    remedy = (
+        "If the server was neither reset nor restored since, accept it: add unproven to the destination's "
+        "`accept` in the settings, restart, and take it out again. Otherwise go on from the end with "
+        "`python -m app cursor set DEST --latest --why REASON`, and reload the tables."
+    )
+
+
+class AnonymousTransaction(AqueductError):
+    """The source has a transaction without GTID after the cursor, and sends none while gtid_mode is ON."""
+
+    remedy = (
+        "It was written while gtid_mode was not ON. To publish it: add anonymous_transactions to the "
+        "destination's `accept` in the settings, SET GLOBAL gtid_mode = ON_PERMISSIVE on the source, restart "
+        "the worker, and once it has passed that place SET GLOBAL gtid_mode = ON. To go on without it: "
+        "`python -m app cursor set DEST --latest --why REASON`, and reload the tables."
     )
 
 

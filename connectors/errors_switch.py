@@ -49,3 +49,12 @@ class NoAlignment(AqueductError):
         "Without GTIDs nothing else tells where to go on. Raise failover.fallback_seconds if that was too "
         "little, turn on GTIDs, or choose a new start and reload the tables."
     )
+
+
+class StandbyFiltered(AqueductError):
+    """The source replicates with a filter, so it may lack rows of captured tables."""
+
+    remedy = (
+        "Take another source, or remove the filter and rebuild the replica. If the filter leaves out no "
+        "captured table, add replication_filters to the destination's `accept` in the settings."
+    )

@@ -16,6 +16,7 @@ import orjson
 from connectors.errors import JournalDamaged
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 from connectors.mysql.prepared import PreparedAt
+from tables.proof import Proof
 
 
 def next_epoch(last: int, *, term: int = 0, now: float) -> int:
@@ -82,6 +83,8 @@ class Cursor:
     """The intervention that set it here; whoever led before may lead again."""
     written_ms: int | None = None
     """When it was written, in milliseconds since 1970 by the writer's clock; None: by an older version."""
+    proof: Proof = field(default_factory=Proof)
+    """What shows that a server's binlog is still the one that this place is of."""
     is_new_start: bool = False
     """Whether the schema history is to begin anew here, since what came between was not read."""
 
@@ -112,6 +115,7 @@ class Cursor:
             },
             "history": self.history,
             **({"written_ms": self.written_ms} if self.written_ms is not None else {}),
+            "proof": self.proof.to_json(),
             **({"by": self.by, "new_start": self.is_new_start} if self.by else {}),
         }
         return {**value, "check": _check(value)}
@@ -149,6 +153,8 @@ class Cursor:
                 },
                 # Nor did any have a schema history then.
                 history=value.get("history"),
+                # Cursors that were written before a place had to be proven have no proof.
+                proof=Proof.from_json(value.get("proof") or {}),
                 by=value.get("by"),
                 written_ms=value.get("written_ms"),
                 is_new_start=value.get("new_start", False),

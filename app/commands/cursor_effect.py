@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.landmarks import look
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.server import SourceAddress, connected
+from connectors.mysql.server import ServerFacts, SourceAddress, connected
 from tables.cursor import Cursor
 
 
@@ -25,10 +26,17 @@ class Effect:
     """Whether all of it is published again, and nothing is passed over."""
 
 
-def effect(before: Cursor | None, after: SourceOffset, address: SourceAddress) -> Effect:
-    """What setting a cursor means."""
+def effect(
+    before: Cursor | None,
+    after: SourceOffset,
+    address: SourceAddress,
+    facts: ServerFacts | None = None,
+) -> Effect:
+    """What setting a cursor means; ``facts`` are the server's, to compare it with what was read."""
     if before is None:
         return Effect("it is the destination's first cursor", is_free=True)
+    if facts is not None and (why := _is_anew(before, facts, address)):
+        return _anew(before, after, facts, address, why=why)
     half = ""
     if before.resume is not None:
         half = (
@@ -37,6 +45,36 @@ def effect(before: Cursor | None, after: SourceOffset, address: SourceAddress) -
         )
     found = _between(before.offset, after, address)
     return Effect(found.text + half, found.is_free and not half, found.is_back)
+
+
+def _is_anew(before: Cursor, facts: ServerFacts, address: SourceAddress) -> str:
+    """Why the binlog is not the one that was read; nothing where it may be."""
+    if before.offset.server_uuid != facts.server_uuid or not facts.binlogs:
+        return ""
+    landmark = before.proof.landmark
+    if landmark is not None:
+        found = look(landmark, facts, address)
+        return "" if found.is_there or found.is_purged else found.detail
+    gtids = before.offset.gtid_set
+    if isinstance(gtids, GtidSet) and facts.has_gtids and not gtids.issubset(facts.gtid_executed):
+        gone = _difference(gtids, facts.gtid_executed, address)
+        return f"{gone} of the transactions that the cursor holds are no more"
+    return ""
+
+
+def _anew(
+    before: Cursor, after: SourceOffset, facts: ServerFacts, address: SourceAddress, *, why: str
+) -> Effect:
+    """On a server that was reset or put back nothing can come again, whatever its GTIDs are."""
+    text = (
+        f"the binlog is not the one that was read ({why}): what was published stays, and what was written "
+        f"after {before.offset} and before the binlog was begun anew is lost"
+    )
+    if isinstance(after.gtid_set, GtidSet) and facts.has_gtids:
+        come = _difference(facts.gtid_executed, after.gtid_set, address)
+        passed = after.gtid_set.count()
+        text += f"; of its {come + passed} transaction(s), {passed} are never published, {come} are, as new"
+    return Effect(text)
 
 
 def _between(old: SourceOffset, new: SourceOffset, address: SourceAddress) -> Effect:

@@ -48,12 +48,12 @@ def run(options: argparse.Namespace) -> int:
     address = source.address
     offset = as_of_now(given.offset, source.facts, address)
     check(offset, source.facts, address)
-    cost = effect(begun.cursor, offset, address)
+    cost = effect(begun.cursor, offset, address, source.facts)
     if not cost.is_free:
         confirm(options, f"{options.destination} goes to {offset}: {cost.text}")
 
     def change(state: DestinationState, installation: str) -> Change:
-        found = effect(state.cursor, offset, address)
+        found = effect(state.cursor, offset, address, source.facts)
         cursor = cursor_at(offset, state, installation, is_back=False)
         return Change(
             cursor=replace(

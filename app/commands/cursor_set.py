@@ -30,6 +30,7 @@ from connectors.mysql.start import (
 )
 from tables.cursor import Cursor
 from tables.journal import DestinationState
+from tables.proof import Proof
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -67,14 +68,14 @@ def run(options: argparse.Namespace) -> int:
     if options.file:
         _refuse_anothers(source, whose, asked)
     offset = first_offset(start, source.facts, address)
-    cost = effect(begun.cursor, offset, address)
+    cost = effect(begun.cursor, offset, address, source.facts)
     if not cost.is_free:
         confirm(options, f"{options.destination} goes to {offset}: {cost.text}")
 
     def change(state: DestinationState, installation: str) -> Change:
         if options.file:
             _refuse_anothers(source, _server_of(options, state), asked)
-        found = effect(state.cursor, offset, address)
+        found = effect(state.cursor, offset, address, source.facts)
         return Change(
             cursor=cursor_at(offset, state, installation, is_back=found.is_back),
             what="set",
@@ -132,6 +133,7 @@ def cursor_at(
         offset=offset,
         resume=None,
         prepared={},
+        proof=Proof(),
         is_new_start=not (is_back and _reaches(state, offset)),
     )
 

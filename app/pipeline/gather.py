@@ -22,6 +22,7 @@ from connectors.mysql.events import EventType, Query
 from connectors.mysql.fingerprint import Prints
 from connectors.mysql.mariadb.events import FIRST_COMPRESSED_ROWS, plain_rows
 from connectors.mysql.prepared import PreparedAt
+from connectors.mysql.recent import Recents
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
 from connectors.mysql.statements import Kind, statement_type, truncated_table
 from connectors.mysql.table_map import TableMap
@@ -114,11 +115,11 @@ class Gathering:
         tables: TableBook,
         rules: Rules,
         applied: Applied | None = None,
-        prints: Prints | None = None,
+        prints: Prints | Recents | None = None,
         passing: Passing | None = None,
     ) -> None:
         self.prints = prints
-        """Takes the transactions' fingerprints, where they are kept."""
+        """Digests transactions: all of them, where there are no GTIDs, or the last ones."""
         self._tables = tables
         self._rules = rules
         self._applied = applied
@@ -153,7 +154,7 @@ class Gathering:
         self.whole_items = 0
         """How many items there were then."""
         self.whole_values = 0
-        self.committed_ms = 0
+        self.last: Transaction | None = None
         self.filtered: Counter[int] = Counter()
         """Rows events of tables that are not captured, by type."""
         self.dead = 0
@@ -313,7 +314,7 @@ class Gathering:
             self._end_run()
             self._run = (transaction.source, transaction.number)
         self._last = transaction.number
-        self.committed_ms = transaction.committed_ms
+        self.last = transaction
         self.end_pos, self.whole_items, self.whole_values = pos, len(self.items), self.values
         self.ordinal = 0
         self._query = None

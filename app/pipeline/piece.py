@@ -13,8 +13,10 @@ from typing import NamedTuple
 from connectors.errors import AqueductError
 from connectors.kafka.batches import FinishedBatch
 from connectors.mysql.fingerprint import Fingerprint
+from connectors.mysql.landmark import Landmark
 from connectors.mysql.position import Coordinates
 from connectors.mysql.prepared import PreparedAt
+from connectors.mysql.recent import KEPT, Recent
 from tables.cursor import Resume
 from tables.place import HistoryPlace
 from tables.schema_record import SchemaRecord
@@ -73,6 +75,10 @@ class Piece:
     """Of XA transactions, in the order of the binlog."""
     fingerprints: list[Fingerprint] = field(default_factory=list)
     """Of the transactions that end here and change a captured table, where such are kept."""
+    landmark: Landmark | None = None
+    """The last transaction that ends here, where one does."""
+    recent: list[Recent] = field(default_factory=list)
+    """The last of those that have GTIDs and change a captured table."""
     coordinates: Coordinates
     """Where reading goes on: after the last whole transaction."""
     resume: Resume | None = None
@@ -111,6 +117,8 @@ class Piece:
             add_run(self.gtids, run)
         self.decisions += later.decisions
         self.fingerprints += later.fingerprints
+        self.landmark = later.landmark or self.landmark
+        self.recent = [*self.recent, *later.recent][-KEPT:]
         self.coordinates, self.resume, self.whole = later.coordinates, later.resume, later.whole
         self.seq, self.version_count = later.seq, later.version_count
         self.rows.update(later.rows)

@@ -28,7 +28,9 @@ from connectors.mysql.chunk import Chunk
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.fingerprint import Prints
 from connectors.mysql.kinds import HARMLESS
+from connectors.mysql.landmark import Landmark, landmark_in
 from connectors.mysql.position import Coordinates
+from connectors.mysql.recent import Recents
 from connectors.mysql.transactions import TransactionReader
 from tables.cursor import Resume
 from tables.schema_record import SchemaRecord
@@ -53,6 +55,8 @@ class StageSpec:
     """Whether the binlog tells the columns' names, so that a table without history can be read."""
     fingerprints: bool = False
     """Whether transactions are to be known again on another server."""
+    has_gtids: bool = False
+    """Whether the server gives its transactions GTIDs."""
     known: Mapping[Name, Schema] = field(default_factory=dict)
     """Captured tables as their history has them where this run begins; empty where none is kept."""
 
@@ -67,7 +71,8 @@ class ChunkStage:
     def __init__(self, spec: StageSpec) -> None:
         rules = self.rules = spec.rules
         filter_ = TableFilter(rules.include, rules.black)
-        self._captures = filter_.captures if spec.fingerprints else None
+        self._captures = filter_.captures
+        self._has_prints, self._has_gtids = spec.fingerprints, spec.has_gtids
         self.tables = TableBook(
             filter_,
             spec.charsets,
@@ -94,8 +99,9 @@ class ChunkStage:
         for applied in chunk.learn:
             if applied.record is not None:
                 self.tables.learn(applied.record)
-        prints = None if self._captures is None else Prints(self._captures)
-        gathering = Gathering(self.tables, self.rules, chunk.schema, prints, self._passing)
+        gathering = Gathering(
+            self.tables, self.rules, chunk.schema, self._digests(chunk), self._passing
+        )
         reader = self._reader
         try:
             reader.read(chunk, gathering)
@@ -105,7 +111,17 @@ class ChunkStage:
             gathering.stopped(error)
         events = _events(reader.seen, gathering, chunk.passed)
         reader.seen = [0] * 256
-        return DecodedChunk(self, chunk, gathering, open_=reader.open, events=events)
+        last = gathering.last
+        landmark = landmark_in(chunk, reader.ended, last) if last is not None else None
+        return DecodedChunk(
+            self, chunk, gathering, open_=reader.open, events=events, landmark=landmark
+        )
+
+    def _digests(self, chunk: Chunk) -> Prints | Recents | None:
+        if self._has_gtids:
+            is_cut = bool(chunk.context) or chunk.place is not None
+            return Recents(self._captures, is_cut)
+        return Prints(self._captures) if self._has_prints else None
 
 
 def _events(
@@ -138,8 +154,10 @@ class DecodedChunk:
         *,
         open_: Transaction | None,
         events: Counter[tuple[int, str]],
+        landmark: Landmark | None = None,
     ) -> None:
         self._stage = stage
+        self._landmark = landmark
         self._file = chunk.start.file
         self._gathered = gathered
         self._history: list[SchemaRecord] = []
@@ -170,7 +188,7 @@ class DecodedChunk:
         for version in news:
             self._stage.book.learn(version)
         gathered = self._gathered
-        if gathered.prints is not None:
+        if isinstance(gathered.prints, Prints):
             numbers.prints = gathered.prints.follow(numbers.prints)
         progress = self._first_progress(numbers)
         if progress is not None:
@@ -199,7 +217,7 @@ class DecodedChunk:
 
     def encode(self) -> Piece:
         """The third step: the piece."""
-        gathered = self._gathered
+        gathered, digests, last = self._gathered, self._gathered.prints, self._gathered.last
         cut = self._open if self._resume is not None else None
         encoding = self._stage.encoder.encoding(self._seq, gathered.first, self._begun, cut)
         encoding.write(gathered.items, self._truncated)
@@ -218,7 +236,9 @@ class DecodedChunk:
             oversize=encoding.lightened,
             gtids=gathered.gtids,
             decisions=gathered.decisions,
-            fingerprints=gathered.prints.done if gathered.prints is not None else [],
+            fingerprints=digests.done if isinstance(digests, Prints) else [],
+            landmark=self._landmark,
+            recent=digests.found() if isinstance(digests, Recents) else [],
             coordinates=self._safe,
             resume=self._resume,
             whole=self._is_whole,
@@ -227,7 +247,7 @@ class DecodedChunk:
             rows=encoding.rows,
             events=self._events,
             statements=gathered.statements,
-            committed_ms=gathered.committed_ms,
+            committed_ms=last.committed_ms if last is not None else 0,
             error=gathered.error,
         )
 

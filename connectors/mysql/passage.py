@@ -51,6 +51,8 @@ class Passage:
 
     begin: SourceOffset
     server: Server
+    by_place: bool = False
+    """Whether it is read by file and offset although the place has GTIDs."""
     statements: list[Written] = field(default_factory=list)
     gtids: list[tuple[str, Coordinates]] = field(default_factory=list)
     """Of all transactions, each with where it begins."""
@@ -58,7 +60,7 @@ class Passage:
 
     def read_to(self, end: Coordinates, address: SourceAddress, charsets: Charsets) -> None:
         """Go on to a place that the server told as its end; raise SourceLost where it does not send so much."""
-        if self.begin.gtid_set is None:
+        if not self._by_gtids:
             self._reached = max(self._reached, self.begin.coordinates, key=lambda one: one.order)
         deadline = time.monotonic() + _PATIENCE
         while self._reached.order < end.order:
@@ -74,10 +76,12 @@ class Passage:
 
         Such a server sends all that it has written, so that what does not come is known.
         """
-        leaves_out = (
-            self.begin.gtid_set is not None and self.server.version < _TELLS_WHAT_IT_LEAVES_OUT
-        )
+        leaves_out = self._by_gtids and self.server.version < _TELLS_WHAT_IT_LEAVES_OUT
         return leaves_out and self.begin.coordinates.order >= end.order
+
+    @property
+    def _by_gtids(self) -> bool:
+        return self.begin.gtid_set is not None and not self.by_place
 
     def up_to(self, end: Coordinates) -> list[Written]:
         """The statements that end there or before."""
@@ -97,7 +101,8 @@ class Passage:
         if isinstance(known, GtidSet):
             known = known.copy()
             known.update(gtid for gtid, _ in self.gtids)
-        start = replace(self.begin, coordinates=self._start(known), gtid_set=known)
+        asked = known if self._by_gtids else None
+        start = replace(self.begin, coordinates=self._start(known), gtid_set=asked)
         stream = BinlogStream(address, start)
         stream.open()
         gtid: str | None = None
@@ -124,6 +129,6 @@ class Passage:
 
     def _start(self, known: object) -> Coordinates:
         """Without a name it is the first file, which is where a server without any transaction begins."""
-        if self.begin.gtid_set is None:
+        if not self._by_gtids:
             return self._reached
         return self.begin.coordinates if known else Coordinates("", dump.FIRST_EVENT)

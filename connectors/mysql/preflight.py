@@ -36,13 +36,16 @@ def check(
     *,
     history: bool = False,
     databases: Collection[str] = (),
+    permissive: bool = False,
 ) -> None:
     """Raise PreflightError naming every fault, or ServerIdConflict where another replica has our number.
 
     ``history``: whether a schema history is kept, so that the binlog need not name columns; ``databases``: of
-    captured tables, where the filter names them.
+    captured tables, where the filter names them; ``permissive``: whether gtid_mode may be between ON and OFF.
     """
     faults = list(_faults(facts, address, history=history, databases=databases))
+    if not permissive and (fault := _mode_fault(facts)):
+        faults.append(fault)
     if faults:
         lines = "".join(f"\n  - {fault}" for fault in faults)
         raise PreflightError(
@@ -79,6 +82,7 @@ def _faults(
         yield from mariadb.setting_faults(facts.variables, history=history)
     else:
         yield from _setting_faults(facts, history=history)
+    yield from _filter_faults(facts)
     yield from _grant_faults(facts, address)
     if history and not _names_columns(facts) and Sight(facts.grants).is_nothing:
         to = account(facts.current_user, address.user)
@@ -100,6 +104,23 @@ def _faults(
             f"it is a replica with {name}=OFF, so its binlog lacks its source's changes: "
             f"start it with --{name.replace('_', '-')}, or capture its source"
         )
+
+
+def _filter_faults(facts: ServerFacts) -> Iterator[str]:
+    """Databases that are captured and never reach the binlog."""
+    filters = facts.binlog_filters
+    if not facts.left_out:
+        return
+    told = "; ".join(
+        f"{name} = {', '.join(listed)}"
+        for name, listed in (("binlog_do_db", filters.do), ("binlog_ignore_db", filters.ignore))
+        if listed
+    )
+    yield (
+        f"its binlog leaves out {', '.join(facts.left_out)}, which the filter captures ({told}): start mysqld "
+        "without these options, or leave the databases out of filter.include; to go on without their changes, "
+        "add binlog_filters to the destination's `accept` in the settings"
+    )
 
 
 def _version_fault(facts: ServerFacts, *, history: bool) -> str | None:
@@ -128,9 +149,14 @@ def _setting_faults(facts: ServerFacts, *, history: bool) -> Iterator[str]:
             continue
         if (value or "").upper() != wanted:
             yield f"{name} is {value or 'not known to it'}, {why}: {_set(name, wanted, numbers)}"
+
+
+def _mode_fault(facts: ServerFacts) -> str | None:
     mode = facts.variables.get("gtid_mode", "OFF").upper()
-    if mode not in ("ON", "OFF"):
-        yield f"gtid_mode is {mode}, on its way between OFF and ON: {_to_gtids(facts, mode, numbers)}"
+    if mode in ("ON", "OFF") or facts.is_mariadb:
+        return None
+    numbers = _numbers(facts.variables.get("version", ""))
+    return f"gtid_mode is {mode}, on its way between OFF and ON: {_to_gtids(facts, mode, numbers)}"
 
 
 def _to_gtids(facts: ServerFacts, mode: str, numbers: tuple[int, ...]) -> str:

@@ -19,14 +19,12 @@ from pymysql.cursors import Cursor
 
 from connectors.errors import (
     AqueductError,
-    BinlogFileMissing,
-    PositionGone,
-    ServerIdConflict,
-    SourceDiverged,
     SourceLost,
     SourceRefused,
 )
 from connectors.mysql.charsets import Charsets
+from connectors.mysql.database_filters import BinlogFilters
+from connectors.mysql.dump_error import dump_error
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Gtids
@@ -120,6 +118,9 @@ class ServerFacts:
     """Name and size of each binlog file, oldest first; empty where the server has no binlog."""
     charsets: Charsets
     is_replica: bool
+    binlog_filters: BinlogFilters = field(default_factory=BinlogFilters)
+    left_out: tuple[str, ...] = ()
+    """Captured databases whose changes those filters keep out of the binlog."""
     gtids_before_binlogs: str = ""
     """MariaDB's position before its oldest binlog file."""
     current_user: str = ""
@@ -188,6 +189,9 @@ def facts_of(cursor: Cursor) -> ServerFacts:
         replicas=tuple(_replicas(cursor)),
         binlogs=binlogs,
         charsets=_charsets(cursor),
+        binlog_filters=BinlogFilters.parse(
+            _first_that_parses(cursor, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
+        ),
         is_replica=_is_replica(cursor) or bool(variables.get("gtid_slave_pos")),
         gtids_before_binlogs=_before(cursor, binlogs) if is_mariadb else "",
         current_user="".join(name for (name,) in _rows(cursor, "SELECT CURRENT_USER()")),
@@ -244,7 +248,7 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = f"{error.args[1] if len(error.args) > 1 else error}"
     if code == _DUMP_FAILED:
-        return _dump_error(text, address)
+        return dump_error(text, address)
     if _UNTRUSTED.search(text):
         what = f"its certificate is not trusted: {text}"
         return SourceRefused(what, source=address, remedy=_AUTHORITY)
@@ -259,19 +263,6 @@ _DUMP_FAILED = 1236
 _AUTHORITY = "Set source.tls_ca to the authority that signed it (PEM), or see source.tls in docs/settings.md."
 _UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed", re.IGNORECASE)
 _LOST = {2002, 2003, 2006, 2013, 2014, 2055, ER.SERVER_SHUTDOWN, ER.CON_COUNT_ERROR}
-
-
-def _dump_error(text: str, address: SourceAddress) -> AqueductError:
-    lowered = text.lower()
-    if "same server_uuid/server_id" in lowered or "same server_id" in lowered:
-        return ServerIdConflict(text, source=address, server_id=address.server_id)
-    if "could not open log file" in lowered:
-        return BinlogFileMissing(f"{text}: it is in the index, and is gone", source=address)
-    if re.search(r"purged|could not find|impossible position|> file size", lowered):
-        return PositionGone(text, source=address)
-    if "not in the master's binlog" in lowered:
-        return SourceDiverged(text, source=address)
-    return SourceRefused(text, source=address)
 
 
 _UNKNOWN_OR_DENIED = {ER.PARSE_ERROR, ER.BAD_FIELD_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}

@@ -106,6 +106,13 @@ class Spans:
                 return timestamp
         return 0
 
+    def heads(self) -> Iterator[int]:
+        """The type of each event, with what the file's first ones say of it taken in."""
+        for kind, timestamp, _, _ in self._heads():
+            if kind in PASSED and kind != EventType.ROTATE:
+                self._pass(kind, timestamp)
+            yield kind
+
     def steps(self) -> Iterator[Span | None]:
         """A transaction where one ends, else None where one begins."""
         file, pos = self.file, dump.FIRST_EVENT

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from connectors.errors import (
+    AnonymousTransaction,
     BinlogFileMissing,
     EndPositionUnknown,
     PositionAhead,
@@ -19,12 +20,15 @@ from connectors.errors import (
     SourceReset,
 )
 from connectors.mysql.by_time import offset_at_time
+from connectors.mysql.events import EventType
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.listed import is_end
 from connectors.mysql.mariadb import start as mariadb
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.spans import Spans
+from connectors.mysql.steps import PASSED
 
 FIRST_EVENT = 4
 """Where the first event of a binlog file begins, after its magic number."""
@@ -185,15 +189,39 @@ def as_of_now(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) 
         return replace(offset, gtid_set=_in_words_of(facts, offset.gtid_set))
     if facts.has_gtids and offset.gtid_set is None:
         _check_coordinates(offset, facts, address)
-        return replace(offset, gtid_set=gtids_before(offset.coordinates, facts, address))
+        try:
+            return replace(offset, gtid_set=gtids_before(offset.coordinates, facts, address))
+        except AnonymousTransaction:
+            return _in_next_file(offset, facts, address)
     if not facts.has_gtids and offset.gtid_set is not None:
         return replace(offset, gtid_set=None)
     return offset
 
 
+def _in_next_file(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
+    """The head of the next file, for the end of one that has transactions without GTIDs."""
+    place, files = offset.coordinates, [name for name, _ in facts.binlogs]
+    later = files[files.index(place.file) + 1 :]
+    if not later or not is_end(place, address):
+        raise AnonymousTransaction(
+            f"it has more of them after {place}", source=address, coordinates=place
+        )
+    head = Coordinates(later[0], FIRST_EVENT)
+    return replace(offset, coordinates=head, gtid_set=previous_of(head.file, address))
+
+
 def _in_words_of(facts: ServerFacts, gtids: Gtids) -> Gtids:
     """The same GTIDs; nothing at all is written alike by both makes of server."""
     return MariadbGtidList() if facts.is_mariadb and not gtids else gtids
+
+
+def previous_of(file: str, address: SourceAddress) -> GtidSet:
+    """All transactions before a file of MySQL's, as its head tells."""
+    spans = Spans(address, file)
+    for kind in spans.heads():
+        if kind == EventType.PREVIOUS_GTIDS or kind not in PASSED:
+            break
+    return spans.previous
 
 
 def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAddress) -> Gtids:
@@ -203,6 +231,8 @@ def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAd
     """
     offset = SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates)
     _check_coordinates(offset, facts, address)
+    if coordinates.pos == FIRST_EVENT and facts.has_gtids and not facts.is_mariadb:
+        return previous_of(coordinates.file, address)
     found, spans = GtidSet(), Spans(address, coordinates.file)
     is_head = coordinates.pos == FIRST_EVENT
     for span in () if is_head and (facts.is_mariadb or not facts.has_gtids) else spans.steps():

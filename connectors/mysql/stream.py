@@ -42,8 +42,7 @@ from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.prepared import Prepared, PreparedAt, rows_again
 from connectors.mysql.server import SourceAddress, connection_to, gtids_but, translated
 
-_TYPE_OFFSET = 4
-_ERROR = 0xFF
+_TYPE_OFFSET, _ERROR = 4, 0xFF
 LINGER = 0.01
 """Seconds for which a whole transaction waits for others, where the socket has no more to read."""
 
@@ -67,10 +66,12 @@ class BinlogStream:
         *,
         prepared: Mapping[str, PreparedAt] | None = None,
         aim: Callable[[], int] | None = None,
+        by_place: bool = False,
     ) -> None:
         """``aim``: bytes that a chunk is to have now, where that may be fewer than TARGET."""
         self._aim = aim
         self._address = address
+        self._asked = replace(offset, gtid_set=None) if by_place else offset
         self._place = offset.coordinates
         self._checksum = False
         self._offset = offset
@@ -118,8 +119,8 @@ class BinlogStream:
     def _ask(self, connection: pymysql.Connection) -> None:
         """Become a replica on a connection, up to the request after which only events come."""
         mariadb = "mariadb" in connection.get_server_info().lower()
-        wanted = dump.settings(self._address, self._offset, mariadb=mariadb)
-        command, body = dump.request(self._address, self._offset, mariadb=mariadb)
+        wanted = dump.settings(self._address, self._asked, mariadb=mariadb)
+        command, body = dump.request(self._address, self._asked, mariadb=mariadb)
         with connection.cursor() as cursor:
             cursor.execute("SHOW GLOBAL VARIABLES LIKE 'binlog_checksum'")
             _, checksum = cursor.fetchone() or ("", "NONE")
@@ -240,7 +241,6 @@ class BinlogStream:
         self._closed.set()
         if (other := self._other) is not None:
             other.close()
-        # Who has no connection yet looks whether it is closed as soon as there is one.
         if (connection := self._connection) is None:
             return
         sock = connection._sock

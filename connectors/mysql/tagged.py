@@ -13,7 +13,7 @@ from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import taken
 
 _VERSION = 1
-_FLAGS, _UUID, _NUMBER, _TAG, _LAST_COMMITTED, _SEQUENCE, _COMMITTED = range(7)
+_FLAGS, _UUID, _NUMBER, _TAG, _LAST_COMMITTED, _SEQUENCE, _COMMITTED, _ORIGINAL = range(8)
 _LAST_KNOWN = 11
 _SIGNED = frozenset({_NUMBER, _LAST_COMMITTED, _SEQUENCE})
 
@@ -47,6 +47,31 @@ def parse_gtid_tagged(body: bytes) -> tuple[str, str, int, int]:
     if len(source) != 16 or not 0 < numbers[_NUMBER] < 1 << 63:
         raise ValueError("it lacks its GTID")
     return str(uuid.UUID(bytes=source)), tag, numbers[_NUMBER], numbers[_COMMITTED]
+
+
+def original_us_tagged(body: bytes) -> int:
+    """When the first server committed a GTID_TAGGED event's transaction, microseconds since 1970.
+
+    A server writes it only where it differs from its own time of commit.
+    """
+    at, committed = 0, 0
+    for _ in range(3):
+        _, at = integer(body, at)
+    while at < len(body):
+        field, at = integer(body, at)
+        if field == _UUID:
+            _, at = _uuid(body, at)
+        elif field == _TAG:
+            length, at = integer(body, at)
+            _, at = taken(body, at, length)
+        else:
+            value, at = (signed if field in _SIGNED else integer)(body, at)
+            if field == _ORIGINAL:
+                return value
+            committed = value if field == _COMMITTED else committed
+        if field > _ORIGINAL:
+            break
+    return committed
 
 
 def _uuid(data: bytes, at: int) -> tuple[bytes, int]:

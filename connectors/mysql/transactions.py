@@ -28,7 +28,6 @@ from connectors.mysql.events import (
     HEADER,
     HEADER_SIZE,
     EventType,
-    Query,
     is_ignorable,
     load_query,
     original_us,
@@ -38,6 +37,7 @@ from connectors.mysql.events import (
     payload_events,
 )
 from connectors.mysql.kinds import HARMLESS, is_known, type_name
+from connectors.mysql.landmark import Ended
 from connectors.mysql.mariadb.events import (
     PLAIN_ROWS,
     Alter,
@@ -48,8 +48,9 @@ from connectors.mysql.mariadb.events import (
 from connectors.mysql.mariadb.events import parse_gtid as parse_mariadb_gtid
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows import ROWS_EVENTS
-from connectors.mysql.statements import Kind, kind_of, shortened, words
+from connectors.mysql.statements import Kind, kind_of
 from connectors.mysql.table_map import TableMap, parse_table_map
+from connectors.mysql.undone import report
 from connectors.mysql.xa import decides, parse_xa_prepare, xid_of
 
 # Plain numbers: a member of an enumeration costs more to look up than the rest of the comparison.
@@ -60,6 +61,7 @@ _TABLE_MAP, _XID, _GTID, _QUERY = (
     int(EventType.QUERY),
 )
 _PAYLOAD = int(EventType.TRANSACTION_PAYLOAD)
+_MAY_END = frozenset({_PAYLOAD, int(EventType.XA_PREPARE), int(MariadbEventType.QUERY_COMPRESSED)})
 _ROWS = frozenset(map(int, ROWS_EVENTS))
 _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 """A rows event for this table only says that the statement ends."""
@@ -76,10 +78,6 @@ _QUERY_BODY = struct.Struct("<I4xBHH")
 """The thread, the database's length, the error, the status variables' length."""
 _BEGIN_SIZE = 19
 """Bytes of a QUERY event's body that says BEGIN, beside its database and status variables."""
-_UNDONE = {
-    Kind.SAVEPOINT: "a ROLLBACK TO SAVEPOINT after rows were written",
-    Kind.ROLLBACK: "a transaction with rows that ends in ROLLBACK: which rows stayed cannot be told",
-}
 
 
 class TransactionReader:
@@ -98,6 +96,7 @@ class TransactionReader:
         self._is_muted = False
         self.open: Transaction | None = None
         """The transaction that the last chunk was cut in."""
+        self.ended: Ended | None = None
         self.seen = [0] * 256
         """Events by type, since whoever counts them last cleared it."""
 
@@ -107,6 +106,7 @@ class TransactionReader:
         self._tables.clear()
         if chunk.context:
             self._take_up(chunk, changes)
+        self.ended = None
         self._read(chunk, changes)
 
     def _take_up(self, chunk: Chunk, changes: Changes) -> None:
@@ -131,7 +131,7 @@ class TransactionReader:
         tables, seen = self._tables, self.seen
         header, view = HEADER.unpack_from, memoryview(data)
         last_map, table_id, table_map = b"", b"", None
-        kind, pos = 0, first
+        kind, pos, began = 0, first, -1
         try:
             while at < length:
                 at += prefix
@@ -168,16 +168,24 @@ class TransactionReader:
                     opened = self.open or self._opened(file, pos, timestamp, server_id)
                     self.open = None
                     changes.end(opened, end_pos)
+                    self.ended = (began, body - HEADER_SIZE, end_pos)
                 elif kind == _GTID:
+                    began = body - HEADER_SIZE
                     self._announce(data, body, end, pos=pos)
                 elif kind == _QUERY:
                     within = self.open is not None
+                    if not within and self._announced is None:
+                        began = body - HEADER_SIZE
                     opened = self.open or self._opened(file, pos, timestamp, server_id)
                     opened.thread, database, _, status = _QUERY_BODY.unpack_from(data, body)
                     is_begin = end - body == _BEGIN_SIZE + database + status
                     if not (is_begin and data.startswith(b"BEGIN", end - 5)):
                         self._query(data[body:end], changes, within=within, pos=(pos, end_pos))
+                        if self.open is None:
+                            self.ended = (began, body - HEADER_SIZE, end_pos)
                 else:
+                    if self.open is None and self._announced is None:
+                        began = body - HEADER_SIZE
                     if kind == _PAYLOAD and place is not None:
                         raise CorruptEvent("a compressed transaction within another")
                     self._rare(
@@ -186,6 +194,8 @@ class TransactionReader:
                         changes,
                         place=Place(file, pos, end_pos, flags, timestamp, server_id),
                     )
+                    if kind in _MAY_END and self.open is None:
+                        self.ended = (began, body - HEADER_SIZE, end_pos)
         except AqueductError as error:
             self._place(error, file, pos, kind)
             raise
@@ -260,7 +270,7 @@ class TransactionReader:
                 return
             changes.xa(opened, xid_of(query.sql), is_prepared=False)
         elif kind is not Kind.COMMIT:
-            self._odd(kind, query, changes)
+            report(kind, query, opened, changes, (self._has_rows, self._has_rows_before))
             if kind in (Kind.DDL, Kind.TRUNCATE) and not self._is_muted:
                 changes.statement(opened, kind, query, pos[0])
             if kind is not Kind.ROLLBACK and within:
@@ -339,12 +349,3 @@ class TransactionReader:
             changes.xa(transaction, xid, is_prepared=True)
         self.open = None
         changes.end(transaction, place.end_pos)
-
-    def _odd(self, kind: Kind, query: Query, changes: Changes) -> None:
-        """Statements after which the rows are not all that there is to a transaction."""
-        if kind is Kind.CHANGE and self.open is not None:
-            changes.change(self.open, query)
-        if self._has_rows and kind in _UNDONE and words(query.sql, 1) == ["ROLLBACK"]:
-            changes.undone(_UNDONE[kind], earlier=self._has_rows_before)
-        if kind is Kind.UNKNOWN:
-            raise UnsupportedEvent(f"the statement {shortened(query.sql)}", database=query.database)

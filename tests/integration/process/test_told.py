@@ -107,6 +107,12 @@ def _reset(mysql: Mysql, worker: Worker, person: Person) -> None:
     why = worker.wait(_is("FAILED"))["error"]
     assert why.startswith("PositionAhead: ")
     assert "cursor set shop --earliest" in why
+    code, told = person.says("cursor", "set", "shop", "--earliest", "--why", "reset")
+    assert code == 1
+    # What is no more is not said to come again.
+    assert "published again" not in told
+    assert "the binlog is not the one that was read" in told
+    assert "of its 1 transaction(s), 0 are never published, 1 are, as new" in told
     person.does("cursor", "set", "shop", "--latest", "--why", "reset", "--yes-lose-changes")
     worker.wait(_is("RUNNING"))
     _insert(mysql, 6)

@@ -65,7 +65,8 @@ class Scene:
                 history=None,
                 sources=tuple(Source(address=address(one), start=Latest()) for one in "ab"),
                 failover=Failover(retries=1),
-                rules=None,
+                rules=SimpleNamespace(include="", black=""),
+                accepts=lambda _: False,
             ),
         )
         self.sources = Sources(self.plan)

@@ -253,7 +253,7 @@ def test_a_cursor_that_was_changed_by_hand_is_damage(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", sorted(unchecked(cursor(seq=1)).keys() - {"prepared", "history"})
+    "missing", sorted(unchecked(cursor(seq=1)).keys() - {"prepared", "history", "proof"})
 )
 def test_a_cursor_that_lacks_a_field_is_damage(missing: str) -> None:
     value = unchecked(cursor(seq=1))

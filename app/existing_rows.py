@@ -1,0 +1,57 @@
+"""Rows that are older than a start, and so are not published.
+
+Invariant: a start at the earliest change is only made without a word where the binlog begins at the server's
+beginning, as far as can be seen.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from connectors.errors import StartIncomplete
+from connectors.mysql.by_time import was_purged
+from connectors.mysql.retention import begun_at
+from connectors.mysql.row_estimates import Estimate, estimates, listed
+from connectors.mysql.server import ServerFacts, SourceAddress
+
+log = logging.getLogger(__name__)
+
+Captures = Callable[[str, str], bool]
+
+
+def check_earliest(
+    destination: str,
+    facts: ServerFacts,
+    address: SourceAddress,
+    captures: Captures,
+    *,
+    accepted: bool,
+) -> None:
+    """Raise StartIncomplete where the binlog does not hold all that captured tables have, unless accepted."""
+    oldest = facts.binlogs[0][0]
+    found = estimates(captures, address)
+    if was_purged(facts):
+        why = f"it has purged its binlog before {oldest}"
+    elif found := _older(found, int(begun_at(address, oldest))):
+        why = f"these tables are older than its oldest binlog file, {oldest}"
+    else:
+        return
+    told = f"{why}; rows that are there may not be in it: {listed(found)}"
+    if not accepted:
+        raise StartIncomplete(told, source=address)
+    log.warning("%s: begins with the earliest change, as accepted: %s", destination, told)
+
+
+def tell_latest(destination: str, address: SourceAddress, captures: Captures) -> None:
+    """Log what a start at the end leaves out."""
+    found = estimates(captures, address)
+    log.warning(
+        "%s: begins at the end of the binlog; not published are the rows that are there: %s",
+        destination,
+        listed(found),
+    )
+
+
+def _older(found: list[Estimate], begun: int) -> list[Estimate]:
+    return [one for one in found if one.created < begun]

@@ -1,0 +1,38 @@
+"""What a server means that refuses to send its binlog: one number, and many texts.
+
+Source: MySQL's share/messages_to_clients.txt, and sql/rpl_binlog_sender.cc.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from connectors.errors import (
+    AnonymousTransaction,
+    AqueductError,
+    BinlogFileMissing,
+    PositionGone,
+    ServerIdConflict,
+    SourceDiverged,
+    SourceRefused,
+)
+
+if TYPE_CHECKING:
+    from connectors.mysql.server import SourceAddress
+
+
+def dump_error(text: str, address: SourceAddress) -> AqueductError:
+    """The error by its name."""
+    lowered = text.lower()
+    if "same server_uuid/server_id" in lowered or "same server_id" in lowered:
+        return ServerIdConflict(text, source=address, server_id=address.server_id)
+    if "could not open log file" in lowered:
+        return BinlogFileMissing(f"{text}: it is in the index, and is gone", source=address)
+    if re.search(r"purged|could not find|impossible position|> file size", lowered):
+        return PositionGone(text, source=address)
+    if "cannot replicate anonymous transaction" in lowered:
+        return AnonymousTransaction(text, source=address)
+    if "not in the master's binlog" in lowered:
+        return SourceDiverged(text, source=address)
+    return SourceRefused(text, source=address)

@@ -1,0 +1,165 @@
+"""Landmark: the last transaction before a cursor, as its server wrote it.
+
+A set of GTIDs states what a server claims to have; it does not identify a binlog. After a reset, or once data
+files were put back, a server gives the same GTIDs and the same offsets to other transactions. A landmark keeps
+the place, the commit time and the checksums of one transaction, so that a later reader can tell the two apart.
+
+Invariant: a checksum covers what the server wrote and nothing of how it was sent: with or without the binlog's
+own CRC32, a transaction has the same landmark.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from connectors.mysql.changes import Transaction
+from connectors.mysql.chunk import Chunk
+from connectors.mysql.context import MARIADB_GTID
+from connectors.mysql.events import (
+    CHECKSUM_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    Event,
+    EventType,
+    original_us,
+)
+from connectors.mysql.position import Coordinates
+from connectors.mysql.tagged import original_us_tagged
+
+_KEPT = struct.Struct("<IBI")
+"""Of a header, what does not depend on how the event is sent: time, type, server_id."""
+_TIMED = frozenset({int(EventType.GTID), int(EventType.ANONYMOUS_GTID)})
+_TIME_AT = 42
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One event, as it can be recognized again."""
+
+    timestamp: int
+    """Seconds since 1970, by its header; a replica keeps the time of its source."""
+    server_id: int
+    """The server that wrote it first."""
+    check: int
+    """CRC32 of the header's constant fields and the body."""
+    original_us: int = 0
+    """When its first server committed the transaction that the event announces, microseconds since 1970; 0
+    where the event does not say."""
+
+    @classmethod
+    def of(cls, event: Event) -> Mark:
+        """Of an event as it was received."""
+        timestamp, kind, server_id = event.timestamp, event.type, event.server_id
+        return cls(
+            timestamp=timestamp,
+            server_id=server_id,
+            check=crc32(event.body, crc32(_KEPT.pack(timestamp, kind, server_id))),
+            original_us=_original_us(kind, event.body),
+        )
+
+    @classmethod
+    def within(cls, data: bytes, at: int, *, checksum: bool) -> Mark:
+        """Of an event that begins there in a chunk; ``checksum``: whether it ends in a CRC32."""
+        timestamp, kind, server_id, size, end_pos, flags = HEADER.unpack_from(data, at)
+        end = at + size - (CHECKSUM_SIZE if checksum else 0)
+        body = data[at + HEADER_SIZE : end]
+        return cls.of(Event(timestamp, kind, server_id, end_pos, flags, size, body))
+
+    def is_copy_of(self, other: Mark) -> bool:
+        """Whether two servers' first events announce the same transaction, apart from what each server writes
+        of its own."""
+        if self.original_us and other.original_us:
+            return self.original_us == other.original_us
+        return (self.timestamp, self.server_id) == (other.timestamp, other.server_id)
+
+    def to_json(self) -> list[int]:
+        """As the journal keeps it."""
+        return [self.timestamp, self.server_id, self.check, self.original_us]
+
+    @classmethod
+    def from_json(cls, value: list[int]) -> Mark:
+        """Read what ``to_json`` wrote; raise ValueError or TypeError where it is not such."""
+        timestamp, server_id, check, committed = map(int, value)
+        return cls(timestamp=timestamp, server_id=server_id, check=check, original_us=committed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landmark:
+    """A transaction, where it is in its server's binlog, and its first and last event."""
+
+    gtid: str | None
+    start: Coordinates
+    end: Coordinates
+    first: Mark | None
+    """None where the event was not read: an operator skipped it."""
+    last: Mark | None
+    """None where the transaction does not end in an event of its own."""
+    last_pos: int = 0
+    """Where that event begins, in the file of ``end``."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As the journal keeps it."""
+        return {
+            "gtid": self.gtid,
+            "start": str(self.start),
+            "end": str(self.end),
+            "first": self.first.to_json() if self.first is not None else None,
+            "last": self.last.to_json() if self.last is not None else None,
+            "last_pos": self.last_pos,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Landmark:
+        """Read what ``to_json`` wrote; raise KeyError, ValueError or TypeError where it is not such."""
+        return cls(
+            gtid=value["gtid"],
+            start=Coordinates.parse(value["start"]),
+            end=Coordinates.parse(value["end"]),
+            first=Mark.from_json(value["first"]) if value["first"] is not None else None,
+            last=Mark.from_json(value["last"]) if value["last"] is not None else None,
+            last_pos=value["last_pos"],
+        )
+
+    def __str__(self) -> str:
+        return f"{self.gtid} at {self.start}" if self.gtid else str(self.start)
+
+
+Ended = tuple[int, int, int]
+"""Of the last transaction that ended in a chunk: where its first event begins in the data, or -1 for a chunk
+before; where its last one begins; and where that ends in the file."""
+
+
+def landmark_in(chunk: Chunk, ended: Ended | None, transaction: Transaction) -> Landmark | None:
+    """The transaction; None where none of its events was read."""
+    if ended is None:
+        return None
+    began, last, end = ended
+    first = None
+    if began >= 0:
+        first = Mark.within(chunk.data, began, checksum=chunk.checksum)
+    elif chunk.context:
+        first = Mark.within(chunk.context[0], 0, checksum=False)
+    # What came out of a payload, or stands for a transaction that was left out, is no event of the file.
+    is_own = chunk.place is None
+    if first is None and not is_own:
+        return None
+    size = HEADER.unpack_from(chunk.data, last)[3]
+    return Landmark(
+        gtid=transaction.gtid,
+        start=transaction.start,
+        end=Coordinates(transaction.file, end),
+        first=first,
+        last=Mark.within(chunk.data, last, checksum=chunk.checksum) if is_own else None,
+        last_pos=end - size if is_own else 0,
+    )
+
+
+def _original_us(kind: int, body: bytes) -> int:
+    if kind == MARIADB_GTID:
+        return 0
+    if kind == EventType.GTID_TAGGED:
+        return original_us_tagged(body)
+    return original_us(body) if kind in _TIMED and len(body) >= _TIME_AT + 7 else 0

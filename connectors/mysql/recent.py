@@ -1,0 +1,98 @@
+"""Digests of the last published transactions that have GTIDs, to compare them with another server's copies.
+
+A standby may have a GTID and not its rows: a replication filter leaves an empty transaction. So what is
+compared is the rows, as ``connectors.mysql.fingerprint`` digests them.
+
+Invariant: only transactions that lie whole in one chunk count, and only the last few of each chunk, so that the
+hot path digests next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from connectors.mysql.changes import Transaction
+from connectors.mysql.events import Query
+from connectors.mysql.fingerprint import Prints
+from connectors.mysql.mariadb.events import FIRST_COMPRESSED_ROWS, plain_rows
+from connectors.mysql.table_map import TableMap
+
+KEPT = 8
+"""Transactions that a cursor keeps."""
+_LARGE = 256 * 1024
+"""Bytes of rows; to digest more would cost, and to read it again at a switch as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """A published transaction: its GTID, a digest of its rows, and when it was committed, in milliseconds."""
+
+    gtid: str
+    digest: str
+    ts_ms: int
+
+
+Part = tuple[TableMap, int, bytes] | Query
+
+
+@dataclass(slots=True)
+class Recents:
+    """Collects the last whole transactions of one chunk."""
+
+    captures: Callable[[str, str], bool]
+    is_cut: bool = False
+    """Whether the chunk begins within a transaction, or holds a piece of one."""
+    _parts: list[Part] = field(default_factory=list)
+    _whole: deque[tuple[Transaction, list[Part]]] = field(
+        default_factory=lambda: deque(maxlen=2 * KEPT)
+    )
+
+    def rows(self, table_map: TableMap, event_type: int, body: bytes) -> None:
+        """Take in the rows of an event."""
+        if self.captures(table_map.database, table_map.table):
+            self._parts.append((table_map, event_type, body))
+
+    def statement(self, query: Query) -> None:
+        """Take in a statement."""
+        self._parts.append(query)
+
+    def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
+        """A transaction is whole."""
+        parts = self._parts
+        if parts:
+            self._parts = []
+            if not self.is_cut and transaction.gtid is not None:
+                self._whole.append((transaction, parts))
+        self.is_cut = False
+
+    def found(self) -> list[Recent]:
+        """The last of them, in the order of the binlog."""
+        made = (
+            _recent(transaction, parts)
+            for transaction, parts in self._whole
+            if sum(len(one[2]) for one in parts if isinstance(one, tuple)) <= _LARGE
+        )
+        return list(made)[-KEPT:]
+
+
+def _recent(transaction: Transaction, parts: list[Part]) -> Recent:
+    assert transaction.gtid is not None
+    return Recent(transaction.gtid, digest(transaction, parts), transaction.committed_ms)
+
+
+def digest(transaction: Transaction, parts: list[Part]) -> str:
+    """Of a transaction's rows and statements, all of them of captured tables."""
+    prints = Prints(lambda _database, _table: True)
+    for part in parts:
+        if isinstance(part, Query):
+            prints.statement(part)
+            continue
+        table_map, event_type, body = part
+        if event_type >= FIRST_COMPRESSED_ROWS:
+            event_type, body = plain_rows(event_type, body)
+        prints.rows(table_map, event_type, body)
+    prints.end(transaction, 0)
+    prints.follow({})
+    return prints.done[0].digest

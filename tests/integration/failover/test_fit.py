@@ -1,0 +1,163 @@
+"""A standby proves that it has what was published, and that nothing keeps rows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from connectors.errors import SourceDiverged, SourceUnproven, StandbyFiltered
+from connectors.mysql.position import Coordinates
+from devstack import Stack
+from devstack.mysql import Mysql
+from tables.cursor import Cursor
+from tables.proof import Proof
+from tests.integration.failover.prove import at_home, moved, published, refused
+from tests.integration.failover.servers import Pair, ask, insert, pair, promote, until
+from tests.integration.worker.source import end_of, facts_of
+
+
+@pytest.fixture(scope="module")
+def both(stack: Stack) -> Iterator[Pair]:
+    with pair(stack, "fit", performance_schema="ON") as servers:
+        yield servers
+
+
+def test_a_standby_with_all_of_it_is_fit(both: Pair) -> None:
+    insert(both.master, "one", "two")
+    both.caught_up()
+    cursor = published(both.master)
+    assert cursor.proof.landmark is not None
+    assert len(cursor.proof.recent) > 2
+    assert moved(cursor, both.standby).offset.coordinates == end_of(both.standby)
+    # At home nothing is changed, and it is read by file and offset.
+    assert at_home(cursor, both.master) == cursor.proof
+
+
+def test_filters_are_asked_wherever_a_server_keeps_them(both: Pair) -> None:
+    cursor = published(both.master)
+    until(lambda: _fits(cursor, both.standby))
+
+    def filtered(rule: str) -> None:
+        ask(both.standby, "STOP REPLICA SQL_THREAD", f"CHANGE REPLICATION FILTER {rule}")
+        ask(both.standby, "START REPLICA SQL_THREAD")
+
+    for rule in (
+        "REPLICATE_IGNORE_DB = (shop)",
+        "REPLICATE_DO_DB = (other)",
+        "REPLICATE_IGNORE_TABLE = (shop.t)",
+        "REPLICATE_WILD_IGNORE_TABLE = ('sh%.%')",
+        "REPLICATE_DO_TABLE = (shop.t)",
+        "REPLICATE_REWRITE_DB = ((shop, other))",
+    ):
+        filtered(rule)
+        refused(cursor, both.standby, StandbyFiltered, "REPLICATE_")
+        assert moved(cursor, both.standby, accept_filters=True)
+        filtered(f"{rule.partition(' ')[0]} = ()")
+    filtered("REPLICATE_IGNORE_DB = (other), REPLICATE_WILD_DO_TABLE = ('shop.%')")
+    assert moved(cursor, both.standby)
+    filtered("REPLICATE_IGNORE_DB = (), REPLICATE_WILD_DO_TABLE = ()")
+
+
+def _fits(cursor: Cursor, server: Mysql) -> bool:
+    try:
+        moved(cursor, server)
+    except SourceDiverged:
+        return False
+    return True
+
+
+def test_rows_that_a_filter_left_out_show_once_it_is_gone(both: Pair) -> None:
+    ask(both.standby, "STOP REPLICA SQL_THREAD")
+    ask(both.standby, "CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (shop)")
+    ask(both.standby, "START REPLICA SQL_THREAD")
+    insert(both.master, "left out")
+    cursor = published(both.master)
+    until(lambda: facts_of(both.standby).gtid_executed == facts_of(both.master).gtid_executed)
+    ask(both.standby, "STOP REPLICA SQL_THREAD")
+    ask(both.standby, "CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = ()")
+    ask(both.standby, "START REPLICA SQL_THREAD")
+    refused(cursor, both.standby, SourceDiverged, "no rows of captured tables")
+    assert moved(cursor, both.standby, accept_unproven=True)
+
+
+def test_what_a_server_gives_the_same_gtids_to_is_refused_and_what_it_purged_is_not_proven(
+    both: Pair,
+) -> None:
+    cursor = published(both.master)
+    promote(both.standby)
+    ask(both.standby, "FLUSH BINARY LOGS")
+    last = ask(both.standby, "SHOW BINARY LOGS")[-1][0]
+    ask(both.standby, f"PURGE BINARY LOGS TO '{last}'")
+    refused(cursor, both.standby, SourceUnproven, "none of the last published")
+    assert moved(cursor, both.standby, accept_unproven=True)
+    # The same at home, whose file is gone.
+    ask(both.master, "FLUSH BINARY LOGS")
+    last = ask(both.master, "SHOW BINARY LOGS")[-1][0]
+    ask(both.master, f"PURGE BINARY LOGS TO '{last}'")
+    facts = facts_of(both.master)
+    with pytest.raises(SourceUnproven, match="purged"):
+        at_home(cursor, both.master)
+    # Another history under the same GTIDs.
+    executed = str(facts.gtid_executed)
+    ask(both.standby, "RESET BINARY LOGS AND GTIDS")
+    uuid, _, numbers = executed.partition(":")
+    for number in range(1, int(numbers.rpartition("-")[2]) + 1):
+        _as(both.standby, f"{uuid}:{number}")
+    refused(cursor, both.standby, SourceDiverged, "another transaction")
+
+
+def _as(server: Mysql, gtid: str) -> None:
+    """A row of its own under another one's GTID."""
+    ask(
+        server,
+        f"SET GTID_NEXT = '{gtid}'",
+        "INSERT INTO shop.t (x, note) VALUES (7, 'own')",
+        "SET GTID_NEXT = 'AUTOMATIC'",
+    )
+
+
+def test_the_files_of_a_server_under_another_uuid_are_the_same_binlog(both: Pair) -> None:
+    insert(both.master, "before")
+    cursor = published(both.master)
+    elsewhere = replace(
+        cursor, offset=replace(cursor.offset, server_uuid="0" * 8 + "-0000-0000-0000-" + "0" * 12)
+    )
+    insert(both.master, "after")
+    found = moved(elsewhere, both.master)
+    assert found.is_same_binlog
+    assert found.offset.coordinates == cursor.offset.coordinates
+
+
+def test_a_cursor_without_proof_gets_one_where_its_place_and_its_gtids_agree(both: Pair) -> None:
+    insert(both.master, "one more")
+    cursor = published(both.master)
+    facts = facts_of(both.master)
+    old = replace(cursor, proof=Proof())
+    found = at_home(old, both.master)
+    assert found.landmark is not None
+    assert cursor.proof.landmark is not None
+    assert (found.landmark.gtid, found.landmark.first) == (
+        cursor.proof.landmark.gtid,
+        cursor.proof.landmark.first,
+    )
+    assert found.by_gtids_to is None
+    head = Coordinates(facts.binlogs[-1][0], 4)
+    ahead = replace(old, offset=replace(old.offset, coordinates=head))
+    assert at_home(ahead, both.master).by_gtids_to == end_of(both.master)
+    lacking = replace(old, offset=replace(old.offset, gtid_set=facts.gtid_purged))
+    with pytest.raises(SourceDiverged, match="do not agree"):
+        at_home(lacking, both.master)
+
+
+def test_what_a_standby_has_executed_and_not_logged_is_refused(stack: Stack) -> None:
+    # It is nobody's replica any more, so that its setting alone tells nothing of what it lacks.
+    with pair(stack, "unlogged", log_replica_updates="OFF") as both:
+        insert(both.master, "published")
+        cursor = published(both.master)
+        insert(both.master, "not yet")
+        both.caught_up()
+        promote(both.standby)
+        insert(both.standby, "its own")
+        refused(cursor, both.standby, SourceDiverged, "has not written it into its binlog")

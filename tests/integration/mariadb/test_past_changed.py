@@ -1,0 +1,69 @@
+"""A MariaDB whose binlog was begun anew and has come to the same GTIDs again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connectors.errors import SourceDiverged, StandbyFiltered
+from devstack.mysql import Mysql
+from devstack.processes import Children
+from tests.integration.failover.prove import at_home, moved, published, refused
+from tests.integration.failover.servers import Pair, ask, insert, until
+from tests.integration.mariadb.conftest import SERIES, started
+from tests.integration.mariadb.test_standby import _follow
+from tests.integration.worker.source import facts_of
+
+
+@pytest.fixture(params=SERIES[-1:])
+def both(
+    request: pytest.FixtureRequest, children: Children, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pair]:
+    servers = [
+        started(request.param, children, tmp_path_factory, server_id=n, log_slave_updates="ON")
+        for n in (21, 22)
+    ]
+    found = Pair(*servers)
+    try:
+        _follow(found.standby, found.master)
+        ask(
+            found.master,
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.t (id int PRIMARY KEY AUTO_INCREMENT, x int, note varchar(40))",
+        )
+        until(lambda: bool(ask(found.standby, "SHOW DATABASES LIKE 'shop'")))
+        yield found
+    finally:
+        found.kill()
+
+
+def test_the_same_gtids_are_no_proof_and_copies_are_compared(both: Pair) -> None:
+    insert(both.master, *"abc")
+    both.caught_up()
+    cursor = published(both.master)
+    assert at_home(cursor, both.master) == cursor.proof
+    assert moved(cursor, both.standby).offset.gtid_set == cursor.offset.gtid_set
+    ask(both.standby, "STOP SLAVE", "SET GLOBAL replicate_ignore_db = 'shop'", "START SLAVE")
+    refused(cursor, both.standby, StandbyFiltered, "REPLICATE_IGNORE_DB = shop")
+    insert(both.master, "left out")
+    ask(both.standby, "DO 0")
+    behind = published(both.master)
+    until(lambda: _position(both.standby) == _position(both.master))
+    ask(both.standby, "STOP SLAVE", "SET GLOBAL replicate_ignore_db = ''", "START SLAVE")
+    refused(behind, both.standby, SourceDiverged, "published|binlog")
+
+    ask(both.master, "RESET MASTER")
+    insert(both.master, *"uvwxyzuvw")
+    with pytest.raises(SourceDiverged, match="is not there any more"):
+        at_home(behind, both.master)
+    # The state may be set to whatever it was.
+    ask(both.master, "RESET MASTER", f"SET GLOBAL gtid_binlog_state = '{behind.offset.gtid_set}'")
+    insert(both.master, *"uvwxyzuvw")
+    with pytest.raises(SourceDiverged):
+        at_home(behind, both.master)
+
+
+def _position(server: Mysql) -> object:
+    facts = facts_of(server)
+    return facts.variables.get("gtid_current_pos")

@@ -1,0 +1,58 @@
+"""Rows that are older than the binlog: a start at the earliest change says so, and how many there are."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from app.existing_rows import check_earliest, tell_latest
+from connectors.errors import StartIncomplete
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.integration.failover.servers import ask, until
+from tests.integration.worker.source import address_of, facts_of, run
+
+
+@pytest.fixture(scope="module")
+def mysql(stack: Stack) -> Iterator[Mysql]:
+    server = stack.second_mysql("existing-rows", {"server_id": 41})
+    server.start()
+    run(server, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY)")
+    run(server, *[f"INSERT INTO shop.t VALUES ({n})" for n in range(20)])
+    yield server
+    server.kill()
+
+
+def shop(database: str, _table: str) -> bool:
+    return database == "shop"
+
+
+def checked(mysql: Mysql, *, accepted: bool = False) -> None:
+    check_earliest("shop", facts_of(mysql), address_of(mysql), shop, accepted=accepted)
+
+
+def test_a_binlog_with_all_is_taken_and_one_that_was_purged_or_reset_is_refused_with_the_counts(
+    mysql: Mysql, caplog: pytest.LogCaptureFixture
+) -> None:
+    checked(mysql)
+    run(mysql, "FLUSH BINARY LOGS")
+    (last,) = [facts_of(mysql).binlogs[-1][0]]
+    run(mysql, f"PURGE BINARY LOGS TO '{last}'")
+    with pytest.raises(
+        StartIncomplete, match=r"purged.*about \d+ row\(s\).*estimates.*shop\.t \d+"
+    ):
+        checked(mysql)
+    with caplog.at_level(logging.WARNING):
+        checked(mysql, accepted=True)
+        tell_latest("shop", address_of(mysql), shop)
+    assert [record.message.count("shop.t ") for record in caplog.records] == [1, 1]
+    # A reset takes numbers and GTIDs back, but not the tables' age.
+    begun = ask(mysql, "SELECT UNIX_TIMESTAMP()")
+    until(lambda: ask(mysql, "SELECT UNIX_TIMESTAMP()") != begun)
+    run(mysql, "RESET BINARY LOGS AND GTIDS")
+    with pytest.raises(StartIncomplete, match=r"older than its oldest binlog file.*shop\.t \d+"):
+        checked(mysql)
+    run(mysql, "TRUNCATE shop.t")
+    checked(mysql)
