@@ -72,6 +72,8 @@ class Sources:
         self._judge: Judge = _nobody
         self._failures = 0
         self._clocks: dict[str, int] = {}
+        self._compared: set[str] = set()
+        """Servers that were found to have what was published, when they were looked at."""
         self.prefers_first = False
         """Whether the next run goes back to the first source that is fit."""
         self.current = self.sources[0]
@@ -163,7 +165,9 @@ class Sources:
         """Whether a source could be read on from a cursor now; nothing is changed."""
         quick = replace(source, address=_quickly(source.address))
         try:
-            self._standing(quick, self.current, cursor, state.fingerprints, self._judge)
+            self._standing(
+                quick, self.current, cursor, state.fingerprints, self._judge, is_look=True
+            )
         except AqueductError as error:
             self.refusals[str(source.address)] = f"{error.name}: {error.detail}"
             return False
@@ -261,6 +265,8 @@ class Sources:
         cursor: Cursor | None,
         kept: Fingerprints,
         judge: Judge,
+        *,
+        is_look: bool = False,
     ) -> Standing:
         address, facts = judge(source)
         moved = None
@@ -273,8 +279,10 @@ class Sources:
                 rules=self._rules,
                 other=_quickly(current.address) if current is not source else None,
                 clocks=self._clocks,
+                compares=not is_look or facts.server_uuid not in self._compared,
             )
             moved = switch.moved(kept)
+            self._compared.add(facts.server_uuid)
         return Standing(source=source, address=address, facts=facts, moved=moved)
 
     def _why(

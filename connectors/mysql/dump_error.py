@@ -6,7 +6,6 @@ Source: MySQL's share/messages_to_clients.txt, and sql/rpl_binlog_sender.cc.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from connectors.errors import (
     AnonymousTransaction,
@@ -18,15 +17,12 @@ from connectors.errors import (
     SourceRefused,
 )
 
-if TYPE_CHECKING:
-    from connectors.mysql.server import SourceAddress
 
-
-def dump_error(text: str, address: SourceAddress) -> AqueductError:
-    """The error by its name."""
+def dump_error(text: str, address: object, server_id: int) -> AqueductError:
+    """The error by its name; ``address`` is the server's, ``server_id`` ours."""
     lowered = text.lower()
     if "same server_uuid/server_id" in lowered or "same server_id" in lowered:
-        return ServerIdConflict(text, source=address, server_id=address.server_id)
+        return ServerIdConflict(text, source=address, server_id=server_id)
     if "could not open log file" in lowered:
         return BinlogFileMissing(f"{text}: it is in the index, and is gone", source=address)
     if re.search(r"purged|could not find|impossible position|> file size", lowered):

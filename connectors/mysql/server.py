@@ -248,7 +248,7 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = f"{error.args[1] if len(error.args) > 1 else error}"
     if code == _DUMP_FAILED:
-        return dump_error(text, address)
+        return dump_error(text, address, address.server_id)
     if _UNTRUSTED.search(text):
         what = f"its certificate is not trusted: {text}"
         return SourceRefused(what, source=address, remedy=_AUTHORITY)
