@@ -1,0 +1,49 @@
+"""Servers before 8.0 prove their past too: they write no times of commit, with GTIDs or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connectors.errors import SourceDiverged
+from devstack.mysql import Mysql
+from devstack.old_mysql import old_mysql
+from devstack.processes import Children
+from tests.integration.failover.prove import at_home, published
+from tests.integration.failover.servers import ask, until
+
+_WITH = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON", "log_slave_updates": "ON"}
+_WITHOUT = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
+
+
+@pytest.fixture(params=["5.6", "5.7 with GTIDs"])
+def mysql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
+    owner = Children()
+    series, _, has_gtids = request.param.partition(" ")
+    options = {"server_id": 9, **(_WITH if has_gtids else _WITHOUT)}
+    server = old_mysql(series, tmp_path / "mysql", owner=owner, options=options)
+    try:
+        server.start()
+        yield server
+    finally:
+        owner.close()
+
+
+def test_a_reset_that_covers_the_cursor_again_is_refused_and_a_restart_is_not(mysql: Mysql) -> None:
+    ask(mysql, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY AUTO_INCREMENT)")
+    ask(mysql, *["INSERT INTO shop.t VALUES ()"] * 5)
+    cursor = published(mysql)
+    mysql.kill()
+    mysql.start()
+    ask(mysql, "INSERT INTO shop.t VALUES ()")
+    assert at_home(cursor, mysql) == cursor.proof
+    # Of one second nothing tells two histories of such a server apart but its own counter.
+    begun = ask(mysql, "SELECT UNIX_TIMESTAMP()")
+    until(lambda: ask(mysql, "SELECT UNIX_TIMESTAMP()") != begun)
+    ask(mysql, "RESET MASTER")
+    ask(mysql, "CREATE DATABASE shoq", "CREATE TABLE shoq.t (id int PRIMARY KEY AUTO_INCREMENT)")
+    ask(mysql, *["INSERT INTO shoq.t VALUES ()"] * 9)
+    with pytest.raises(SourceDiverged, match="not there any more"):
+        at_home(cursor, mysql)
