@@ -22,7 +22,7 @@ _WITHOUT = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
 def mysql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
     owner = Children()
     series, _, has_gtids = request.param.partition(" ")
-    options = {"server_id": 9, **(_WITH if has_gtids else _WITHOUT)}
+    options: dict[str, str | int] = {"server_id": 9, **(_WITH if has_gtids else _WITHOUT)}
     server = old_mysql(series, tmp_path / "mysql", owner=owner, options=options)
     try:
         server.start()
