@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -147,7 +148,7 @@ def _moved(both: Pair, position: Gtids, *, accept_errant: bool = False) -> Moved
         facts=facts_of(both.master),
         address=address_of(both.master),
         failover=Failover(accept_errant=accept_errant),
-        rules=cast(Rules, None),
+        rules=cast(Rules, SimpleNamespace(include=r"shop\..*", black="")),
         other=address_of(both.standby, heartbeat=0.5),
         clocks={},
     )
