@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.errors import SourceDiverged, SourceUnproven, StandbyFiltered
+from connectors.errors import PositionPurged, SourceDiverged, SourceUnproven, StandbyFiltered
 from connectors.mysql.position import Coordinates
 from devstack import Stack
 from devstack.mysql import Mysql
@@ -152,7 +152,7 @@ def test_a_cursor_without_proof_gets_one_where_its_place_and_its_gtids_agree(bot
 
 
 def test_what_a_standby_has_executed_and_not_logged_is_refused(stack: Stack) -> None:
-    # It is nobody's replica any more, so that its setting alone tells nothing of what it lacks.
+    # It is nobody's replica any more; what it applied counts as purged, since no file has it.
     with pair(stack, "unlogged", log_replica_updates="OFF") as both:
         insert(both.master, "published")
         cursor = published(both.master)
@@ -160,4 +160,4 @@ def test_what_a_standby_has_executed_and_not_logged_is_refused(stack: Stack) -> 
         both.caught_up()
         promote(both.standby)
         insert(both.standby, "its own")
-        refused(cursor, both.standby, SourceDiverged, "has not written it into its binlog")
+        refused(cursor, both.standby, PositionPurged, "it has purged")

@@ -27,6 +27,8 @@ def both(
     found = Pair(*servers)
     try:
         _follow(found.standby, found.master)
+        for server in servers:
+            ask(server, "GRANT SLAVE MONITOR ON *.* TO 'aqueduct'@'%'")
         ask(
             found.master,
             "CREATE DATABASE shop",
