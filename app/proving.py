@@ -50,8 +50,9 @@ class Proving:
                 raise self._refusal(proof.landmark, found)
             if found.is_there:
                 return self._still(offset, proof)
-        self._check_head(offset, proof)
-        return self._still(offset, proof)
+        if self._has_head(offset, proof):
+            return self._still(offset, proof)
+        return Proof(recent=proof.recent, by_gtids_to=self._end())
 
     def first(self, offset: SourceOffset, proof: Proof) -> Proof:
         """The proof of a cursor that has none: what the server says now, once its GTIDs and its place agree."""
@@ -87,7 +88,8 @@ class Proving:
         to, place = proof.by_gtids_to, offset.coordinates
         if self.facts.is_mariadb or not isinstance(offset.gtid_set, GtidSet):
             return not self.facts.is_mariadb
-        if place.pos <= LARGEST and (to is None or to.order <= place.order):
+        is_here = place.file in dict(self.facts.binlogs) and place.pos <= LARGEST
+        if is_here and (to is None or to.order <= place.order):
             return True
         refuse_skipped(offset, offset.gtid_set, self.facts, self.address)
         return False
@@ -102,14 +104,15 @@ class Proving:
     def _end(self) -> Coordinates:
         return Coordinates(*self.facts.binlogs[-1])
 
-    def _check_head(self, offset: SourceOffset, proof: Proof) -> None:
-        """Raise where the file of the cursor is not the one that was read, or is gone with its proof."""
+    def _has_head(self, offset: SourceOffset, proof: Proof) -> bool:
+        """Whether the file of the cursor is the one that was read; raises where it is another one, and where it
+        is gone with its proof and that is not accepted."""
         head, place = proof.head, offset.coordinates
         is_of_head = head is not None and head.file == place.file
         if head is not None and is_of_head and head.file in dict(self.facts.binlogs):
             created = int(begun_at(self.address, head.file))
             if created == head.created:
-                return
+                return True
             raise SourceReset(
                 f"{head.file} was begun at {created}, the one that was read at {head.created} (seconds since "
                 "1970)",
@@ -124,6 +127,7 @@ class Proving:
         if not self.accepts_unproven:
             raise error
         log.warning("%s: accepted by the settings: %s", self.destination, error)
+        return False
 
     def _refusal(self, landmark: Landmark, found: Found) -> SourceDiverged:
         told = (

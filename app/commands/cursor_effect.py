@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connectors.errors import PositionGone
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmarks import look
 from connectors.mysql.mariadb.gtid import MariadbGtidList
@@ -53,7 +54,10 @@ def _is_anew(before: Cursor, facts: ServerFacts, address: SourceAddress) -> str:
         return ""
     landmark = before.proof.landmark
     if landmark is not None:
-        found = look(landmark, facts, address)
+        try:
+            found = look(landmark, facts, address)
+        except PositionGone:
+            return ""
         return "" if found.is_there or found.is_purged else found.detail
     gtids = before.offset.gtid_set
     if isinstance(gtids, GtidSet) and facts.has_gtids and not gtids.issubset(facts.gtid_executed):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from connectors.errors import (
     AnonymousTransaction,
+    BinlogFileMissing,
     CorruptEvent,
     MalformedEvent,
     PositionGone,
@@ -50,17 +51,34 @@ def look(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Foun
     for place in (landmark.start, landmark.end):
         size = sizes.get(place.file)
         if size is None:
-            oldest = Coordinates(facts.binlogs[0][0], 0)
-            is_purged = _is_alike(place.file, oldest.file) and place.order < oldest.order
-            return Found(False, is_purged, f"it has no file {place.file}")
+            return _unlisted(landmark, place, facts, address)
+        if not size:
+            raise BinlogFileMissing(
+                f"{place.file}: it is in the index, and is gone", source=address, coordinates=place
+            )
         if place.pos > size:
             return Found(False, detail=f"{place.file} has only {size} bytes")
     if landmark.end.pos > LARGEST:
-        return _by_gtid(landmark, address)
+        return _by_gtid(landmark, facts, address)
     try:
         return _compared(landmark, address)
     except AnonymousTransaction:
         return _as_listed(landmark, address)
+
+
+def _unlisted(
+    landmark: Landmark, place: Coordinates, facts: ServerFacts, address: SourceAddress
+) -> Found:
+    """Its file is purged, deleted, of before a reset, or has another name now."""
+    told = f"it has no file {place.file}"
+    oldest, newest = (Coordinates(facts.binlogs[at][0], 0) for at in (0, -1))
+    if not _is_alike(place.file, newest.file):
+        return _by_gtid(landmark, facts, address)
+    if place.order < oldest.order:
+        return Found(False, is_purged=True, detail=told)
+    if place.order[0] < newest.order[0]:
+        raise BinlogFileMissing(told, source=address, coordinates=place)
+    return Found(False, detail=told)
 
 
 def _compared(landmark: Landmark, address: SourceAddress) -> Found:
@@ -108,15 +126,20 @@ def _is_alike(one: str, other: str) -> bool:
     return one.rpartition(".")[0] == other.rpartition(".")[0]
 
 
-def _by_gtid(landmark: Landmark, address: SourceAddress) -> Found:
-    """Beyond 4 GiB only a reader by GTIDs gets there."""
-    event = first_event_of(landmark.gtid, address) if landmark.gtid else None
-    if event is None or landmark.first is None:
-        return Found(False, detail=f"{landmark} is not in its binlog")
-    is_there = Mark.of(event) == landmark.first
-    return Found(
-        is_there, detail="" if is_there else f"{landmark.gtid} is another transaction there"
-    )
+def _by_gtid(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
+    """Beyond 4 GiB, and in files that were renamed, only a reader by GTIDs gets there."""
+    told = f"{landmark} cannot be looked at"
+    if facts.is_mariadb or landmark.gtid is None or landmark.first is None:
+        return Found(False, is_purged=True, detail=told)
+    try:
+        event = first_event_of(landmark.gtid, address)
+    except PositionGone:
+        return Found(False, is_purged=True, detail=told)
+    if event is None:
+        return Found(False, detail=f"{landmark.gtid} is not in its binlog")
+    if Mark.of(event) != landmark.first:
+        return Found(False, detail=f"{landmark.gtid} is another transaction there")
+    return Found(True)
 
 
 def event_at(place: Coordinates, address: SourceAddress) -> Event | None:
