@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import contextlib
+import io
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import pytest
 import yaml
 from kazoo.client import KazooClient
 
+from app.__main__ import main
 from demo import checks, topics
 from demo.topics import Layout
 from devstack import Stack
@@ -88,16 +88,16 @@ def judge(
 
 def command(pair: Pair, *words: str) -> str:
     """What a command says, with the settings of worker a."""
-    done = subprocess.run(
-        [sys.executable, "-m", "app", "destination", *words],
-        env={**os.environ, "AQUEDUCT_CONFIG": str(pair.config("a"))},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    out, errors = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(errors),
+    ):
+        patch.setenv("AQUEDUCT_CONFIG", str(pair.config("a")))
+        code = main(["destination", *words])
+    assert code == 0, out.getvalue() + errors.getvalue()
+    return out.getvalue()
 
 
 def state(pair: Pair, name: str, destination: str) -> Callable[[], str]:
