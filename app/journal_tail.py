@@ -53,6 +53,12 @@ class Hearers:
         except AqueductError as error:
             error.where |= {"partition": partition, "offset": record.offset}
             log.error("a record of the journal is passed by here: %s: %s", error.name, error)
+        except Exception:
+            # One record must not end every worker that reads it.
+            log.exception(
+                "a record of the journal is passed by here [partition=%d, offset=%d]",
+                partition, record.offset,
+            )  # fmt: skip
 
 
 def journal_tail(

@@ -148,6 +148,8 @@ async def test_what_another_has_answered_for_good_is_not_answered_again(scene: S
     )
     hearers.take(2, StoredRecord(*note_of(said), 7))
     hearers.take(2, StoredRecord(b"applied/shop/b", b"{ no JSON", 8))
+    hearers.take(2, StoredRecord(b"resolution/shop/d/t", b'{"format": 1, "table": 7}', 8))
+    hearers.take(2, StoredRecord(b"control/shop/wish", b'{"format": 1, "wish": "dance"}', 8))
     assert await scene.states() == ["RUNNING"]
     scene.asked(Wish.RUN, offset=6)
     final = replace(said, request=6, state="RUNNING")
