@@ -299,6 +299,8 @@ class Scene:
                     "server_id": 6100,
                     "filter": {"include": r"shop\..*"},
                     "start": "earliest",
+                    # Faults before this one may have purged files.
+                    "accept": ["incomplete_start"],
                     "heartbeat_seconds": 1,
                     "decoders": self.decoders,
                 }
