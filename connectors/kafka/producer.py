@@ -17,7 +17,7 @@ from aiokafka.errors import BrokerResponseError, KafkaError
 from aiokafka.producer.sender import EndTxnHandler, SendProduceReqHandler
 from aiokafka.structs import RecordMetadata
 
-from connectors.errors import AqueductError, KafkaLost, KafkaSlow
+from connectors.errors import AqueductError, KafkaLost, KafkaSlow, TooFewBrokers
 from connectors.kafka.batches import FinishedBatch, Sendable
 from connectors.kafka.refusal import too_large
 from connectors.kafka.trouble import explained, translated
@@ -29,6 +29,9 @@ ANSWER_TIMEOUT = 10.0
 MAX_BATCH_BYTES = 512 * 1024
 LARGEST_REQUEST = 100 * 1024 * 1024
 """What a broker reads at all (socket.request.max.bytes). How large a record may be, the topic says, not we."""
+
+_SPARE = 2
+"""Copies in sync that a record needs where a topic has more of them."""
 
 LARGEST_BATCH = LARGEST_REQUEST - 64 * 1024
 """With what stands around it in a request: a broker hangs up on more, and says nothing."""
@@ -96,7 +99,11 @@ class TransactionalProducer:
         try:
             async with asyncio.timeout(3 * ANSWER_TIMEOUT):
                 await producer.start()
-        except (KafkaError, TimeoutError) as error:
+        except TimeoutError as error:
+            short = too_few(producer.client.cluster)
+            await _stopped(producer)
+            raise short or translated(error) from error
+        except KafkaError as error:
             await _stopped(producer)
             raise await explained(error, self._options) from error
         except BaseException:
@@ -137,10 +144,11 @@ class TransactionalProducer:
 
     def _late(self) -> AqueductError:
         """Why a transaction was late: a broker's last answer, where it refused a batch to the end."""
-        heard = getattr(self._kafka._sender, "heard", None) if self._kafka is not None else None
-        if heard is not None:
+        assert self._kafka is not None
+        if (heard := getattr(self._kafka._sender, "heard", None)) is not None:
             return translated(heard)
-        return KafkaSlow(f"{self.deadline:.0f} s were not enough")
+        short = too_few(self._kafka.client.cluster)
+        return short or KafkaSlow(f"{self.deadline:.0f} s were not enough")
 
     async def discard(self) -> None:
         """End the producer without waiting for anything it still has to send."""
@@ -162,6 +170,23 @@ async def send_finished(
         Sendable(batch), batch.topic, partition=batch.partition
     )
     return sent
+
+
+def too_few(cluster: Any) -> TooFewBrokers | None:
+    """The error where partitions of three or more copies have one in sync, which no record can be written to.
+
+    A coordinator says of its own topic in that case that it is not available, and no more.
+    """
+    found = [
+        f"{topic} [{number}]"
+        for topic, partitions in cluster._partitions.items()
+        for number, one in partitions.items()
+        if len(one.replicas) > _SPARE and len(one.isr) < _SPARE
+    ]
+    if not found:
+        return None
+    shown = ", ".join(found[:3])
+    return TooFewBrokers(f"one copy or none is in sync of {len(found)} partitions, such as {shown}")
 
 
 class _Heard(SendProduceReqHandler):  # type: ignore[misc]

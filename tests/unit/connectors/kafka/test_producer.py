@@ -2,11 +2,12 @@
 
 import asyncio
 import gc
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.producer import TransactionalProducer, too_few
 
 
 async def test_who_gives_up_taking_an_id_over_leaves_no_task_and_no_open_producer(
@@ -35,3 +36,16 @@ async def test_who_gives_up_taking_an_id_over_leaves_no_task_and_no_open_produce
     del taking
     gc.collect()
     assert told == []
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "is_short"), [(3, 1, True), (3, 0, True), (3, 2, False), (1, 1, False)]
+)
+def test_partitions_with_one_copy_in_sync_of_three_are_too_few_brokers(
+    replicas: int, isr: int, is_short: bool
+) -> None:
+    one = SimpleNamespace(replicas=[*range(replicas)], isr=[*range(isr)])
+    found = too_few(SimpleNamespace(_partitions={"__transaction_state": {7: one}}))
+    assert (found is not None) == is_short
+    if found is not None:
+        assert "__transaction_state [7]" in str(found)
