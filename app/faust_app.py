@@ -21,6 +21,7 @@ from faust.app import base
 from faust.app.base import BootStrategy
 from faust.assignor import PartitionAssignor
 from faust.cli.worker import worker as worker_command
+from faust.tables import recovery
 from faust.transport.drivers import aiokafka as driver
 from mode import Service
 from yarl import URL
@@ -33,6 +34,12 @@ from connectors.kafka.topics import TopicPlan, Topics
 from connectors.kafka.trouble import DENIED, translated
 
 log = logging.getLogger(__name__)
+
+recovery.E_PERSISTED_OFFSET = (
+    "The changelog of Faust's table was deleted or made anew while this worker ran: partition {0} was read up "
+    "to {1} and ends at {2}. Nothing is lost. The worker ends; once it is started again, the table is filled "
+    "from the journal by itself."
+)
 
 EXIT_CONFIGURATION = 78
 """The exit code for settings that are not usable (EX_CONFIG of sysexits.h)."""

@@ -17,7 +17,12 @@ from typing import Any, Protocol
 import orjson
 
 from app.published import Published
-from connectors.errors import ForeignInstallation, JournalDamaged
+from connectors.errors import (
+    ForeignInstallation,
+    JournalDamaged,
+    JournalTooNew,
+    JournalUnreadable,
+)
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import StoredRecord, end_of, read_each, read_first
 from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
@@ -130,7 +135,12 @@ async def recover(
             count = await read_each(options, topic, partition, start=start, take=state.apply)
         log.info("%s: journal read from offset %d, %d record(s)", destination, start, count)
 
-    state = await folded(destination, checkpoint, read, whole_history=whole_history)
+    try:
+        state = await folded(destination, checkpoint, read, whole_history=whole_history)
+    except (JournalUnreadable, JournalTooNew) as error:
+        where = {"destination": destination, "topic": topic, "partition": partition}
+        error.where = {**where, **error.where}
+        raise
     if not state.is_whole():
         raise JournalDamaged(state.lack(), destination=destination, topic=topic)
     if confirm is not None:
@@ -240,4 +250,5 @@ async def folded(
         # The schema history begins with another checkpoint than the one whose content was kept.
         state = DestinationState.with_history_from(destination, base)
         await read(state, 0)
+    state.check_readable()
     return state

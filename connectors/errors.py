@@ -257,6 +257,16 @@ class Fenced(AqueductError):
     )
 
 
+class TransactionOpen(AqueductError):
+    """Another producer's open transaction keeps a topic from being read to its end."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct tries again by itself until that transaction ends. Find who writes to the topic; or end it: "
+        "python -m app journal abort DEST --transactional-id ID."
+    )
+
+
 class TopicUnfit(AqueductError):
     """A topic would lose or disorder what is written to it."""
 
@@ -279,6 +289,15 @@ class JournalDamaged(AqueductError):
     """The journal does not fit together."""
 
     remedy = "Do not delete it: it holds the cursors. Restore it from a backup of the topic."
+
+
+class JournalUnreadable(JournalDamaged):
+    """A record of the journal cannot be read."""
+
+    remedy = (
+        "Somebody else wrote it, or changed it by hand: find who writes to the topic. The record before it "
+        "under its key is written again by: python -m app journal mend DEST --why TEXT."
+    )
 
 
 class JournalOutdated(AqueductError):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Protocol
 
+from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
 from tables import journal
 from tables.history_journal import HEAD
@@ -56,7 +57,8 @@ class MemoryCheckpoint:
 
 def row_of(record: StoredRecord) -> tuple[str, Row]:
     """A journal record as a checkpoint's row."""
-    return record.key.decode(), {"offset": record.offset, "value": record.value.decode()}
+    value = record.value.decode("utf-8", "backslashreplace")
+    return record.key.decode("utf-8", "backslashreplace"), {"offset": record.offset, "value": value}
 
 
 def newer(row: Row, known: Row | None) -> bool:
@@ -69,12 +71,16 @@ def take(rows: MutableMapping[str, Row], record: StoredRecord) -> None:
     key, row = row_of(record)
     if key.startswith(_ONLY_IN_THE_JOURNAL) or not newer(row, rows.get(key)):
         return
-    if is_gone(record) or len(record.value) > _LARGEST:
-        rows.pop(key, None)
-        return
-    rows[key] = row
-    if key.startswith("checkpoint/") and key.endswith(f"/{HEAD}"):
-        _forget_older(rows, key, head=decoded(record))
+    try:
+        if is_gone(record) or len(record.value) > _LARGEST:
+            rows.pop(key, None)
+            return
+        rows[key] = row
+        if key.startswith("checkpoint/") and key.endswith(f"/{HEAD}"):
+            _forget_older(rows, key, head=decoded(record))
+    except (JournalUnreadable, JournalTooNew, KeyError, TypeError):
+        # A takeover of its destination judges it, from this row; other destinations have nothing to do with it.
+        rows[key] = row
 
 
 def _forget_older(rows: MutableMapping[str, Row], key: str, *, head: Mapping[str, Any]) -> None:

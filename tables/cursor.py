@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from connectors.errors import JournalDamaged
+from connectors.errors import JournalUnreadable
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 from connectors.mysql.prepared import PreparedAt
 from tables.proof import Proof
@@ -59,7 +59,7 @@ class Claimed:
                 by=value.get("by"),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise JournalDamaged(f"a cursor cannot be read: {error!r}") from error
+            raise JournalUnreadable(f"a cursor cannot be read: {error!r}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +125,10 @@ class Cursor:
         """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
         # Cursors that were written before there was a checksum have none.
         if value.get("check") not in (None, _check(value)):
-            raise JournalDamaged(
+            raise JournalUnreadable(
                 f"the cursor of epoch {value.get('epoch')} seq {value.get('seq')} was changed by hand: its "
                 "checksum is another's",
                 destination=value.get("destination"),
-                remedy="Write the cursor again as it was, or restore the journal from a backup of the topic.",
             )
         try:
             gtid_set = value["gtid_set"]
@@ -160,7 +159,7 @@ class Cursor:
                 is_new_start=value.get("new_start", False),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise JournalDamaged(f"a cursor cannot be read: {error!r}") from error
+            raise JournalUnreadable(f"a cursor cannot be read: {error!r}") from error
 
 
 def _check(value: Mapping[str, Any]) -> int:

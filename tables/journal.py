@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from connectors.errors import JournalDamaged
+from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
 from tables.control import KINDS as CONTROL_KINDS
 from tables.control import Control, Controls
@@ -108,6 +108,10 @@ class DestinationState:
     versions: dict[tuple[str, str], TableVersion] = field(default_factory=dict)
     """The latest version of each (database, table)."""
     parts: Mapping[str, Part] = field(default_factory=partial(_parts, NEWEST), compare=False)
+    unreadable: dict[bytes, JournalDamaged | JournalTooNew] = field(
+        default_factory=dict, compare=False
+    )
+    """Errors of the records that cannot be read, by key; a later record of the key mends each."""
     _cursor_at: int = field(default=-1, compare=False)
     _history: SchemaHistory | None = field(default=None, compare=False)
     _quoted: str = field(default="", compare=False)
@@ -197,8 +201,23 @@ class DestinationState:
     def apply(self, record: StoredRecord) -> None:
         """Fold one record in; those of other destinations change nothing.
 
-        Raises JournalDamaged where the epoch or the sequence goes back.
+        Raises JournalDamaged where the epoch or the sequence goes back. What cannot be read is kept for
+        ``check_readable``, as of a key only the last record counts.
         """
+        self.unreadable.pop(record.key, None)
+        try:
+            self._apply(record)
+        except (JournalUnreadable, JournalTooNew) as error:
+            key = record.key.decode("utf-8", "replace")
+            error.where = {**error.where, "offset": record.offset, "key": key}
+            self.unreadable[record.key] = error
+
+    def check_readable(self) -> None:
+        """Raise JournalUnreadable or JournalTooNew where the last record of a key cannot be read."""
+        for error in self.unreadable.values():
+            raise error
+
+    def _apply(self, record: StoredRecord) -> None:
         kind, _, rest = record.key.decode("utf-8", "replace").partition("/")
         if kind == "cursor":
             if rest == self.destination:

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from connectors.errors import JournalDamaged, JournalTooNew
+from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
 
 FORMAT = 1
@@ -56,7 +56,7 @@ def decoded(record: StoredRecord) -> dict[str, Any]:
         value = orjson.loads(record.value)
         number = value.pop("format")
     except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
-        raise JournalDamaged(
+        raise JournalUnreadable(
             f"a record cannot be read: {error!r}", key=key, offset=offset
         ) from error
     if number != FORMAT:
@@ -68,4 +68,4 @@ def decoded(record: StoredRecord) -> dict[str, Any]:
 def damaged(what: str, record: StoredRecord, error: Exception) -> JournalDamaged:
     """A record of a known key whose value has another form than it should."""
     key = record.key.decode("utf-8", "replace")
-    return JournalDamaged(f"{what} cannot be read: {error!r}", key=key, offset=record.offset)
+    return JournalUnreadable(f"{what} cannot be read: {error!r}", key=key, offset=record.offset)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.errors import JournalDamaged
+from connectors.errors import JournalUnreadable
 from connectors.mysql.position import Coordinates
 from connectors.wire import WIRE_VERSION
 
@@ -96,4 +96,4 @@ class TableVersion:
                 partitions=value.get("partitions"),
             )
         except (KeyError, TypeError) as error:
-            raise JournalDamaged(f"a table version cannot be read: {error!r}") from error
+            raise JournalUnreadable(f"a table version cannot be read: {error!r}") from error

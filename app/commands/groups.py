@@ -74,6 +74,13 @@ GROUPS: Mapping[str, Group] = {
             "import": "take a cursor that was exported",
         },
     ),
+    "journal": Group(
+        help="the topic that holds the cursors, where somebody else has written to it",
+        commands={
+            "mend": "write records again that cannot be read, as they were before",
+            "abort": "end a transaction of another producer that keeps the journal from being read",
+        },
+    ),
     "dead-letters": Group(
         help="rows that could not be decoded",
         commands={"list": "list them: where each stands, and why"},

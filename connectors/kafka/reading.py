@@ -15,7 +15,8 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from connectors.errors import KafkaLost, TopicUnfit
+from connectors.errors import KafkaLost, TopicUnfit, TransactionOpen
+from connectors.kafka.open_transactions import open_transactions
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
 from connectors.kafka.trouble import explained
 
@@ -127,8 +128,13 @@ async def _records(
                             for one in records
                         ]
     except TimeoutError as error:
+        held = await open_transactions(options, tp.topic, tp.partition)
+        if held:
+            raise TransactionOpen(
+                "; ".join(map(str, held)), topic=tp.topic, partition=tp.partition
+            ) from error
         raise KafkaLost(
-            "the end of the journal was not reached", topic=tp.topic, partition=tp.partition
+            "its end was not reached", topic=tp.topic, partition=tp.partition
         ) from error
     except KafkaError as error:
         raise await explained(error, options) from error

@@ -18,6 +18,7 @@ from aiokafka.protocol.types import (
     CompactString,
     Int16,
     Int32,
+    Int64,
     Schema,
     TaggedFields,
 )
@@ -119,3 +120,94 @@ def topic_id(answer: Any) -> str | None:
     """The id of the only topic that was asked about; None where it is not there."""
     ((error, _name, number, *_),) = answer.topics
     return None if error else str(uuid.UUID(bytes=number))
+
+
+class DescribeProducersResponse(Response):  # type: ignore[misc]
+    """The producers that have written to partitions lately."""
+
+    API_KEY, API_VERSION = 61, 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("name", _TEXT),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("partition_index", Int32),
+                        ("error_code", Int16),
+                        ("error_message", _TEXT),
+                        (
+                            "active_producers",
+                            CompactArray(
+                                ("producer_id", Int64),
+                                ("producer_epoch", Int32),
+                                ("last_sequence", Int32),
+                                ("last_timestamp", Int64),
+                                ("coordinator_epoch", Int32),
+                                ("current_txn_start_offset", Int64),
+                                _TAGS,
+                            ),
+                        ),
+                        _TAGS,
+                    ),
+                ),
+                _TAGS,
+            ),
+        ),
+        _TAGS,
+    )
+
+
+class DescribeProducersRequest(RequestStruct):  # type: ignore[misc]
+    """Asks the leader of partitions for their producers."""
+
+    FLEXIBLE_VERSION = True
+    API_KEY, API_VERSION = 61, 0
+    RESPONSE_TYPE = DescribeProducersResponse
+    SCHEMA = Schema(
+        ("topics", CompactArray(("name", _TEXT), ("partition_indexes", _NUMBERS), _TAGS)), _TAGS
+    )
+
+
+class ListTransactionsResponse(Response):  # type: ignore[misc]
+    """The transactions that a broker coordinates."""
+
+    API_KEY, API_VERSION = 66, 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("error_code", Int16),
+        ("unknown_state_filters", CompactArray(_TEXT)),
+        (
+            "transaction_states",
+            CompactArray(
+                ("transactional_id", _TEXT),
+                ("producer_id", Int64),
+                ("transaction_state", _TEXT),
+                _TAGS,
+            ),
+        ),
+        _TAGS,
+    )
+
+
+class ListTransactionsRequest(RequestStruct):  # type: ignore[misc]
+    """Asks a broker for the transactions that it coordinates."""
+
+    FLEXIBLE_VERSION = True
+    API_KEY, API_VERSION = 66, 0
+    RESPONSE_TYPE = ListTransactionsResponse
+    SCHEMA = Schema(
+        ("state_filters", CompactArray(_TEXT)), ("producer_id_filters", CompactArray(Int64)), _TAGS
+    )
+
+
+def producers(topic: str, partition: int) -> Ask:
+    """Those of one partition; for its leader."""
+    return Ask(DescribeProducersRequest, [(topic, [partition], NO_TAGS)])
+
+
+def transactions(producer_ids: list[int]) -> Ask:
+    """Those of some producers; for each broker."""
+    return Ask(ListTransactionsRequest, [], producer_ids)

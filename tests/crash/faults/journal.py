@@ -16,6 +16,7 @@ from tables.journal import INSTALLATION_PARTITION
 from tests.crash.scenario import fault
 from tests.crash.scene import DESTINATION, JOURNAL_PARTITION, Scene
 
+DAMAGED = ("JournalDamaged", "JournalUnreadable")
 Edit = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -41,10 +42,26 @@ def _edited(name: str, what: str, edit: Edit, *errors: str) -> None:
 
 
 _edited(
-    "epoch-back", "of an older epoch", lambda c: {**c, "epoch": c["epoch"] - 1}, "JournalDamaged"
+    "epoch-back",
+    "of an older epoch",
+    lambda c: {**c, "epoch": c["epoch"] - 1},
+    "JournalDamaged",
+    "JournalUnreadable",
 )
-_edited("seq-back", "with a smaller seq", lambda c: {**c, "seq": c["seq"] - 5}, "JournalDamaged")
-_edited("seq-ahead", "with a greater seq", lambda c: {**c, "seq": c["seq"] + 7}, "JournalDamaged")
+_edited(
+    "seq-back",
+    "with a smaller seq",
+    lambda c: {**c, "seq": c["seq"] - 5},
+    "JournalDamaged",
+    "JournalUnreadable",
+)
+_edited(
+    "seq-ahead",
+    "with a greater seq",
+    lambda c: {**c, "seq": c["seq"] + 7},
+    "JournalDamaged",
+    "JournalUnreadable",
+)
 _edited(
     "foreign",
     "of another installation",
@@ -65,21 +82,21 @@ _edited(
     "PositionGone",
 )
 _edited("newer", "in a newer format", lambda c: {**c, "format": 99}, "JournalTooNew")
-_edited("unreadable", "that is none", lambda _c: {"format": 1}, "JournalDamaged")
+_edited("unreadable", "that is none", lambda _c: {"format": 1}, *DAMAGED)
 
 
 @fault("journal.tombstone", "a hand deletes the cursor with a tombstone", settles=False)
 def tombstone(at: Scene) -> str:
     _down(at)
     _write(at, f"cursor/{DESTINATION}", None)
-    return _refused(at, "JournalDamaged")
+    return _refused(at, *DAMAGED)
 
 
 @fault("journal.cut", "a hand deletes all records of the journal", settles=False)
 def cut(at: Scene) -> str:
     _down(at)
     asyncio.run(_delete_records(at))
-    return _refused(at, "JournalLost", "JournalDamaged", "TopicUnfit")
+    return _refused(at, "JournalLost", *DAMAGED, "TopicUnfit")
 
 
 @fault(
@@ -88,7 +105,7 @@ def cut(at: Scene) -> str:
 def deleted(at: Scene) -> str:
     _down(at)
     asyncio.run(_delete_topic(at))
-    return _refused(at, "JournalLost", "JournalDamaged", "TopicUnfit")
+    return _refused(at, "JournalLost", *DAMAGED, "TopicUnfit")
 
 
 def _down(at: Scene) -> None:

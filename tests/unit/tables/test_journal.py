@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from connectors.errors import JournalDamaged, JournalTooNew
+from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -56,10 +56,18 @@ def test_other_destinations_change_nothing() -> None:
 def test_a_newer_format_is_refused_by_name() -> None:
     record = StoredRecord(journal.cursor_key("shop"), orjson.dumps({"format": 99}), 5)
     with pytest.raises(JournalTooNew, match="format 99"):
-        journal.fold("shop", [record])
+        journal.fold("shop", [record]).check_readable()
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"format":1}', b"not json"])
 def test_a_record_that_cannot_be_read_is_damage_and_not_passed_by(value: bytes) -> None:
-    with pytest.raises(JournalDamaged):
-        journal.fold("shop", [StoredRecord(journal.cursor_key("shop"), value, 5)])
+    bad = StoredRecord(journal.cursor_key("shop"), value, 5)
+    with pytest.raises(JournalUnreadable) as caught:
+        journal.fold("shop", [stored(cursor(seq=9)), bad]).check_readable()
+    assert caught.value.where["offset"] == 5
+    assert caught.value.where["key"] == "cursor/shop"
+    # Of another destination it is no concern, and a later record of its key takes its place.
+    journal.fold("shop-2", [bad]).check_readable()
+    state = journal.fold("shop", [bad, stored(cursor(seq=9), 6)])
+    state.check_readable()
+    assert state.cursor == cursor(seq=9)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from connectors.errors import JournalUnreadable
 from connectors.kafka.reading import StoredRecord
 from tables import journal
 from tables.checkpoint import MemoryCheckpoint, resume_from
@@ -258,3 +261,22 @@ def test_a_part_that_is_too_large_for_a_row_is_left_to_the_journal() -> None:
     assert "checkpoint/shop/2/0" not in written.rows.rows
     state, start = written.resumed()
     assert (start, state.is_whole()) == (0, True)
+
+
+@pytest.mark.parametrize("value", [b"not json", b"\xff\xfe", b"[]", b""])
+@pytest.mark.parametrize("key", ["cursor/shop", "quarantine/shop/shop/t", "checkpoint/shop/9/head"])
+def test_a_record_that_cannot_be_read_is_a_row_that_its_destination_alone_refuses(
+    key: str, value: bytes
+) -> None:
+    written = Written()
+    written.journal.write([(key.encode(), value)])
+    offset_of_it = written.journal.end - 3
+    if key != "cursor/shop":
+        written.commit([])
+    written.keep()
+    state, _ = written.resumed()
+    with pytest.raises(JournalUnreadable) as caught:
+        state.check_readable()
+    assert caught.value.where["offset"] == offset_of_it
+    other, _ = resume_from("shop-2", written.rows)
+    other.check_readable()

@@ -1,0 +1,95 @@
+"""Whose transactions are open in a partition, so that nothing after them can be read.
+
+Invariant: it only asks. What a broker does not know, or does not let this account see, is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError
+
+from connectors.kafka.requests import producers, transactions
+
+log = logging.getLogger(__name__)
+
+_PATIENCE = 5.0
+"""Seconds for the brokers to say it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """One that is neither committed nor aborted."""
+
+    producer_id: int
+    transactional_id: str | None
+    """None where no broker coordinates it: it hangs, and ends by no time-out."""
+    offset: int
+    """Of its first record in the partition."""
+    written_ms: int
+    """When its producer wrote there last."""
+
+    def __str__(self) -> str:
+        whose = (
+            f"transactional id {self.transactional_id!r}"
+            if self.transactional_id is not None
+            else "no transactional id that a broker knows"
+        )
+        at = datetime.fromtimestamp(self.written_ms / 1000, UTC).isoformat(timespec="seconds")
+        return f"{whose}, producer {self.producer_id}, from offset {self.offset}, last written {at}"
+
+
+async def open_transactions(
+    options: Mapping[str, Any], topic: str, partition: int
+) -> list[OpenTransaction]:
+    """Those of one partition, the oldest first; none where the brokers do not say."""
+    client = AIOKafkaClient(**options)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await client.bootstrap()
+            return await _asked(client, topic, partition)
+    except (KafkaError, OSError, TimeoutError, ValueError) as error:
+        log.debug("open transactions are not known", exc_info=error)
+        return []
+    finally:
+        await client.close()
+
+
+async def _asked(client: AIOKafkaClient, topic: str, partition: int) -> list[OpenTransaction]:
+    cluster = await client.fetch_all_metadata()
+    client.cluster = cluster
+    leader = next(
+        one.leader
+        for one in cluster._partitions.get(topic, {}).values()
+        if one.partition == partition
+    )
+    answer = await _send(client, leader, producers(topic, partition))
+    active = [
+        one
+        for _topic, partitions, _ in answer.topics
+        for _number, error, _text, found, _ in partitions
+        if not error
+        for one in found
+        if one[5] >= 0
+    ]
+    ids: dict[int, str] = {}
+    for broker in cluster.brokers():
+        said = await _send(client, broker.nodeId, transactions([one[0] for one in active]))
+        ids.update({producer: name for name, producer, *_ in said.transaction_states})
+    found = [
+        OpenTransaction(
+            producer_id=one[0], transactional_id=ids.get(one[0]), offset=one[5], written_ms=one[3]
+        )
+        for one in active
+    ]
+    return sorted(found, key=lambda one: one.offset)
+
+
+async def _send(client: AIOKafkaClient, node: int, request: Any) -> Any:
+    return await client.send(node, request)
