@@ -14,7 +14,7 @@ JOBS ?= 2
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-servers check crash crash-requests fuzz ddl-random bench bench-flat bench-large bench-replay bench-takeover lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test test-servers test-sink check crash crash-requests fuzz ddl-random bench bench-flat bench-large bench-replay bench-takeover bench-sink-age lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ test: setup ## run every test, JOBS=2 files at a time; it starts the servers it 
 test-servers: setup ## the tests that ask MySQL and MariaDB themselves, on every version from 5.5 on
 	@SERVERS=all $(VENV_PYTHON) -m pytest tests/integration/baseline tests/integration/central_store \
 		tests/integration/ddl tests/integration/ddl_tools tests/integration/mariadb tests/integration/old_mysql $(ARGS)
+
+test-sink: setup ## every test of the sink, those too that take too long for make test
+	@SINK=all $(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile tests/unit/spark_sink tests/integration/spark_sink $(ARGS)
 
 check: setup ## lint, formatting, types, and every test
 	@$(VENV_PYTHON) -m ruff check .
@@ -70,6 +73,9 @@ bench-replay: setup ## how many statements of DDL the model of all tables takes 
 
 bench-takeover: setup ## takeovers from a journal of one day and of 30; BEFORE=1 adds Kafka's own settings
 	@BEFORE=$(BEFORE) $(VENV_PYTHON) -m bench.takeover_age
+
+bench-sink-age: setup ## what the sink costs after BATCHES=20000 batches: start, batch, folder; EVERY=200
+	@BATCHES=$(BATCHES) EVERY=$(EVERY) $(VENV_PYTHON) -m bench.sink_age
 
 lock: ## pin anew in requirements.lock what pyproject.toml asks for, with all hashes
 	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install -q uv==0.13.8; }

@@ -1,6 +1,6 @@
 """`python -m spark_sink`, and the script that `spark-submit` is given.
 
-Law: exit 0 for a stop that was asked for, 1 for a named error told in one line, 2 for bad usage.
+Invariant: exit 0 for a stop that was asked for, 1 for a named error in one line, 2 for bad usage.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ import argparse
 import errno
 import logging
 import os
+import re
 import signal
 import sys
 import threading
+import time
+import uuid
+import zoneinfo
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -21,11 +25,14 @@ from pyspark.sql import SparkSession
 
 from spark_sink import __version__, session
 from spark_sink.dump import dump, written
-from spark_sink.errors import BadSettings, SinkError
+from spark_sink.errors import BadSettings, ReloadRefused, SinkError
+from spark_sink.failures import named
 from spark_sink.log import configure
 from spark_sink.metrics import Metrics
 from spark_sink.settings import Settings, read
-from spark_sink.stream import Sink, named
+from spark_sink.status import listed
+from spark_sink.stream import Sink
+from spark_sink.waits import Request, Waits
 from spark_sink.warehouse import current
 
 _log = logging.getLogger("spark_sink")
@@ -81,6 +88,13 @@ def _act(
             number = dump(spark, settings.warehouse, file)
         _log.info("warehouse dumped rows=%d", number)
         return
+    if options.command == "status":
+        for line in listed(spark, settings.warehouse):
+            print(line)  # noqa: T201 - what was asked for
+        return
+    if options.command == "reload":
+        _reload(options, spark, settings, stop)
+        return
     metrics = Metrics()
     if settings.metrics.port:
         metrics.serve(settings.metrics.bind, settings.metrics.port)
@@ -90,6 +104,46 @@ def _act(
         metrics.failed(type(fault).__name__)
         raise
     _log.info("sink stopped")
+
+
+def _reload(
+    options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
+) -> None:
+    """Requests a reload of the sink that runs, or of the next that does, and waits for its answer."""
+    database, _, table = options.table.partition(".")
+    request = Request(
+        number=uuid.uuid4().hex,
+        database=database,
+        table=table,
+        from_beginning=options.from_beginning,
+        only_new=options.only_new,
+        skip_unusable=options.skip_unusable,
+        time_zone=options.time_zone or "",
+        topics=tuple(options.topic),
+    )
+    waits = Waits(spark, settings.warehouse, time.time)
+    waits.ask(request)
+    _log.info("reload requested table=%s; waiting for the sink to do it", options.table)
+    deadline = time.monotonic() + options.timeout
+    while not stop.wait(1.0):
+        answer = waits.tables.get(request.name) if waits.refresh() else None
+        if answer is not None and answer.answered == request.number:
+            if answer.error:
+                raise ReloadRefused(f"{answer.error}: {answer.reason}", advice=answer.action)
+            _log.info("table reloaded table=%s", options.table)
+            return
+        if time.monotonic() >= deadline:
+            raise ReloadRefused(
+                f"no sink has reloaded {options.table} within {options.timeout} s",
+                advice="The request stays: a running sink meets it, or the next start does; see status",
+            )
+
+
+def _time_zone(text: str) -> str:
+    """A time zone as MySQL names one; SYSTEM means nothing here."""
+    if not re.fullmatch(r"[+-]\d{2}:\d{2}", text) and text not in zoneinfo.available_timezones():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither like +02:00 nor like Europe/Berlin")
+    return text
 
 
 def _failed(fault: SinkError) -> int:
@@ -118,6 +172,23 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="print what a table holds now")
     show.add_argument("table", metavar="DATABASE.TABLE")
     show.add_argument("--limit", type=int, default=20)
+    commands.add_parser("status", help="list the tables: which wait, why, and what to do")
+    reload = commands.add_parser("reload", help="load a table that waits, or make one anew")
+    reload.add_argument("table", metavar="DATABASE.TABLE")
+    reload.add_argument(
+        "--from-beginning", action="store_true", help="read its topics anew from their beginning"
+    )
+    reload.add_argument(
+        "--only-new", action="store_true", help="keep only rows written since the table waits"
+    )
+    reload.add_argument(
+        "--skip-unusable", action="store_true", help="leave out records that cannot be applied"
+    )
+    reload.add_argument(
+        "--time-zone", type=_time_zone, help="of the session that altered the table"
+    )
+    reload.add_argument("--topic", action="append", default=[], help="only with --from-beginning")
+    reload.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
     written = commands.add_parser("dump", help="write all that the warehouse holds, for an audit")
     written.add_argument("file", metavar="FILE", type=Path)
     return parser

@@ -1,29 +1,38 @@
 """One micro-batch brought into the warehouse, safe to run any number of times.
 
-Law: floors, then tables, then the ledger. Whatever fails leaves a batch that can be applied again
-whole, because each row is judged by its (epoch, seq) and never by the batch's number.
+Invariant: floors, then tables, then the waits, then the ledger. Whatever fails leaves a batch that can be
+applied again whole, because each row is judged by its (epoch, seq) and never by the batch's number. A table
+whose changes cannot be applied waits, recorded with the offsets that hold them, before the ledger moves.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import inheritable_thread_target
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.batch import Contents, TablePart, contents, envelopes
+from spark_sink.batch import Contents, TablePart, contents, envelopes, of_table
 from spark_sink.claims import redeemed
 from spark_sink.compact import changes
+from spark_sink.errors import PoisonRecord, TableError
 from spark_sink.evolve import Shape, shaped
-from spark_sink.ledger import Entry, Floor, Ledger, Offsets, spans
+from spark_sink.ledger import Entry, Floor, Floors, Ledger, Offsets, spans
 from spark_sink.metrics import Metrics
+from spark_sink.names import literal
 from spark_sink.schemas import SchemaBook, TableVersion
+from spark_sink.waits import LOADED, Name, Waits
 from spark_sink.warehouse import Warehouse
+from spark_sink.wire import poisoned
 
 _log = logging.getLogger(__name__)
 _THREADS = 4
@@ -40,40 +49,118 @@ class Applier:
     book: SchemaBook
     warehouse: Warehouse
     ledger: Ledger
+    waits: Waits
     metrics: Metrics
     claim_checks: str = ""
     """Where the claim store is, if not where the worker says."""
     clock: Callable[[], float] = time.time
-    _shapes: dict[tuple[str, str], Shape] = field(default_factory=dict)
+    gate: threading.Lock = field(default_factory=threading.Lock)
+    """Held by a batch, and by a reload that hands its table back to the batches."""
+    merged: Counter[Name] = field(default_factory=Counter)
+    """Batches that had rows of a table, for its maintenance."""
+    applied: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Up to where partitions are applied by this process."""
+    _shapes: dict[Name, Shape] = field(default_factory=dict)
     _floors: Floored | None = None
 
     def apply(self, records: DataFrame, batch_id: int, *, query_id: str, moved: Moved) -> None:
         """Brings the records (columns of Spark's Kafka source) into the tables and the ledger."""
+        with self.gate:
+            self._apply(records, batch_id, query_id=query_id, moved=moved())
+
+    def forget(self, name: Name) -> None:
+        """Drops what is remembered of a table that was replaced."""
+        self._shapes.pop(name, None)
+
+    def _apply(
+        self, records: DataFrame, batch_id: int, *, query_id: str, moved: tuple[Offsets, Offsets]
+    ) -> None:
         started = self.clock()
+        self.waits.refresh()
+        batch = envelopes(records)
+        if cut := self._cut_sql(moved[0]):
+            batch = batch.where(f"NOT coalesce({cut}, false)")
         # A local checkpoint, since Delta refuses a cached source and would copy an uncached one.
-        batch = envelopes(records).localCheckpoint(eager=False)
+        batch = batch.localCheckpoint(eager=False)
         found = contents(batch)
+        passed_by = {name for name in found.tables if self.waits.waiting(name)}
+        for name in passed_by:
+            part = found.tables.pop(name)
+            self.waits.extend(name, _from(moved, part))
+        faults = {part.name: part.fault for part in found.tables.values() if part.fault}
         if found.claims:
-            fetched = redeemed(batch, found.claims, store=self.claim_checks)
-            batch = batch.where("claim IS NULL").unionByName(fetched).localCheckpoint(eager=False)
-            found = contents(batch)
-        self._merge_all(batch, found)
+            batch, found, faults = self.fetched(without(batch, passed_by), found)
+        parts = [part for part in found.tables.values() if part.name not in faults]
+        faults |= self._merge_all(batch, parts)
+        for name, fault in faults.items():
+            self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
         applied = self.clock()
-        entries = _entries(found, moved(), query_id, batch_id, int(applied * 1000))
+        entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
         self.ledger.append(entries)
+        self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self._report(found, batch_id, entries, started=started, applied=applied)
 
-    def _merge_all(self, batch: DataFrame, found: Contents) -> None:
-        if not found.tables:
-            return
-        versions = self.book.versions(k for part in found.tables.values() for k in part.versions)
-        floors = self._raise_floors(floor for p in found.tables.values() for floor in p.truncates)
+    def _cut_sql(self, start: Offsets) -> str:
+        """Records that a reload has applied already, of older versions perhaps."""
+        return " OR ".join(
+            f"({of_table(one.name)} AND topic = {literal(topic)} AND partition = {partition}"
+            f" AND offset < {until})"
+            for one in self.waits.tables.values()
+            if one.kind == LOADED
+            for (topic, partition), until in sorted(one.offsets.items())
+            if start.get((topic, partition), 0) < until
+        )
+
+    def _wait(self, name: Name, fault: TableError, offsets: Offsets, *, start: Offsets) -> None:
+        before = self.waits.tables.get(name)
+        cut = before.offsets if before is not None else {}
+        # What a reload has applied ahead of the stream stays applied: there, reading begins at its cut.
+        late = {at: until for at, until in cut.items() if until > start.get(at, 0)}
+        self.waits.begin(name, fault, {**offsets, **late})
+        self.forget(name)
+        _log.error("table waits table=%s.%s: %s", *name, fault)
+
+    def fetched(
+        self, batch: DataFrame, found: Contents
+    ) -> tuple[DataFrame, Contents, dict[Name, TableError]]:
+        """The batch with its large values, what it holds then, and tables that cannot be applied."""
+        faults = {part.name: part.fault for part in found.tables.values() if part.fault}
+        wanted = [p for p in found.tables.values() if p.claims and p.name not in faults]
+        whole = without(batch, faults).where("claim IS NULL")
+        if wanted:
+            rows = batch.where(" OR ".join(of_table(part.name) for part in wanted))
+            claims = [claim for part in wanted for claim in part.claims]
+            whole = whole.unionByName(redeemed(rows, claims, store=self.claim_checks))
+        whole = whole.localCheckpoint(eager=False)
+        again = contents(whole)
+        again.tables |= {name: found.tables[name] for name in faults}
+        again.records = found.records
+        faults |= {part.name: part.fault for part in again.tables.values() if part.fault}
+        return whole, again, faults
+
+    def _merge_all(self, batch: DataFrame, parts: list[TablePart]) -> dict[Name, TableError]:
+        """Merges all that can be; returns why the others cannot."""
+        if not parts:
+            return {}
+        self.book.fetch(key for part in parts for key in part.versions)
+        versions, faults = {}, {}
+        for part in parts:
+            try:
+                versions[part.name] = list(self.book.versions(part.versions).values())
+            except TableError as fault:
+                faults[part.name] = fault
+        whole = [part for part in parts if part.name in versions]
+        floors = self.raise_floors(floor for part in whole for floor in part.truncates)
 
         def merge(part: TablePart) -> None:
-            of_part = [versions[key] for key in sorted(part.versions)]
-            self._merge(batch, part, of_part, floors.get(part.name, {}))
+            try:
+                self._merge(batch, part, versions[part.name], floors.get(part.name, {}))
+            except TableError as fault:
+                faults[part.name] = fault
 
-        _in_parallel(merge, list(found.tables.values()), session=batch.sparkSession)
+        if whole:
+            _in_parallel(merge, whole, session=batch.sparkSession)
+        return faults
 
     def _merge(
         self,
@@ -88,9 +175,8 @@ class Applier:
         for floor in part.truncates:
             self.warehouse.truncate(shape, floor)
         if part.has_rows:
-            rows = changes(batch, shape, versions, floors=floors)
-            at_hand = few(rows=part.ops.total(), size=part.size)
-            self.warehouse.merge(shape, local(rows) if at_hand else rows)
+            merged(self.warehouse, batch, part, shape, versions, floors)
+            self.merged[part.name] += 1
 
     def _evolved(self, part: TablePart, versions: list[TableVersion]) -> Shape | None:
         """The table's shape with room for the versions; None where nothing tells of any."""
@@ -104,7 +190,8 @@ class Applier:
         self._shapes[part.name] = wanted
         return wanted
 
-    def _raise_floors(self, truncates: Iterable[Floor]) -> Floored:
+    def raise_floors(self, truncates: Iterable[Floor]) -> Floored:
+        """Records truncates; returns the highest of each table and destination."""
         if self._floors is None:
             self._floors = {}
             for floor in self.ledger.floors():
@@ -129,7 +216,12 @@ class Applier:
         started: float,
         applied: float,
     ) -> None:
+        self.metrics.waiting(
+            {one.name: one.error for one in self.waits.tables.values() if one.waits}
+        )
         for part in found.tables.values():
+            if self.waits.waiting(part.name):
+                continue
             for op, number in part.ops.items():
                 self.metrics.rows(".".join(part.name), op, number)
         self.metrics.applied({(e.topic, e.partition): e.until_offset for e in entries})
@@ -147,6 +239,32 @@ class Applier:
             max(0.0, lag),
             seconds,
         )
+
+
+def merged(
+    warehouse: Warehouse,
+    batch: DataFrame,
+    part: TablePart,
+    shape: Shape,
+    versions: list[TableVersion],
+    floors: Floors,
+) -> None:
+    """Merges a table's rows of some versions; raises PoisonRecord where one of them has no value."""
+    rows = changes(batch, shape, versions, floors=floors)
+    at_hand = few(rows=part.ops.total(), size=part.size)
+    try:
+        warehouse.merge(shape, local(rows) if at_hand else rows)
+    except (PySparkException, Py4JJavaError) as fault:
+        if record := poisoned(str(fault)):
+            raise PoisonRecord(record) from fault
+        raise
+
+
+def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
+    """The batch without the records of some tables."""
+    for name in names:
+        batch = batch.where(f"NOT {of_table(name)}")
+    return batch
 
 
 def few(*, rows: int, size: int) -> bool:
@@ -167,6 +285,11 @@ def local(rows: DataFrame) -> DataFrame:
 
 # (start, end) offsets of the batch, as Spark planned it.
 Moved = Callable[[], tuple[Offsets, Offsets]]
+
+
+def _from(moved: tuple[Offsets, Offsets], part: TablePart) -> dict[tuple[str, int], int]:
+    """Where the batch began in the partitions that have records of a table."""
+    return {at: moved[0].get(at, 0) for at in part.places}
 
 
 def _entries(

@@ -1,6 +1,7 @@
 """What one micro-batch holds, learned in a single pass, before any table is touched.
 
-Law: a record that breaks the contract stops the batch here, named by topic, partition and offset.
+Invariant: a record that breaks the contract is found here and named by topic, partition and offset. It
+makes its table wait; where it does not say of which table it is, it stops the batch.
 """
 
 from __future__ import annotations
@@ -14,8 +15,15 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from spark_sink.claims import Claim
-from spark_sink.errors import PoisonRecord, RowLeftOut, UnsupportedPartialImage, UnsupportedWire
+from spark_sink.errors import (
+    PoisonRecord,
+    RowLeftOut,
+    TableError,
+    UnsupportedPartialImage,
+    UnsupportedWire,
+)
 from spark_sink.ledger import Floor
+from spark_sink.names import literal
 from spark_sink.schemas import VersionKey
 from spark_sink.wire import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
 
@@ -42,6 +50,12 @@ class TablePart:
     ops: Counter[str] = field(default_factory=Counter)
     truncates: list[Floor] = field(default_factory=list)
     size: int = 0
+    places: set[tuple[str, int]] = field(default_factory=set)
+    """The partitions (topic, number) that have records of the table."""
+    claims: list[Claim] = field(default_factory=list)
+    """Where the values are of records that are too large for the topic."""
+    fault: TableError | None = None
+    """Why no record of the table is applied."""
 
     @property
     def has_rows(self) -> bool:
@@ -55,10 +69,13 @@ class Contents:
 
     tables: dict[tuple[str, str], TablePart] = field(default_factory=dict)
     records: Counter[tuple[str, int]] = field(default_factory=Counter)
-    claims: list[Claim] = field(default_factory=list)
-    """Where the values are of records that are too large for the topic."""
     oldest_ms: int | None = None
     newest_ms: int | None = None
+
+    @property
+    def claims(self) -> list[Claim]:
+        """All that must be fetched from the claim store."""
+        return [claim for part in self.tables.values() for claim in part.claims]
 
 
 def envelopes(records: DataFrame) -> DataFrame:
@@ -71,7 +88,7 @@ def envelopes(records: DataFrame) -> DataFrame:
 
 
 def contents(batch: DataFrame) -> Contents:
-    """Reads the whole batch once. Raises the named error of the first record that is amiss."""
+    """Reads the whole batch once. Raises where a record's wire number or table is not known."""
     where = "struct(topic, partition, offset, {})"
     rows = (
         batch.groupBy(*_GROUP)
@@ -96,6 +113,16 @@ def contents(batch: DataFrame) -> Contents:
     return _gathered(rows)
 
 
+def of_table(name: tuple[str, str]) -> str:
+    """The condition that a record is of a table."""
+    return f"(database = {literal(name[0])} AND `table` = {literal(name[1])})"
+
+
+def unusable() -> str:
+    """The condition that a record cannot be applied, whatever its table looks like."""
+    return "(reason IS NOT NULL OR coalesce(partial, false) OR left_out IS NOT NULL)"
+
+
 def _refuse(rows: Iterable[Row]) -> None:
     for row in rows:
         if row.alien is not None:
@@ -104,18 +131,32 @@ def _refuse(rows: Iterable[Row]) -> None:
                 place(at.topic, at.partition, at.offset, f"wire {at.wire}"),
                 advice="Use a sink of the worker's version",
             )
-        if row.bad is not None:
+        if row.bad is not None and (row.database is None or row["table"] is None):
             at = row.bad
-            raise PoisonRecord(place(at.topic, at.partition, at.offset, at.reason))
-        if row.left_out is not None:
-            at = row.left_out
-            raise RowLeftOut(
-                place(at.topic, at.partition, at.offset, f"bytes left out: {at.left_out}"),
-                advice="Read the row from the source, or exclude the topic; see docs/sink.md",
+            raise PoisonRecord(
+                place(at.topic, at.partition, at.offset, at.reason),
+                advice="Add the topic to exclude to get past the record",
             )
-        if row.partial is not None:
-            at = row.partial
-            raise UnsupportedPartialImage(place(at.topic, at.partition, at.offset))
+
+
+def _fault(row: Row) -> TableError | None:
+    """Why records of a group cannot be applied."""
+    if row.bad is not None:
+        at = row.bad
+        return PoisonRecord(place(at.topic, at.partition, at.offset, at.reason))
+    if row.left_out is not None:
+        at = row.left_out
+        return RowLeftOut(
+            place(at.topic, at.partition, at.offset, f"bytes left out: {at.left_out}"),
+            advice="Set oversize to claim_check, write the row at the source once more, then reload the table",
+        )
+    if row.partial is not None:
+        at = row.partial
+        return UnsupportedPartialImage(
+            place(at.topic, at.partition, at.offset),
+            advice="Set binlog_row_image=FULL at the source, write the row there again, then reload the table",
+        )
+    return None
 
 
 def _gathered(rows: Iterable[Row]) -> Contents:
@@ -123,6 +164,11 @@ def _gathered(rows: Iterable[Row]) -> Contents:
     for row in rows:
         name = (row.database, row["table"])
         part = result.tables.setdefault(name, TablePart(name))
+        part.places.add((row.topic, row.partition))
+        result.records[row.topic, row.partition] += row.records
+        part.fault = part.fault or _fault(row)
+        if part.fault is not None:
+            continue
         part.size += row.size
         # Only a truncate may come without: of a table that never had a row published.
         if row.version is not None:
@@ -141,8 +187,7 @@ def _gathered(rows: Iterable[Row]) -> Contents:
                     ts_ms=row.truncate.ts_ms,
                 )
             )
-        result.records[row.topic, row.partition] += row.records
-        result.claims += [Claim(one.location, one.size, one.sha256) for one in row.claims]
+        part.claims += [Claim(one.location, one.size, one.sha256) for one in row.claims]
         result.oldest_ms = min(result.oldest_ms or row.oldest, row.oldest)
         result.newest_ms = max(result.newest_ms or row.newest, row.newest)
     return result

@@ -1,6 +1,7 @@
 """What Spark's checkpoint says about offsets, and whose checkpoint it is.
 
-Law: read only, apart from one file of our own that names the prefix and the Kafka cluster.
+Invariant: read only, apart from one file of our own that names the prefix and the Kafka cluster; or
+removed as a whole, where the ledger takes its place.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 from spark_sink.errors import CheckpointDamaged, ForeignCheckpoint
 from spark_sink.files import Files
 
+_SPARKS = ("commits", "sources", "state", "metadata", "offsets")
 _REMOVE = "Remove the checkpoint folder; the sink then starts from the warehouse's ledger"
 
 
@@ -44,6 +46,16 @@ class Checkpoint:
         """Where the query's first batch began."""
         text = self._files.read(f"{self._path}/sources/0/0")
         return parse_offsets(text or "", f"{self._path}/sources/0/0") if text else {}
+
+    def known(self) -> dict[tuple[str, int], int]:
+        """The partitions of the last batch that was planned, committed or not."""
+        planned = self._numbers("offsets")
+        return {**self.initial(), **((self._planned(planned[-1]) or {}) if planned else {})}
+
+    def forget(self) -> None:
+        """Removes what Spark keeps here; what says that a query was started goes last."""
+        for name in _SPARKS:
+            self._files.delete(f"{self._path}/{name}")
 
     def _planned(self, batch_id: int) -> dict[tuple[str, int], int] | None:
         path = f"{self._path}/offsets/{batch_id}"

@@ -1,8 +1,9 @@
 """Every fault the sink reports by name, so that one line tells an operator what to do.
 
 The docstring of a class is its default message; the text given on raising says where.
-Whatever stops the sink leaves its tables and its checkpoint as they were, so that a start after
-the cause is gone goes on from there.
+A TableError concerns one table: its changes wait in Kafka, and all other tables go on. Any other
+error stops the sink and leaves its tables and its checkpoint as they were, so that a start after the
+cause is gone resumes from there.
 """
 
 from __future__ import annotations
@@ -29,11 +30,15 @@ class SinkError(Exception):
         return " ".join(text.split())
 
 
+class TableError(SinkError):
+    """A table's changes cannot be applied; this table waits, and the others go on."""
+
+
 class BadSettings(SinkError):
     """The settings cannot be used."""
 
 
-class PoisonRecord(SinkError):
+class PoisonRecord(TableError):
     """A record does not follow the wire contract."""
 
 
@@ -41,11 +46,11 @@ class UnsupportedWire(SinkError):
     """A record follows another number of the wire contract than 1."""
 
 
-class UnsupportedPartialImage(SinkError):
+class UnsupportedPartialImage(TableError):
     """A record lacks columns (its row image is partial); set binlog_row_image=FULL at the source."""
 
 
-class RowLeftOut(SinkError):
+class RowLeftOut(TableError):
     """A record came without its row, which was too large for the topic (oversize: key_only)."""
 
 
@@ -53,32 +58,44 @@ class ClaimLost(SinkError):
     """The value of a record that was too large for the topic cannot be read from the claim store."""
 
 
-class UnknownSchema(SinkError):
+class UnknownSchema(TableError):
     """A record uses a table version that the schemas topic does not hold."""
 
 
-class UnsupportedType(SinkError):
+class UnsupportedType(TableError):
     """A column has a MySQL type for which the sink has no warehouse type."""
 
 
-class ColumnClash(SinkError):
+class ColumnClash(TableError):
     """Two columns of a table have names that the warehouse takes for one."""
 
 
-class ReservedName(SinkError):
+class ReservedName(TableError):
     """A column has the name of one of the sink's bookkeeping columns."""
 
 
-class TypeConflict(SinkError):
+class TypeConflict(TableError):
     """A column's type changed in a way that the warehouse table cannot follow."""
 
 
-class KeyChanged(SinkError):
+class KeyChanged(TableError):
     """A table's primary key changed."""
 
 
-class ForeignTable(SinkError):
+class ForeignTable(TableError):
     """The folder of a table holds something that the sink did not make."""
+
+
+class ReloadRequested(TableError):
+    """A table is loaded anew on request."""
+
+
+class ReloadRefused(SinkError):
+    """A table cannot be reloaded as requested."""
+
+
+class TablesWaiting(SinkError):
+    """All other tables are up to date, but some wait for a person."""
 
 
 class UnknownTable(SinkError):
@@ -87,6 +104,18 @@ class UnknownTable(SinkError):
 
 class DataLost(SinkError):
     """Kafka no longer holds records that the sink has not read."""
+
+
+class NoTopics(SinkError):
+    """No topic in Kafka matches."""
+
+
+class WarehouseUnusable(SinkError):
+    """The warehouse's or the checkpoint's folder cannot be used."""
+
+
+class JavaMissing(SinkError):
+    """Spark needs Java 17 or later, and none was started."""
 
 
 class ForeignCheckpoint(SinkError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from spark_sink.errors import KeyChanged, TypeConflict
@@ -69,16 +69,30 @@ def shaped(held: Shape | None, versions: Iterable[TableVersion], *, name: tuple[
 def create_sql(path: str, shape: Shape) -> str:
     """The statement that makes a table of `shape`."""
     columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
+    return (
+        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta "
+        f"TBLPROPERTIES ({_properties(_own_properties(shape))})"
+    )
+
+
+def replace_sql(path: str, shape: Shape, *, source: str, more: Mapping[str, str]) -> str:
+    """The statement that puts the rows of the view `source` in place of a table, in one commit."""
+    columns = ", ".join(
+        f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in shape.all_columns
+    )
+    properties = _properties({**_own_properties(shape), **more})
+    table = f"CREATE OR REPLACE TABLE {delta(path)} USING delta TBLPROPERTIES ({properties})"
+    return f"{table} AS SELECT {columns} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
+
+
+def _own_properties(shape: Shape) -> dict[str, str]:
     properties = {
         KEY_PROPERTY: json.dumps(shape.key),
         NAME_PROPERTY: json.dumps([shape.database, shape.table]),
     }
     if shape.mapped:
         properties["delta.columnMapping.mode"] = "name"
-    return (
-        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta "
-        f"TBLPROPERTIES ({_properties(properties)})"
-    )
+    return properties
 
 
 def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
@@ -98,8 +112,15 @@ def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
     if new:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
         statements.append(f"{table} ADD COLUMNS ({columns})")
-    statements += [f"{table} ALTER COLUMN {quoted(name)} TYPE {kind}" for name, kind in wider]
+    statements += [f"{table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider]
     return statements
+
+
+def _altered(name: str, kind: str) -> str:
+    """A column with its new type; of a geometry only the SRID is ever widened."""
+    if kind.startswith("struct<srid"):
+        return f"{quoted(name)}.srid TYPE bigint"
+    return f"{quoted(name)} TYPE {kind}"
 
 
 def _widened(held: str, wanted: str, where: str) -> str:
@@ -107,8 +128,7 @@ def _widened(held: str, wanted: str, where: str) -> str:
     if result is None:
         raise TypeConflict(
             f"{where} is {held} and would have to hold {wanted}",
-            advice="Stop the sink, rewrite the table with a type that holds both (or remove its "
-            "folder and the topic's lines in the ledger to load it anew), and start again",
+            advice=f"Run: python -m spark_sink reload {where.rpartition('.')[0]}",
         )
     return result
 
@@ -122,7 +142,7 @@ def _same_key(
     if sorted(held) != sorted(own):
         raise KeyChanged(
             f"{table} has {list(held) or 'none'}, its new version {list(own) or 'none'}",
-            advice="Remove the table's folder and load it anew",
+            advice=f"Run: python -m spark_sink reload {table}",
         )
     return held
 

@@ -5,6 +5,7 @@ Law: everything goes through Hadoop's file systems, as Spark's own files do.
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -43,6 +44,19 @@ class Files:
         if not system.exists(where):
             return []
         return sorted(str(status.getPath().getName()) for status in system.listStatus(where))
+
+    def make(self, folder: str) -> None:
+        """Makes a folder and proves that a file can be written there."""
+        where, system = self._at(folder)
+        system.mkdirs(where)
+        probe = f"{folder}/.probe-{uuid.uuid4().hex}"
+        self.write(probe, "")
+        self.delete(probe)
+
+    def delete(self, path: str) -> None:
+        """Removes a file, or a folder with all in it; nothing where there is none."""
+        where, system = self._at(path)
+        system.delete(where, True)
 
     def _at(self, path: str) -> tuple[Any, Any]:
         where = self._jvm.org.apache.hadoop.fs.Path(path)

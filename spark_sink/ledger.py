@@ -8,13 +8,15 @@ first: a truncate keeps older rows out even if the sink dies before it has remov
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from spark_sink.delta_log import DeltaLog
 from spark_sink.errors import DataLost, WarehouseBehind
 from spark_sink.files import Files
 from spark_sink.names import FLOORS, LEDGER
@@ -30,6 +32,9 @@ _FLOOR_COLUMNS: Final = (
 Offsets = Mapping[tuple[str, int], int]
 Floors = Mapping[str, tuple[int, int]]
 EARLIEST: Final = -2
+EVERY: Final = 200
+"""Commits between two rewrites; and batches that stay listed, beside the last of each partition."""
+_FILES_OF_A_COMMIT: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +109,22 @@ def check_not_behind(applied: Offsets, checkpoint: Offsets, initial: Offsets) ->
 
 
 class Ledger:
-    """The ledger's two Delta tables in a warehouse."""
+    """The ledger's two Delta tables in a warehouse.
 
-    def __init__(self, spark: SparkSession, warehouse: str) -> None:
+    Each holds what matters and a bounded past: it is rewritten after every `every` commits of its own.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        warehouse: str,
+        *,
+        every: int = EVERY,
+        retention_seconds: int = 3600,
+    ) -> None:
+        self._every = every
+        self._retention = min(retention_seconds, 3600)
+        self._commits: Counter[str] = Counter()
         self._spark = spark
         self._files = Files(spark)
         self._ledger = f"{warehouse}/{LEDGER}"
@@ -119,6 +137,14 @@ class Ledger:
         ledger = self._spark.read.format("delta").load(self._ledger)
         rows = ledger.groupBy("topic", "partition").agg(f.max("until_offset").alias("until"))
         return {(row.topic, row.partition): row.until for row in rows.collect()}
+
+    def newest_ms(self) -> int:
+        """When the last batch was applied; 0 where there is none."""
+        if not self._exists(self._ledger):
+            return 0
+        ledger = self._spark.read.format("delta").load(self._ledger)
+        (row,) = ledger.agg(f.max("applied_at_ms").alias("newest")).collect()
+        return int(row.newest or 0)
 
     def floors(self) -> list[Floor]:
         """The highest floor of each table and destination."""
@@ -143,22 +169,67 @@ class Ledger:
     def append(self, entries: Iterable[Entry]) -> None:
         """Notes a batch as applied."""
         self._write(self._ledger, _LEDGER_COLUMNS, [asdict(entry) for entry in entries])
+        if self._due(self._ledger):
+            self._compact_ledger()
 
     def raise_floors(self, floors: Iterable[Floor]) -> None:
         """Notes truncates, before they are applied."""
-        self._write(self._floors, _FLOOR_COLUMNS, [asdict(floor) for floor in floors])
+        rows = [asdict(floor) for floor in floors]
+        self._write(self._floors, _FLOOR_COLUMNS, rows)
+        if rows and self._due(self._floors):
+            self._compact_floors()
+
+    def _due(self, path: str) -> bool:
+        """Whether a table is to be rewritten: after so many commits, at a start after so many files."""
+        self._commits[path] += 1
+        if self._commits[path] == 1:
+            return len(self._files.names(f"{path}/_delta_log")) > _FILES_OF_A_COMMIT * self._every
+        return self._commits[path] % self._every == 0
+
+    def _compact_ledger(self) -> None:
+        ledger = self._spark.read.format("delta").load(self._ledger)
+        times = ledger.select("applied_at_ms").distinct().orderBy(f.desc("applied_at_ms"))
+        last = times.limit(self._every).collect()[-1].applied_at_ms
+        order = "row_number() OVER (PARTITION BY topic, `partition` ORDER BY until_offset DESC)"
+        kept = ledger.selectExpr("*", f"{order} AS nth").where(
+            f"nth = 1 OR applied_at_ms >= {last}"
+        )
+        self._rewrite(self._ledger, kept.drop("nth"))
+
+    def _compact_floors(self) -> None:
+        rows = [asdict(one) for one in self.floors()]
+        self._rewrite(self._floors, literal_rows(self._spark, _FLOOR_COLUMNS, rows))
+
+    def _rewrite(self, path: str, rows: DataFrame) -> None:
+        """Puts rows in place of a table's own in one commit, then removes what that makes needless."""
+        log = DeltaLog(self._spark, path)
+        log.settle_retention(self._retention)
+        rows.coalesce(1).write.format("delta").mode("overwrite").save(path)
+        log.vacuum()
+        log.forget()
 
     def _exists(self, path: str) -> bool:
         return bool(self._files.names(f"{path}/_delta_log"))
 
     def _write(self, path: str, columns: str, rows: list[dict[str, object]]) -> None:
-        if not rows:
-            return
-        # One JSON literal: no Python worker is started for a handful of rows.
-        parsed = f.from_json(f.lit(json.dumps(rows)), f"array<struct<{_colons(columns)}>>")
-        self._spark.range(1, numPartitions=1).select(f.inline(parsed)).write.format("delta").mode(
-            "append"
-        ).save(path)
+        if rows:
+            appended(self._spark, path, columns, rows)
+
+
+def appended(
+    spark: SparkSession, path: str, columns: str, rows: Sequence[Mapping[str, object]]
+) -> None:
+    """Adds a handful of rows to one of the sink's own tables, in one commit."""
+    literal_rows(spark, columns, rows).write.format("delta").mode("append").save(path)
+
+
+def literal_rows(
+    spark: SparkSession, columns: str, rows: Sequence[Mapping[str, object]]
+) -> DataFrame:
+    """A handful of rows as a table."""
+    # One JSON literal: no Python worker is started for them.
+    parsed = f.from_json(f.lit(json.dumps(rows)), f"array<struct<{_colons(columns)}>>")
+    return spark.range(1, numPartitions=1).select(f.inline(parsed))
 
 
 def _colons(columns: str) -> str:

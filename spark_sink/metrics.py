@@ -5,6 +5,7 @@ Law: base units, `_total` on counters, and labels bounded by the number of table
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
@@ -47,6 +48,27 @@ class Metrics:
             "When the source committed the newest change applied.",
             registry=self.registry,
         )
+        self._complete = Gauge(
+            "aqueduct_sink_complete_until_timestamp_seconds",
+            "All that Kafka held at this time is applied; its age is the sink's lag, in a stall too.",
+            registry=self.registry,
+        )
+        self._unapplied = Gauge(
+            "aqueduct_sink_unapplied_offsets",
+            "Offsets that Kafka held when it was last seen and that are not applied.",
+            registry=self.registry,
+        )
+        self._kafka = Gauge(
+            "aqueduct_sink_kafka_up",
+            "1 while Kafka answers the sink's questions.",
+            registry=self.registry,
+        )
+        self._waiting = Gauge(
+            "aqueduct_sink_tables_waiting",
+            "Tables whose changes wait in Kafka, by the error that they wait for.",
+            ["error"],
+            registry=self.registry,
+        )
         self._error = Gauge(
             "aqueduct_sink_last_error",
             "1 for the error that stopped the sink.",
@@ -76,6 +98,21 @@ class Metrics:
         """Notes a batch's lag and the time of its newest change."""
         self._lag.observe(max(0.0, seconds))
         self._newest.set(newest)
+
+    def complete(self, *, until: float, unapplied: int) -> None:
+        """Notes up to when the warehouse is complete, and how much is left."""
+        self._complete.set(until)
+        self._unapplied.set(unapplied)
+
+    def kafka(self, *, up: bool) -> None:
+        """Notes whether Kafka answers."""
+        self._kafka.set(up)
+
+    def waiting(self, tables: Mapping[tuple[str, str], str]) -> None:
+        """Notes the tables that wait, and for which error."""
+        self._waiting.clear()
+        for error, number in Counts(tables.values()).items():
+            self._waiting.labels(error).set(number)
 
     def failed(self, name: str) -> None:
         """Notes the error that stops the sink."""

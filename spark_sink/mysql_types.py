@@ -52,12 +52,16 @@ _TEMPORAL: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 _EXACT_DIGITS: Final = {"int": 10, "bigint": 20}
 _WHOLE: Final = {"int": 9, "bigint": 18}
 _WIDENINGS: Final = frozenset(
-    {("int", "bigint"), ("int", "double"), ("float", "double"), ("date", "timestamp_ntz")}
+    {
+        *(("int", "bigint"), ("int", "double"), ("float", "double"), ("date", "timestamp_ntz")),
+        # Tables made before an SRID of 2^31 or more was known to come.
+        ("struct<srid:int,wkb:binary>", "struct<srid:bigint,wkb:binary>"),
+    }
 )
-_GEOMETRY_TYPE: Final = "struct<srid:int,wkb:binary>"
+_GEOMETRY_TYPE: Final = "struct<srid:bigint,wkb:binary>"
 
 _GEOMETRY_SQL: Final = (
-    "transform(array(from_json({text}, 'srid INT, wkb STRING')), g -> "
+    "transform(array(from_json({text}, 'srid BIGINT, wkb STRING')), g -> "
     "if(g.srid IS NULL OR try_to_binary(g.wkb, 'base64') IS NULL, NULL, "
     "named_struct('srid', g.srid, 'wkb', try_to_binary(g.wkb, 'base64'))))[0]"
 )

@@ -12,6 +12,9 @@ from urllib.parse import unquote
 
 LEDGER: Final = "__ledger"
 FLOORS: Final = "__floors"
+WAITS: Final = "__waits"
+RELOAD: Final = "__reload"
+MAINTAINED: Final = "__maintained.json"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
 

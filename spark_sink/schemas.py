@@ -90,12 +90,16 @@ class SchemaBook:
     _known: dict[VersionKey, TableVersion] = field(default_factory=dict)
     _raw: dict[VersionKey, str] = field(default_factory=dict)
 
+    def fetch(self, keys: Iterable[VersionKey]) -> None:
+        """Reads the topic again where one of the keys is new."""
+        if any(key not in self._raw for key in keys):
+            for value in self.read():
+                self._raw[_key_of(value)] = value
+
     def versions(self, keys: Iterable[VersionKey]) -> dict[VersionKey, TableVersion]:
         """The versions asked for; the topic is read again when one of them is new."""
         wanted = sorted(set(keys))
-        if any(key not in self._raw for key in wanted):
-            for value in self.read():
-                self._raw[_key_of(value)] = value
+        self.fetch(wanted)
         for key in wanted:
             if key not in self._raw:
                 raise UnknownSchema(str(key), advice="See that the schemas topic is compacted only")

@@ -1,20 +1,27 @@
 """The Spark session: quiet, small, with Delta and Kafka from local jars; and its orderly end.
 
-Law: what `spark-submit` was given is never overruled, and no JVM outlives the sink.
+Invariant: what `spark-submit` was given is never overruled; a JVM of the sink's own ends with it, and only
+through it: a signal to the whole process group or control group reaches the JVM too, and is ignored there.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_sink.always import ALWAYS
-from spark_sink.errors import BadSettings
+from spark_sink.errors import BadSettings, JavaMissing
 from spark_sink.settings import Settings
 
 _LOG4J: Final = Path(__file__).parent / "log4j2.properties"
@@ -34,6 +41,8 @@ _LOCAL: Final = {
     # Tables are merged side by side, so a partition more is only more tasks.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
+    # Else VACUUM lists a table's few folders in 10,000 tasks.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
     # To generate and compile programs costs a small batch more than all its rows.
     "spark.sql.codegen.wholeStage": "false",
@@ -55,20 +64,56 @@ def start(settings: Settings) -> SparkSession:
     asked = {k: v for k, v in settings.spark_options.items() if not given.contains(k)}
     defaults = {k: v for k, v in _DEFAULTS.items() if not given.contains(k)}
     wanted = {**defaults, **own, **asked, **ALWAYS}
+    if not submitted() and SparkContext._gateway is None:
+        _launch(wanted)
     builder = SparkSession.builder.appName(f"aqueduct-sink {settings.prefix}")
     for key, value in wanted.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
+class _PopenOptions(dict[str, Any]):
+    """What the JVM is started with; PySpark puts in a `preexec_fn` that ignores SIGINT alone."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _also_no_term(value) if name == "preexec_fn" else value)
+
+
+def _also_no_term(before: Callable[[], None]) -> Callable[[], None]:
+    def ignore() -> None:
+        before()
+        # The JVM keeps it ignored: it takes over only signals that were not when it began.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    return ignore
+
+
+def _launch(wanted: dict[str, str]) -> None:
+    """Starts the JVM; raises JavaMissing."""
+    launch: Any = launch_gateway
+    try:
+        gateway = launch(SparkConf().setAll(list(wanted.items())), _PopenOptions())
+    except (PySparkException, OSError, Py4JError) as fault:
+        home = os.environ.get("JAVA_HOME")
+        tried = f"JAVA_HOME is {home}" if home else "java on PATH, as JAVA_HOME is not set"
+        raise JavaMissing(
+            f"{tried}: {' '.join(str(fault).split())[:200]}",
+            advice="Install Java 17 or 21, or set JAVA_HOME to one that is there",
+        ) from fault
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
 def close(spark: SparkSession) -> None:
     """Ends the session, and the JVM if it is ours."""
     gateway: Any = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    spark.stop()
+    # Under spark-submit the JVM may be gone already: what stopped the sink was sent to both.
+    with suppress(Py4JError, OSError):
+        spark.stop()
     if process is None:
         return
-    gateway.shutdown()
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
     if process.stdin is not None:
         # The JVM ends when its standard input does.
         process.stdin.close()

@@ -37,6 +37,21 @@ class Metrics(BaseModel):
     port: Annotated[int, Field(ge=0, le=65535)] = 8084
 
 
+class Maintenance(BaseModel):
+    """When tables are compacted, and how long what is no longer used is kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    every: Annotated[int, Field(ge=0)] = 200
+    retention_hours: Annotated[float, Field(gt=0, le=24 * 365)] = 168
+    purge_deleted_hours: Annotated[float, Field(ge=0)] = 168
+
+    @property
+    def retention_seconds(self) -> int:
+        """How long files and log entries that are no longer used are kept."""
+        return max(1, round(self.retention_hours * 3600))
+
+
 class Log(BaseModel):
     """What is logged; with `file`, the file has the details (tracebacks, Spark's own log)."""
 
@@ -68,6 +83,7 @@ class Settings(BaseSettings):
     master: str = "local[2]"
     driver_memory: Annotated[str, Field(pattern=r"^[0-9]+[mg]$")] = "1g"
     jars: Path = Path(os.environ.get("AQUEDUCT_SPARK_JARS") or _JARS)
+    maintenance: Maintenance = Field(default_factory=Maintenance)
     metrics: Metrics = Field(default_factory=Metrics)
     log: Log = Field(default_factory=Log)
 

@@ -5,7 +5,8 @@ Law: read_committed and failOnDataLoss always; where records are missing the sin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +18,7 @@ from spark_sink.names import schemas_topic, topic_pattern
 from spark_sink.settings import Settings
 
 _METADATA_MAX_AGE_MS = 1000
+_RECORDS = "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY"
 
 
 def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
@@ -56,6 +58,59 @@ def options(settings: Settings) -> dict[str, str]:
         "kafka.isolation.level": "read_committed",
         "failOnDataLoss": "true",
     }
+
+
+def matching(spark: SparkSession, wanted: str, names: Collection[str]) -> set[str]:
+    """Those of the names that a Java regular expression matches as a whole."""
+    jvm: Any = spark._jvm
+    compiled = jvm.java.util.regex.Pattern.compile(wanted)
+    return {name for name in names if compiled.matcher(name).matches()}
+
+
+class KafkaTopics:
+    """The row topics, read between offsets: for reloads, and for how far there is to go."""
+
+    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+        self._spark = spark
+        self._settings = settings
+
+    def ranges(
+        self, topics: Collection[str]
+    ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """(earliest, latest committed) offsets of these topics, or of all where none is named."""
+        with admin(self._spark, self._settings) as kafka:
+            earliest, latest = kafka.ranges(pattern(self._settings))
+        if not topics:
+            return earliest, latest
+        return tuple(
+            {at: n for at, n in one.items() if at[0] in topics} for one in (earliest, latest)
+        )  # type: ignore[return-value]
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """The committed ends of all row topics."""
+        return self.ranges(())[1]
+
+    def read(
+        self, start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int]
+    ) -> DataFrame:
+        """The records from `start` to `end` of each partition that `start` has."""
+        moved = {at: (first, end[at]) for at, first in start.items() if end[at] > first}
+        if not moved:
+            return self._spark.createDataFrame([], _RECORDS)
+        partitions: dict[str, list[int]] = {}
+        firsts: dict[str, dict[str, int]] = {}
+        lasts: dict[str, dict[str, int]] = {}
+        for (topic, partition), (first, last) in sorted(moved.items()):
+            partitions.setdefault(topic, []).append(partition)
+            firsts.setdefault(topic, {})[str(partition)] = first
+            lasts.setdefault(topic, {})[str(partition)] = last
+        reader = self._spark.read.format("kafka").options(**options(self._settings))
+        return (
+            reader.option("assign", json.dumps(partitions))
+            .option("startingOffsets", json.dumps(firsts))
+            .option("endingOffsets", json.dumps(lasts))
+            .load()
+        )
 
 
 class Admin:
@@ -109,8 +164,8 @@ def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
     for name, value in options(settings).items():
         if name.startswith("kafka.") and name != "kafka.isolation.level":
             properties.setProperty(name.removeprefix("kafka."), value)
-    properties.setProperty("default.api.timeout.ms", "20000")
-    properties.setProperty("request.timeout.ms", "10000")
+    properties.setProperty("default.api.timeout.ms", "10000")
+    properties.setProperty("request.timeout.ms", "5000")
     try:
         client = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
         try:
@@ -119,4 +174,7 @@ def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
             client.close(jvm.java.time.Duration.ofSeconds(1))
     except Py4JJavaError as fault:
         cause = str(fault.java_exception.getMessage())
-        raise KafkaUnreachable(f"{settings.bootstrap_servers}: {cause}") from fault
+        raise KafkaUnreachable(
+            f"{settings.bootstrap_servers}: {cause}",
+            advice="Check bootstrap_servers, kafka_options and the brokers",
+        ) from fault

@@ -7,8 +7,10 @@ ledger's offsets, and a checkpoint ahead of the ledger is refused.
 from __future__ import annotations
 
 import logging
-import re
 import threading
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -19,50 +21,32 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_sink.apply import Applier
 from spark_sink.checkpoint import Checkpoint, check_origin
 from spark_sink.errors import (
-    CheckpointDamaged,
-    CheckpointShared,
-    DataLost,
     KafkaUnreachable,
-    PoisonRecord,
+    NoTopics,
     SinkError,
-    SparkFailed,
+    TablesWaiting,
+    WarehouseUnusable,
 )
+from spark_sink.failures import cause, named
 from spark_sink.files import Files
 from spark_sink.ledger import Ledger, check_not_behind, starting_offsets
+from spark_sink.maintenance import Maintenance
 from spark_sink.metrics import Metrics
 from spark_sink.names import ORIGIN
+from spark_sink.reload import Reloader
 from spark_sink.schemas import SchemaBook
 from spark_sink.settings import Settings
-from spark_sink.source import admin, pattern, read_schemas, stream
+from spark_sink.source import KafkaTopics, admin, matching, pattern, read_schemas, stream
+from spark_sink.waits import Waits
 from spark_sink.warehouse import DeltaWarehouse
-from spark_sink.wire import poisoned
+from spark_sink.watch import Watch
 
 _log = logging.getLogger(__name__)
 _SECONDS_FOR_LAST_BATCH: Final = 5.0
 _POLL_SECONDS: Final = 0.2
-
-_FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
-    (
-        r"KAFKA_DATA_LOSS|data may have been (lost|missed)|failOnDataLoss",
-        DataLost,
-        "Load the tables of that topic anew (docs/sink.md)",
-    ),
-    (
-        r"Incomplete log file|CHECKPOINT_FILE_CHECKSUM|[Mm]alformed log|Unexpected end-of-input",
-        CheckpointDamaged,
-        "Remove the checkpoint folder; the sink then starts from the warehouse's ledger",
-    ),
-    (
-        r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|Multiple streaming queries",
-        CheckpointShared,
-        "End the other sink",
-    ),
-    (
-        r"org.apache.kafka.common.errors|Failed to create new KafkaAdminClient|KafkaException",
-        KafkaUnreachable,
-        "Look at the brokers and start again",
-    ),
-)
+_SECONDS_FOR_KAFKA: Final = 60.0
+_SECONDS_BETWEEN_TRIES: Final = 2.0
+_SECONDS_BETWEEN_REQUESTS: Final = 1.0
 
 
 class BatchFailed(Exception):
@@ -77,32 +61,63 @@ class Sink:
         self._settings = settings
         self._files = Files(spark)
         self._checkpoint = Checkpoint(self._files, settings.checkpoint)
-        self._ledger = Ledger(spark, settings.warehouse)
+        retention = settings.maintenance.retention_seconds
+        self._ledger = Ledger(spark, settings.warehouse, retention_seconds=retention)
         self._failure: Exception | None = None
+        self._waits = Waits(spark, settings.warehouse, time.time)
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),
             warehouse=DeltaWarehouse(spark, settings.warehouse),
             ledger=self._ledger,
+            waits=self._waits,
             metrics=metrics,
             claim_checks=settings.claim_checks,
+        )
+        topics = KafkaTopics(spark, settings)
+        self._reloader = Reloader(spark, settings.warehouse, applier=self._applier, topics=topics)
+        self._beside: threading.Thread | None = None
+        self._watch = Watch(topics.ends, lambda: self._applier.applied, metrics, clock=time.time)
+        self._maintenance = Maintenance(
+            spark=spark,
+            warehouse=settings.warehouse,
+            plan=settings.maintenance,
+            complete_until=self._watch.complete_until,
+            merged=self._applier.merged,
         )
 
     def run(self, stop: threading.Event) -> None:
         """Runs until `stop` is set, or (available-now) until all is applied; raises SinkError."""
+        failure: Exception | None = None
         try:
-            query = self._start()
-            while query.isActive and not stop.is_set():
-                stop.wait(_POLL_SECONDS)
+            query = self._start(stop)
+            if query is None:
+                return
+            self._attend(query, stop)
             self._end(query)
             failure = self._failure or query.exception()
-        except (PySparkException, Py4JError) as fault:
+            if failure is None and self._settings.mode == "available-now" and not stop.is_set():
+                self._watch.look()
+                while name := self._maintenance.due():
+                    self._maintenance.maintain(name)
+        except (PySparkException, Py4JError, OSError) as fault:
+            # Once a stop was asked for, the JVM may have been stopped too, and answers no more.
             failure = self._failure or fault
         if failure is not None and not (stop.is_set() and not isinstance(failure, SinkError)):
             raise named(failure) from failure
+        if self._settings.mode == "available-now" and not stop.is_set():
+            self._refuse_waiting()
 
-    def _start(self) -> StreamingQuery:
+    def _start(self, stop: threading.Event) -> StreamingQuery | None:
+        """The query; None where a stop was asked for before Kafka answered."""
         settings = self._settings
-        records = stream(self._spark, settings, starting_offsets=self._from())
+        start = self._from_kafka(stop)
+        if start is None:
+            return None
+        self._waits.refresh()
+        if settings.mode == "available-now":
+            for request in list(self._waits.requests):
+                self._reloader.answer(request)
+        records = stream(self._spark, settings, starting_offsets=start)
         writer = records.writeStream.foreachBatch(self._batch).option(
             "checkpointLocation", settings.checkpoint
         )
@@ -114,20 +129,120 @@ class Sink:
         _log.info("sink started mode=%s topics=%s", settings.mode, pattern(settings))
         return query
 
+    def _attend(self, query: StreamingQuery, stop: threading.Event) -> None:
+        """Waits for the query's end or a stop; looks for requests and at Kafka's ends beside it."""
+        looks = threading.Thread(target=self._watch.run, args=(stop,), daemon=True)
+        looks.start()
+        last = 0.0
+        while query.isActive and self._failure is None and not stop.wait(_POLL_SECONDS):
+            if time.monotonic() - last >= _SECONDS_BETWEEN_REQUESTS:
+                last = time.monotonic()
+                self._work_beside(stop)
+        self._watch.end()
+
+    def _work_beside(self, stop: threading.Event) -> None:
+        """Begins a reload that was requested, or the maintenance of a table, where neither is running."""
+        busy = self._beside is not None and self._beside.is_alive()
+        if busy or not self._applier.gate.acquire(blocking=False):
+            return
+        try:
+            self._waits.refresh()
+        finally:
+            self._applier.gate.release()
+        work: Callable[[], None] | None = None
+        if self._waits.requests:
+            work = partial(self._reloader.answer, self._waits.requests[0])
+        elif (name := self._maintenance.due()) is not None:
+            work = partial(self._maintenance.maintain, name)
+        if work is not None:
+            self._beside = threading.Thread(target=self._guarded, args=(work, stop), daemon=True)
+            self._beside.start()
+
+    def _guarded(self, work: Callable[[], None], stop: threading.Event) -> None:
+        try:
+            work()
+        except Exception as fault:
+            # A stop ends the JVM in the midst of it, which does no harm.
+            if not stop.is_set():
+                self._failure = fault
+
+    def _refuse_waiting(self) -> None:
+        waiting = [one for one in self._waits.tables.values() if one.waits]
+        if waiting:
+            told = ", ".join(f"{'.'.join(one.name)} ({one.error})" for one in waiting)
+            raise TablesWaiting(told, advice="See: python -m spark_sink status")
+
+    def _from_kafka(self, stop: threading.Event) -> str | None:
+        """The offsets to start from, once Kafka answers; None where a stop came first."""
+        self._check_warehouse()
+        began, told = time.monotonic(), False
+        while not stop.is_set():
+            try:
+                return self._from()
+            except KafkaUnreachable as fault:
+                patience = _SECONDS_FOR_KAFKA if self._settings.mode == "available-now" else None
+                if patience is not None and time.monotonic() - began >= patience:
+                    raise
+                if not told:
+                    _log.error("%s. Trying again until it answers", fault)
+                    told = True
+            stop.wait(_SECONDS_BETWEEN_TRIES)
+        return None
+
+    def _check_warehouse(self) -> None:
+        """Names a folder that cannot be used, before anything else is asked."""
+        for folder in (self._settings.warehouse, self._settings.checkpoint):
+            try:
+                self._files.make(folder)
+            except Py4JError as fault:
+                raise WarehouseUnusable(
+                    f"{folder}: {cause(str(fault))}",
+                    advice="Give warehouse (and checkpoint) a folder that the sink may write to",
+                ) from fault
+
     def _from(self) -> str:
-        with admin(self._spark, self._settings) as kafka:
-            origin = {"prefix": self._settings.prefix, "cluster": kafka.cluster_id()}
-            for folder in (self._settings.warehouse, self._settings.checkpoint):
-                check_origin(self._files, f"{folder}/{ORIGIN}", origin)
-            applied = self._ledger.applied()
-            if self._checkpoint.started():
+        settings = self._settings
+        with admin(self._spark, settings) as kafka:
+            cluster, names = kafka.cluster_id(), kafka.topics()
+            wanted = pattern(settings)
+            earliest, latest = kafka.ranges(wanted)
+        if not latest:
+            self._no_topics(names)
+        origin = {"prefix": settings.prefix, "cluster": cluster}
+        for folder in (settings.warehouse, settings.checkpoint):
+            check_origin(self._files, f"{folder}/{ORIGIN}", origin)
+        everything = self._ledger.applied()
+        kept = matching(self._spark, wanted, {topic for topic, _ in everything})
+        applied = {at: until for at, until in everything.items() if at[0] in kept}
+        self._applier.applied = dict(applied)
+        self._watch.begin(self._ledger.newest_ms() / 1000)
+        if self._checkpoint.started():
+            known = {topic for topic, _ in self._checkpoint.known()}
+            gone = sorted(known - matching(self._spark, wanted, known))
+            if not gone:
                 committed, initial = self._checkpoint.committed(), self._checkpoint.initial()
                 check_not_behind(applied, committed, initial)
                 return "earliest"
-            if not applied:
-                return "earliest"
+            # Spark would read on from topics that are excluded now, and take them for lost.
+            _log.warning("topics excluded: starting from the ledger's offsets topics=%s", gone)
+        elif applied:
             _log.warning("checkpoint lost: starting from the ledger's offsets")
-            return starting_offsets(applied, *kafka.ranges(pattern(self._settings)))
+        self._checkpoint.forget()
+        return starting_offsets(applied, earliest, latest) if applied else "earliest"
+
+    def _no_topics(self, names: set[str]) -> None:
+        """Says that there is nothing to read, and what there is; ends a run that would not wait."""
+        prefixes = sorted(
+            name.removesuffix(".__schemas") for name in names if name.endswith(".__schemas")
+        )
+        there = ", ".join(prefixes[:10]) or "none"
+        told = NoTopics(
+            f"prefix {self._settings.prefix!r}, pattern {pattern(self._settings)}",
+            advice=f"Check prefix, include and exclude; the prefixes in Kafka: {there}",
+        )
+        if self._settings.mode == "available-now":
+            raise told
+        _log.warning("%s. Waiting for topics to appear", told)
 
     def _batch(self, records: DataFrame, batch_id: int) -> None:
         try:
@@ -154,23 +269,3 @@ class Sink:
             waited += _POLL_SECONDS
             threading.Event().wait(_POLL_SECONDS)
         query.stop()
-
-
-def named(failure: Exception) -> SinkError:
-    """The named error that a failure is."""
-    if isinstance(failure, SinkError):
-        return failure
-    text = str(failure)
-    if record := poisoned(text):
-        return PoisonRecord(record)
-    for symptom, error, advice in _FAILURES:
-        if re.search(symptom, text):
-            return error(_first_line(text), advice=advice)
-    return SparkFailed(_first_line(text), advice="log.file in the settings gives the details")
-
-
-def _first_line(text: str) -> str:
-    """What happened, from an exception's text of many lines."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [line for line in lines if "Caused by" in line or line.startswith("[")]
-    return (causes[-1] if causes else lines[0] if lines else "no message")[:500]

@@ -14,8 +14,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from spark_sink.convert import cut_text, parse_cut
 from spark_sink.errors import ForeignTable, UnknownTable
-from spark_sink.evolve import KEY_PROPERTY, NAME_PROPERTY, Shape, alter_sql, create_sql
+from spark_sink.evolve import (
+    KEY_PROPERTY,
+    NAME_PROPERTY,
+    Shape,
+    alter_sql,
+    create_sql,
+    replace_sql,
+)
 from spark_sink.files import Files
 from spark_sink.ledger import Floor
 from spark_sink.merge import merge_sql, truncate_sql
@@ -24,6 +32,7 @@ from spark_sink.schemas import BOOKKEEPING, DELTA_COLUMN
 
 _OURS = frozenset({*(name for name, _ in BOOKKEEPING), DELTA_COLUMN[0]})
 _ATTEMPTS = 5
+CUT_PROPERTY = "aqueduct.cut"
 
 
 class Warehouse(Protocol):
@@ -93,6 +102,36 @@ class DeltaWarehouse:
         """See Warehouse."""
         path = table_path(self._root, shape.database, shape.table)
         _again_on_conflict(lambda: self._spark.sql(truncate_sql(path, shape, floor)))
+
+    def replace(
+        self,
+        shape: Shape,
+        rows: DataFrame,
+        *,
+        cut: tuple[int, dict[tuple[str, int], int]] | None = None,
+    ) -> None:
+        """Puts these rows of that shape in place of all that the table is, in one commit.
+
+        `cut` is kept with it: which wait that ended, and up to where Kafka is applied.
+        """
+        path = table_path(self._root, shape.database, shape.table)
+        view, session = f"aqueduct_replaced_{next(self._views)}", rows.sparkSession
+        rows.createOrReplaceTempView(view)
+        more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
+        try:
+            session.sql(replace_sql(path, shape, source=view, more=more))
+        finally:
+            session.catalog.dropTempView(view)
+
+    def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
+        """What `replace` kept with the table."""
+        found = self._describe(table_path(self._root, database, table))
+        text = found[0].get(CUT_PROPERTY) if found else None
+        return parse_cut(text) if text else None
+
+    def drop(self, database: str, table: str) -> None:
+        """Removes the table with all of its files."""
+        Files(self._spark).delete(table_path(self._root, database, table))
 
     def rows(self, shape: Shape) -> DataFrame:
         """See Warehouse."""
@@ -172,7 +211,8 @@ def _again_on_conflict(act: Callable[[], object]) -> None:
         try:
             act()
         except PySparkException as fault:
-            if attempt == _ATTEMPTS or "DELTA_CONCURRENT" not in str(fault):
+            conflict = "DELTA_CONCURRENT" in str(fault) or "DELTA_METADATA_CHANGED" in str(fault)
+            if attempt == _ATTEMPTS or not conflict:
                 raise
         else:
             return

@@ -127,7 +127,7 @@ def _refused(column: Column) -> Finding | None:
         column=column.name,
         new=column.type,
         consumers="Records have the field.",
-        warehouse=f"The sink stops with {error}: {why}.",
+        warehouse=f"The table waits in the sink with {error}: {why}.",
         warehouse_columns=(column.name,),
     )
 
@@ -193,10 +193,16 @@ def _warehouse(old: Column, new: Column) -> tuple[str, bool]:
     """What the sink does with another type, and whether it refuses."""
     held, wanted = (warehouse_type(wire_type(column.type)) for column in (old, new))
     if held is None or wanted is None:
-        return f"The sink stops with UnsupportedType: it has no type for {new.type}.", True
+        return (
+            f"The table waits in the sink with UnsupportedType: it has no type for {new.type}.",
+            True,
+        )
     kept = widened(held, wanted)
     if kept is None:
-        return f"The sink stops with TypeConflict: {held} cannot become {wanted}.", True
+        return (
+            f"The table waits in the sink with TypeConflict: {held} cannot become {wanted}.",
+            True,
+        )
     if kept == held:
         return f"The column stays {held}.", False
     return f"The column is widened from {held} to {kept}.", False

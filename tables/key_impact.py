@@ -50,7 +50,7 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Finding:
         consumers=consumers,
         warehouse="Nothing: the columns are the same."
         if same
-        else "The sink stops with KeyChanged; remove the table's folder and load it anew.",
+        else "The table waits in the sink with KeyChanged, until it is reloaded there.",
         warehouse_columns=tuple(after),
     )
 

@@ -36,7 +36,7 @@ _PLAIN = {
     **dict.fromkeys(
         ("geometry", "point", "linestring", "polygon", "geometrycollection", "geomcollection", "multipoint",
          "multilinestring", "multipolygon"),
-        "struct<srid:int,wkb:binary>",
+        "struct<srid:bigint,wkb:binary>",
     ),
     "vector": "array<float>",
 }  # fmt: skip

@@ -131,6 +131,10 @@ class Evaluation:
             inner = self._or()
             self._need(")")
             return inner
+        if word == "time":
+            self._need("(")
+            self._need(")")
+            return self.now
         if word in ("max", "sum"):
             by = self._names() if self._take("by") else frozenset()
             self._need("(")

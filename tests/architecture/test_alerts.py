@@ -181,3 +181,17 @@ def test_every_rule_of_the_worker_without_a_histogram_is_evaluated() -> None:
     assert len(rules()) - len(RULES) == sum(
         "histogram_quantile" in one["expr"] for one in rules().values()
     )
+
+
+def test_the_lag_of_a_sink_in_a_stall_grows_without_a_finished_batch() -> None:
+    rules = yaml.safe_load((PROJECT / "deploy/prometheus/alerts.yml").read_text())
+    (lag,) = [
+        rule
+        for group in rules["groups"]
+        for rule in group["rules"]
+        if rule["alert"] == "AqueductSinkLag"
+    ]
+    sink = frozenset({("instance", "s:8084"), ("job", "aqueduct-sink")})
+    name = "aqueduct_sink_complete_until_timestamp_seconds"
+    assert fires(lag, {(name, sink): always(NOW - 3000)}, NOW)
+    assert not fires(lag, {(name, sink): lambda now: now - 5}, NOW)

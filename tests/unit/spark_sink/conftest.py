@@ -5,22 +5,27 @@ from __future__ import annotations
 import gc
 import itertools
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink import session
+from spark_sink import errors, session
 from spark_sink.apply import Applier
-from spark_sink.ledger import Ledger
+from spark_sink.failures import named
+from spark_sink.ledger import Ledger, Offsets
 from spark_sink.metrics import Metrics
+from spark_sink.reload import Reloader
 from spark_sink.schemas import SchemaBook
 from spark_sink.settings import Settings
-from spark_sink.stream import named
+from spark_sink.waits import Request, Standing, Waits
 from spark_sink.warehouse import DeltaWarehouse, current
 from tests.unit.spark_sink.history import Change
+
+TOPIC = ("aq.shop.t", 0)
 
 
 class Warehouse:
@@ -32,6 +37,8 @@ class Warehouse:
         self.schemas: list[str] = []
         self.ledger = Ledger(spark, self.path)
         self.metrics = Metrics()
+        self.records: list[dict[str, Any]] = []
+        self.first = 0
         self._numbers = itertools.count()
         self.restart()
 
@@ -41,26 +48,85 @@ class Warehouse:
             book=SchemaBook(lambda: self.schemas),
             warehouse=DeltaWarehouse(self.spark, self.path),
             ledger=self.ledger,
+            waits=Waits(self.spark, self.path, time.time),
             metrics=self.metrics,
         )
 
     def take(self, *changes: Change | str | None) -> None:
-        """Applies one batch; text stands for a record's raw value, None for a tombstone."""
-        values = [c.value() if isinstance(c, Change) else c for c in changes]
-        rows: list[dict[str, Any]] = [
-            {"topic": "aq.shop.t", "partition": 0, "offset": at, "value": value}
-            for at, value in enumerate(values)
-        ]
-        number = next(self._numbers)
+        """Applies one batch; text stands for a record's raw value, None for a tombstone.
+
+        Raises why the table waits, if it does since.
+        """
+        waited = self.waiting()
+        start = {TOPIC: len(self.records)}
+        for change in changes:
+            self.write(change)
+        self.catch_up(start)
+        if waited is None and (held := self.waiting()) is not None:
+            kind = getattr(errors, held.error)
+            raise kind(held.reason, advice=held.action)
+
+    def write(self, change: Change | str | None) -> None:
+        """Puts a record into the topic, for a later batch."""
+        value = change.value() if isinstance(change, Change) else change
+        key = None
+        if isinstance(change, Change) and (image := change.after or change.before):
+            key = json.dumps({"id": image.get("id")})
+        self.records.append(
+            {"topic": TOPIC[0], "partition": TOPIC[1], "offset": len(self.records)}
+            | {"key": key, "value": value}
+        )
+
+    def catch_up(self, start: Offsets) -> None:
+        """Applies one batch of all records from `start` on."""
+        end = {TOPIC: len(self.records)}
         try:
             self.applier.apply(
-                self._frame(rows),
-                number,
-                query_id="q",
-                moved=lambda: ({("t", 0): number}, {("t", 0): number + 1}),
+                self.read(start, end), next(self._numbers), query_id="q", moved=lambda: (start, end)
             )
         except Exception as fault:
             raise named(fault) from fault
+
+    def waiting(self, table: str = "t") -> Standing | None:
+        """How the table waits, if it does."""
+        self.applier.waits.refresh()
+        return self.applier.waits.waiting(("shop", table))
+
+    def reload(self, table: str = "t", **options: Any) -> None:
+        """Requests a reload and meets it; raises why not."""
+        waits = self.applier.waits
+        request = Request(number=str(next(self._numbers)), database="shop", table=table, **options)
+        waits.ask(request)
+        waits.refresh()
+        self.meet_requests()
+        held = waits.tables["shop", table]
+        assert held.answered == request.number
+        if held.error:
+            raise getattr(errors, held.error)(held.reason, advice=held.action)
+
+    def meet_requests(self) -> None:
+        """Does what a running sink does with requests."""
+        self.applier.waits.refresh()
+        reloader = Reloader(self.spark, self.path, applier=self.applier, topics=self)
+        for request in list(self.applier.waits.requests):
+            reloader.answer(request)
+
+    def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
+        """See reload.Topics."""
+        assert set(topics) <= {TOPIC[0]}
+        return {TOPIC: self.first}, {TOPIC: len(self.records)}
+
+    def read(self, start: Offsets, end: Offsets) -> DataFrame:
+        """See reload.Topics."""
+        return self._frame(
+            [
+                record
+                for at, first in start.items()
+                for record in self.records
+                if (record["topic"], record["partition"]) == at
+                and first <= record["offset"] < end[at]
+            ]
+        )
 
     def rows(self, table: str = "t", *, bookkeeping: bool = False) -> list[dict[str, Any]]:
         """What the table holds now."""
@@ -72,7 +138,7 @@ class Warehouse:
 
         parsed = f.from_json(
             f.lit(json.dumps(rows)),
-            "array<struct<topic:string,partition:int,offset:bigint,value:string>>",
+            "array<struct<topic:string,partition:int,offset:bigint,key:string,value:string>>",
         )
         return self.spark.range(1, numPartitions=1).select(f.inline(parsed))
 

@@ -4,7 +4,7 @@ import pytest
 
 from spark_sink.checkpoint import parse_offsets
 from spark_sink.errors import CheckpointDamaged, DataLost, PoisonRecord, SinkError, SparkFailed
-from spark_sink.stream import named
+from spark_sink.failures import named
 from spark_sink.wire import poisoned
 
 

@@ -44,6 +44,15 @@ def test_a_dump_that_cannot_be_written_is_told_before_spark_starts(
     assert reason in told
 
 
+def test_a_reload_takes_no_time_zone_or_one_that_mysql_has() -> None:
+    parse = command._parser().parse_args
+    assert parse(["reload", "shop.t"]).time_zone is None
+    for text in ("+02:00", "Europe/Berlin"):
+        assert parse(["reload", "shop.t", "--time-zone", text]).time_zone == text
+    with pytest.raises(SystemExit):
+        parse(["reload", "shop.t", "--time-zone", "SYSTEM"])
+
+
 def test_a_dump_into_a_pipe_or_a_file_that_is_there_is_not_refused(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("kept")
     for file in (Path("/dev/null"), tmp_path / "there", tmp_path / "new"):

@@ -39,8 +39,8 @@ from spark_sink.mysql_types import reading, widened
         ("bit(5)", "binary"),
         ("varbinary(10)", "binary"),
         ("blob", "binary"),
-        ("point", "struct<srid:int,wkb:binary>"),
-        ("geomcollection", "struct<srid:int,wkb:binary>"),
+        ("point", "struct<srid:bigint,wkb:binary>"),
+        ("geomcollection", "struct<srid:bigint,wkb:binary>"),
         ("vector(3)", "array<float>"),
     ],
 )

@@ -263,7 +263,7 @@ def test_the_sink_does_what_is_told_of_it(action: str) -> None:
     tables.apply(f"ALTER TABLE t {action}", SHOP)
     told = " ".join(one.finding.warehouse for one in impacts)
     error, added, wider = sink(old, tables["shop", "t"])
-    assert re.findall(r"The sink stops with (\w+)", told) == ([error] if error else [])
+    assert re.findall(r"The table waits in the sink with (\w+)", told) == ([error] if error else [])
     if not error:
         assert (
             re.findall(r"is added as (\S+);", told) + re.findall(r"(\w+) is added, and", told)

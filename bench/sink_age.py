@@ -1,0 +1,198 @@
+"""What the sink's age costs: start, batch and folder after many batches, without Kafka.
+
+``python -m bench.sink_age`` (``BATCHES=20000``, ``EVERY=200``) applies batches of a fixed size to one table
+whose rows come and go, maintained as a sink would, and prints a line for each tenth part. It ends with 1
+where the last tenth costs more than half as much again as the second one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from spark_sink import session
+from spark_sink.apply import Applier
+from spark_sink.ledger import Ledger, Offsets
+from spark_sink.maintenance import Maintenance
+from spark_sink.metrics import Metrics
+from spark_sink.schemas import SchemaBook
+from spark_sink.settings import Maintenance as Plan
+from spark_sink.settings import Settings
+from spark_sink.waits import Waits
+from spark_sink.warehouse import DeltaWarehouse
+
+NAME: Final = ("shop", "t")
+TOPIC: Final = ("aq.shop.t", 0)
+_NEW: Final = 10
+_LIVE: Final = 50
+_RETENTION_SECONDS: Final = 60
+_SCHEMA: Final = json.dumps(
+    {
+        "destination": "shop",
+        "database": "shop",
+        "table": "t",
+        "version": 1,
+        "columns": [{"name": "id", "type": "int"}, {"name": "v", "type": "varchar(50)"}],
+        "primary_key": ["id"],
+        "wire": 1,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The sink after some batches."""
+
+    batches: int
+    batch_seconds: float
+    """The median of the batches since the last look, maintenance not counted."""
+    start_seconds: float
+    """What a start reads of the ledger."""
+    ledger_rows: int
+    table_files: int
+    folder_files: int
+    folder_bytes: int
+    markers: int
+    live_rows: int
+
+
+def aged(
+    spark: SparkSession, folder: Path, *, batches: int, every: int, look_every: int
+) -> list[Look]:
+    """Applies batches; looks at the sink after each `look_every` of them."""
+    return list(_aged(spark, folder, batches=batches, every=every, look_every=look_every))
+
+
+def _aged(
+    spark: SparkSession, folder: Path, *, batches: int, every: int, look_every: int
+) -> Iterator[Look]:
+    root = str(folder)
+    ledger = Ledger(spark, root, every=every, retention_seconds=_RETENTION_SECONDS)
+    applier = Applier(
+        book=SchemaBook(lambda: [_SCHEMA]),
+        warehouse=DeltaWarehouse(spark, root),
+        ledger=ledger,
+        waits=Waits(spark, root, time.time),
+        metrics=Metrics(),
+    )
+    plan = Plan(every=every, retention_hours=_RETENTION_SECONDS / 3600, purge_deleted_hours=1)
+    keeping = Maintenance(
+        spark=spark, warehouse=root, plan=plan, complete_until=time.time, merged=applier.merged
+    )
+    offsets, seconds = itertools.count(), []
+    for batch in range(1, batches + 1):
+        records = [_record(next(offsets), value) for value in _values(batch)]
+        start, end = {TOPIC: records[0]["offset"]}, {TOPIC: records[-1]["offset"] + 1}
+        began = time.perf_counter()
+        applier.apply(_frame(spark, records), batch, query_id="q", moved=partial(_same, start, end))
+        seconds.append(time.perf_counter() - began)
+        while (name := keeping.due()) is not None:
+            keeping.maintain(name)
+        if batch % look_every == 0:
+            yield _look(spark, folder, batch, seconds)
+            seconds.clear()
+
+
+def _same(start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
+    return start, end
+
+
+def _values(batch: int) -> Iterator[dict[str, Any]]:
+    """New rows, and deletes of those that came some batches ago; all committed two hours ago."""
+    for n in range(_NEW):
+        new = batch * _NEW + n
+        yield {"op": "c", "seq": 2 * new, "after": {"id": new, "v": "x" * 20}}
+        if new >= _LIVE + _NEW:
+            old = {"id": new - _LIVE, "v": "x" * 20}
+            yield {"op": "d", "seq": 2 * new + 1, "before": old}
+
+
+def _record(offset: int, change: dict[str, Any]) -> dict[str, Any]:
+    then = int((time.time() - 7200) * 1000)
+    source = {"name": "shop", "db": "shop", "table": "t", "ts_ms": then, "epoch": 1}
+    body = {
+        "before": change.get("before"),
+        "after": change.get("after"),
+        "op": change["op"],
+        "source": {**source, "seq": change["seq"], "schema": 1, "wire": 1},
+    }
+    return {"topic": TOPIC[0], "partition": 0, "offset": offset, "value": json.dumps(body)}
+
+
+def _frame(spark: SparkSession, records: list[dict[str, Any]]) -> DataFrame:
+    kind = "array<struct<topic: string, partition: int, offset: bigint, value: string>>"
+    parsed = f.from_json(f.lit(json.dumps(records)), kind)
+    return spark.range(1, numPartitions=1).select(f.inline(parsed))
+
+
+def _look(spark: SparkSession, folder: Path, batches: int, seconds: list[float]) -> Look:
+    began = time.perf_counter()
+    fresh = Ledger(spark, str(folder))
+    fresh.applied()
+    fresh.newest_ms()
+    fresh.floors()
+    start = time.perf_counter() - began
+    table = spark.read.format("delta").load(f"{folder}/shop/t")
+    sizes = list(_sizes(folder))
+    return Look(
+        batches=batches,
+        batch_seconds=statistics.median(seconds),
+        start_seconds=start,
+        ledger_rows=spark.read.format("delta").load(f"{folder}/__ledger").count(),
+        table_files=len(table.inputFiles()),
+        folder_files=len(sizes),
+        folder_bytes=sum(sizes),
+        markers=table.where("__deleted").count(),
+        live_rows=table.where("NOT __deleted").count(),
+    )
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for path in folder.rglob("*"):
+        # One may go while they are counted.
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                yield path.stat().st_size
+
+
+def main() -> int:
+    """Runs the whole and judges it."""
+    batches, every = int(os.environ.get("BATCHES") or 20_000), int(os.environ.get("EVERY") or 200)
+    look_every = max(1, batches // 10)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(prefix="aq", bootstrap_servers="-", warehouse=folder)
+        spark = session.start(settings)
+        try:
+            looks = []
+            for look in _aged(
+                spark, Path(folder), batches=batches, every=every, look_every=look_every
+            ):
+                looks.append(look)
+                print(look, flush=True)
+        finally:
+            session.close(spark)
+    early, late = looks[1], looks[-1]
+    flat = all(
+        getattr(late, name) <= 1.5 * getattr(early, name)
+        for name in ("batch_seconds", "start_seconds", "folder_files", "folder_bytes", "markers")
+    )
+    print("flat" if flat else "NOT flat")
+    return 0 if flat else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""What Delta's SQL does not offer: how far a table's log is, and its old entries removed by the minute.
+
+Delta itself removes them by the day, thirty days late, which for a commit each second is millions of files.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from spark_sink.names import delta, literal
+
+
+class DeltaLog:
+    """The log of the Delta table at a path."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._path = path
+        jvm: Any = spark._jvm
+        self._package = jvm.org.apache.spark.sql.delta
+        self._scala = jvm.scala
+        self._log = self._package.DeltaLog.forTable(spark._jsparkSession, path)
+
+    def version(self) -> int:
+        """The number of its last commit."""
+        return int(self._snapshot().version())
+
+    def settle_retention(self, seconds: int) -> None:
+        """Sets how long removed files and log entries are kept; a commit only where that changes."""
+        wanted = {
+            "delta.deletedFileRetentionDuration": f"interval {seconds} seconds",
+            "delta.logRetentionDuration": f"interval {seconds} seconds",
+        }
+        detail = self._spark.sql(f"DESCRIBE DETAIL {delta(self._path)}").collect()[0]
+        if all(detail.properties.get(key) == value for key, value in wanted.items()):
+            return
+        settings = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in wanted.items())
+        self._spark.sql(f"ALTER TABLE {delta(self._path)} SET TBLPROPERTIES ({settings})")
+
+    def vacuum(self) -> None:
+        """Removes files that the table has not used for as long as its retention says."""
+        self._spark.sql(f"VACUUM {delta(self._path)}")
+
+    def forget(self) -> None:
+        """Removes entries that are older than the table's retention and that a checkpoint makes needless."""
+        snapshot = self._snapshot()
+        none = self._scala.Option.empty()
+        # A checkpoint that is newer than what is removed, so that nothing must be read before it.
+        self._log.checkpoint(snapshot, none)
+        minute = self._package.TruncationGranularity.MINUTE()
+        self._log.cleanUpExpiredLogs(snapshot, none, none, minute)
+
+    def _snapshot(self) -> Any:
+        none = self._scala.Option.empty()
+        return self._log.update(False, none, none)

@@ -1,0 +1,119 @@
+"""Keeps tables and the ledger small, beside the writer: files compacted, old ones removed, old markers purged.
+
+Invariant: what a table holds for its readers never changes here. A marker of a deleted row is only purged where
+no change older than its delete can come any more: the delete was committed longer than `purge_deleted_hours`
+before the time up to which the warehouse is complete, and before the newest change of every other source of
+the table. If Kafka is read from before that, the delete is read again after the change, in the same partition.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from spark_sink.delta_log import DeltaLog
+from spark_sink.evolve import Shape
+from spark_sink.files import Files
+from spark_sink.names import MAINTAINED, delta, table_path
+from spark_sink.settings import Maintenance as Plan
+from spark_sink.waits import Name
+from spark_sink.warehouse import DeltaWarehouse
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Maintenance:
+    """Which tables are due, and what is done to them."""
+
+    spark: SparkSession
+    warehouse: str
+    plan: Plan
+    complete_until: Callable[[], float]
+    """The time of which all that Kafka held is applied."""
+    merged: Counter[Name] = field(default_factory=Counter)
+    """Batches that had rows of a table since it was last maintained, as far as this process saw them."""
+    _before: dict[Name, int] = field(default_factory=dict)
+    _done: dict[str, int] | None = None
+
+    def due(self) -> Name | None:
+        """A table that took enough batches since it was last maintained, by this process or an earlier one."""
+        if self.plan.every == 0:
+            return None
+        for name, number in list(self.merged.items()):
+            if number + self._unmaintained(name) >= self.plan.every:
+                return name
+        return None
+
+    def maintain(self, name: Name) -> None:
+        """Purges markers, compacts files, and removes old files and log entries. Safe beside the writer."""
+        taken = self.merged[name]
+        try:
+            self._maintain(name)
+        except PySparkException as fault:
+            if "DELTA_CONCURRENT" not in str(fault) and "DELTA_METADATA_CHANGED" not in str(fault):
+                raise
+            # The writer was first; the next round comes.
+            _log.debug("maintenance put off table=%s.%s", *name)
+        self.merged[name] -= taken
+        self._before[name] = 0
+
+    def _maintain(self, name: Name) -> None:
+        path = table_path(self.warehouse, *name)
+        shape = DeltaWarehouse(self.spark, self.warehouse).shape(*name)
+        if shape is None:
+            return
+        log = DeltaLog(self.spark, path)
+        log.settle_retention(self.plan.retention_seconds)
+        self._purge(path, shape)
+        self.spark.sql(f"OPTIMIZE {delta(path)}")
+        log.vacuum()
+        log.forget()
+        self._record(name, log.version())
+        _log.info("table maintained table=%s.%s", *name)
+
+    def _purge(self, path: str, shape: Shape) -> None:
+        if not shape.keyed:
+            return
+        before = int((self.complete_until() - self.plan.purge_deleted_hours * 3600) * 1000)
+        rows = self.spark.read.format("delta").load(path)
+        newest = [
+            row.newest
+            for row in rows.groupBy("__destination").agg(f.max("__ts_ms").alias("newest")).collect()
+        ]
+        if len(newest) > 1:
+            before = min(before, *newest)
+        old = f"__deleted AND __ts_ms < {before}"
+        if not rows.where(old).isEmpty():
+            self.spark.sql(f"DELETE FROM {delta(path)} WHERE {old}")  # noqa: S608 - a number
+
+    def _unmaintained(self, name: Name) -> int:
+        """Commits since the last maintenance, when this process first saw the table."""
+        if name not in self._before:
+            files = Files(self.spark)
+            log = f"{table_path(self.warehouse, *name)}/_delta_log"
+            last = json.loads(files.read(f"{log}/_last_checkpoint") or "{}").get("version", 0)
+            done = self._maintained().get(json.dumps(name), 0)
+            self._before[name] = max(0, last - done)
+        return self._before[name]
+
+    def _maintained(self) -> dict[str, int]:
+        if self._done is None:
+            try:
+                text = Files(self.spark).read(f"{self.warehouse}/{MAINTAINED}") or "{}"
+                self._done = dict(json.loads(text))
+            except ValueError:
+                # A kill while it was written; the tables are maintained a little early.
+                self._done = {}
+        return self._done
+
+    def _record(self, name: Name, version: int) -> None:
+        self._maintained()[json.dumps(name)] = version
+        Files(self.spark).write(f"{self.warehouse}/{MAINTAINED}", json.dumps(self._done))

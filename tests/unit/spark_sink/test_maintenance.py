@@ -1,0 +1,143 @@
+"""Files, markers and the ledger stay bounded however many batches came, and readers see no difference."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bench import sink_age
+from spark_sink.ledger import Entry, Floor, Ledger
+from spark_sink.maintenance import Maintenance
+from spark_sink.settings import Maintenance as Plan
+from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.history import Change, schema
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark leaves the sockets of collect() to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+NAME = ("shop", "t")
+long = pytest.mark.skipif(
+    os.environ.get("SINK") != "all", reason="takes long: make test-sink runs it"
+)
+
+
+def entry(batch: int, partition: int) -> Entry:
+    return Entry(
+        query_id="q",
+        batch_id=batch,
+        topic="aq.shop.t",
+        partition=partition,
+        from_offset=batch * 10,
+        until_offset=batch * 10 + 10,
+        records=10,
+        applied_at_ms=1_000 + batch,
+    )
+
+
+def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ledger = Ledger(spark, str(tmp_path), every=4)
+    ledger.append([entry(0, 7)])
+    for batch in range(1, 9):
+        ledger.append([entry(batch, 0)])
+        ledger.raise_floors(
+            [Floor(database="s", table="t", destination="d", epoch=1, seq=batch, ts_ms=batch)]
+        )
+    again = Ledger(spark, str(tmp_path), every=4)
+    assert again.applied() == {("aq.shop.t", 7): 10, ("aq.shop.t", 0): 90}
+    assert again.newest_ms() == 1_008
+    assert [floor.place for floor in again.floors()] == [(1, 8)]
+    rows = spark.read.format("delta").load(f"{tmp_path}/__ledger")
+    assert sorted(row.batch_id for row in rows.collect()) == [0, 4, 5, 6, 7, 8]
+    assert spark.read.format("delta").load(f"{tmp_path}/__floors").count() == 1
+
+
+def test_old_markers_go_where_no_older_change_can_come_and_rows_stay(warehouse: Warehouse) -> None:
+    now = int(time.time() * 1000)
+    hour = 3_600_000
+    columns = (("id", "int"), ("v", "int"))
+    warehouse.schemas = [schema(*columns), schema(*columns, destination="crm")]
+
+    def gone(seq: int, ts_ms: int) -> Change:
+        return Change(op="d", seq=seq, before={"id": seq, "v": seq}, ts_ms=ts_ms)
+
+    kept = Change(op="c", seq=9, after={"id": 9, "v": 9}, ts_ms=now - 50 * hour)
+    warehouse.take(gone(1, now - 30 * hour), gone(2, now - 20 * hour), kept)
+    warehouse.take(gone(3, now - 1 * hour))
+    plan = Plan(every=2, retention_hours=0.001, purge_deleted_hours=10)
+    complete = [now / 1000]
+    keeping = Maintenance(
+        spark=warehouse.spark,
+        warehouse=warehouse.path,
+        plan=plan,
+        complete_until=lambda: complete[0],
+        merged=warehouse.applier.merged,
+    )
+
+    def markers() -> list[int]:
+        rows = warehouse.spark.read.format("delta").load(f"{warehouse.path}/shop/t")
+        return sorted(row.id for row in rows.where("__deleted").collect())
+
+    assert keeping.due() == NAME
+    # A sink that has not applied what Kafka holds purges by the time up to which it has.
+    complete[0] = (now - 15 * hour) / 1000
+    keeping.maintain(NAME)
+    assert markers() == [2, 3]
+    assert keeping.due() is None
+    # Another source of the same table is late: what it has not yet passed stays.
+    warehouse.take(
+        Change(op="c", seq=1, after={"id": 8, "v": 8}, ts_ms=now - 25 * hour, destination="crm")
+    )
+    complete[0] = now / 1000
+    keeping.maintain(NAME)
+    assert markers() == [2, 3]
+    warehouse.take(
+        Change(op="c", seq=2, after={"id": 7, "v": 7}, ts_ms=now, destination="crm"),
+        Change(op="c", seq=10, after={"id": 10, "v": 10}, ts_ms=now),
+    )
+    keeping.maintain(NAME)
+    assert markers() == [3]
+    assert sorted(row["id"] for row in warehouse.rows()) == [7, 8, 9, 10]
+    detail = warehouse.spark.sql(f"DESCRIBE DETAIL delta.`{warehouse.path}/shop/t`").collect()[0]
+    assert detail.numFiles == 1
+
+
+@long
+def test_how_many_batches_came_since_is_known_after_a_restart(warehouse: Warehouse) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    for seq in range(1, 11):
+        warehouse.take(Change(op="c", seq=seq, after={"id": seq, "v": seq}))
+
+    def started() -> Maintenance:
+        return Maintenance(
+            spark=warehouse.spark,
+            warehouse=warehouse.path,
+            plan=Plan(every=10),
+            complete_until=time.time,
+            merged=Counter({NAME: 1}),
+        )
+
+    first = started()
+    assert first.due() == NAME
+    first.maintain(NAME)
+    assert started().due() is None
+
+
+@long
+def test_many_batches_leave_start_batch_and_folder_flat(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    found = sink_age.aged(spark, tmp_path, batches=24, every=4, look_every=8)
+    early, *_, late = found
+    assert late.ledger_rows <= early.ledger_rows
+    assert late.table_files <= early.table_files + 4
+    assert late.markers <= early.markers
+    assert late.live_rows == early.live_rows

@@ -1,0 +1,169 @@
+"""What a start says that cannot begin: the folder, Java, Kafka, or a prefix that nobody writes to."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_sink import stream
+from spark_sink.errors import KafkaUnreachable, NoTopics, WarehouseUnusable
+from spark_sink.ledger import Entry
+from spark_sink.metrics import Metrics
+from spark_sink.settings import Settings
+from spark_sink.stream import Sink
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+
+class Kafka:
+    """A cluster that has only the topics it is given."""
+
+    def __init__(self, *topics: str, ends: dict[tuple[str, int], int] | None = None) -> None:
+        self._topics = set(topics)
+        self._ends = ends or {}
+
+    def cluster_id(self) -> str:
+        return "c"
+
+    def topics(self) -> set[str]:
+        return self._topics
+
+    def ranges(self, _: str) -> tuple[dict[Any, int], dict[Any, int]]:
+        return dict.fromkeys(self._ends, 0), self._ends
+
+
+def answering(*answers: Kafka | Exception) -> Callable[..., Any]:
+    """Kafka's answers, one after the other; the last for ever."""
+    left = list(answers)
+
+    @contextmanager
+    def admin(*_: object) -> Iterator[Kafka]:
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(answer, Exception):
+            raise answer
+        yield answer
+
+    return admin
+
+
+@pytest.fixture
+def sink(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Sink]:
+    monkeypatch.setattr(stream, "_SECONDS_BETWEEN_TRIES", 0.01)
+
+    def made(mode: str = "continuous", warehouse: str = f"{tmp_path}/wh") -> Sink:
+        settings = Settings(
+            prefix="wrong",
+            bootstrap_servers="127.0.0.1:1",
+            warehouse=warehouse,
+            mode="available-now" if mode == "available-now" else "continuous",
+        )
+        return Sink(spark, settings, Metrics())
+
+    return made
+
+
+@pytest.mark.parametrize("path", ["/proc/nothing/wh", "nosuch://bucket/wh", "/dev/null/wh"])
+def test_a_folder_that_cannot_be_used_is_named_before_kafka_is_asked(
+    sink: Callable[..., Sink], path: str
+) -> None:
+    with pytest.raises(WarehouseUnusable, match=path):
+        sink(warehouse=path).run(threading.Event())
+
+
+def test_an_absent_kafka_is_logged_once_and_waited_for(
+    sink: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = KafkaUnreachable("127.0.0.1:1: no answer")
+    monkeypatch.setattr(stream, "admin", answering(away, away, away, Kafka("aq.__schemas")))
+    sink()._from_kafka(threading.Event())
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [line.partition(":")[0] for line in told] == ["KafkaUnreachable", "NoTopics"]
+    assert "Trying again until it answers" in told[0]
+    assert "the prefixes in Kafka: aq." in told[1]
+
+
+def test_a_stop_ends_the_waiting_without_an_error(
+    sink: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = threading.Event()
+
+    def admin(*_: object) -> None:
+        stop.set()
+        raise KafkaUnreachable("127.0.0.1:1")
+
+    monkeypatch.setattr(stream, "admin", admin)
+    sink().run(stop)
+
+
+def test_a_run_that_does_not_wait_ends_by_name(
+    sink: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_SECONDS_FOR_KAFKA", 0.0)
+    monkeypatch.setattr(stream, "admin", answering(KafkaUnreachable("127.0.0.1:1")))
+    with pytest.raises(KafkaUnreachable):
+        sink("available-now").run(threading.Event())
+    monkeypatch.setattr(stream, "admin", answering(Kafka("aq.__schemas", "crm.__schemas")))
+    with pytest.raises(NoTopics, match="prefix 'wrong'") as fault:
+        sink("available-now").run(threading.Event())
+    assert "aq, crm" in fault.value.advice
+
+
+def test_an_excluded_topic_is_dropped_with_the_batch_that_the_checkpoint_would_replay(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = ("aq.shop.bad", 0), ("aq.shop.good", 0)
+    settings = Settings(
+        prefix="aq",
+        bootstrap_servers="127.0.0.1:1",
+        warehouse=str(tmp_path),
+        exclude=r"aq\.shop\.bad",
+    )
+    sink = Sink(spark, settings, Metrics())
+    entry = {"query_id": "q", "batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
+    sink._ledger.append(
+        Entry(**entry, topic=topic, partition=number, until_offset=4)  # type: ignore[arg-type]
+        for topic, number in (bad, good)
+    )
+    checkpoint = tmp_path / "__checkpoint"
+    for name in ("offsets/0", "offsets/1", "commits/0", "sources/0/0"):
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        topics = {"aq.shop.bad": {"0": 9}, "aq.shop.good": {"0": 4}}
+        (checkpoint / name).write_text("v1\n" + json.dumps(topics))
+    monkeypatch.setattr(stream, "admin", answering(Kafka("aq.shop.good", ends={good: 7})))
+    start = sink._from_kafka(threading.Event())
+    assert start == json.dumps({"aq.shop.good": {"0": 4}})
+    assert [path.name for path in checkpoint.iterdir() if not path.name.startswith(".")] == [
+        "__origin.json"
+    ]
+
+
+def test_a_missing_java_is_named_before_anything_else(tmp_path: Path) -> None:
+    config = tmp_path / "sink.yaml"
+    config.write_text(f"prefix: aq\nbootstrap_servers: x:1\nwarehouse: {tmp_path}/wh\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "spark_sink", "--config", str(config)],
+        env=os.environ | {"JAVA_HOME": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "JavaMissing: Spark needs Java 17 or later" in ended.stderr
+    assert "JAVA_HOME is /nowhere" in ended.stderr
+    assert "Traceback" not in ended.stderr
