@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import PositionPurged, SourceDiverged, SourceUnproven, StandbyFiltered
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from devstack import Stack
 from devstack.mysql import Mysql
@@ -161,3 +162,21 @@ def test_what_a_standby_has_executed_and_not_logged_is_refused(stack: Stack) -> 
         promote(both.standby)
         insert(both.standby, "its own")
         refused(cursor, both.standby, PositionPurged, "it has purged")
+
+
+def test_the_end_of_a_binlog_that_a_crash_took_is_missed_once_its_gtids_are_given_again(
+    both: Pair,
+) -> None:
+    insert(both.master, "kept", "not synced")
+    cursor = published(both.master)
+    assert cursor.proof.landmark is not None
+    both.master.kill()
+    with (both.master.data / cursor.proof.landmark.start.file).open("r+b") as file:
+        file.truncate(cursor.proof.landmark.start.pos)
+    both.master.start()
+    insert(both.master, "another", "and another")
+    gtids = cursor.offset.gtid_set
+    assert isinstance(gtids, GtidSet)
+    assert gtids.issubset(facts_of(both.master).gtid_executed)
+    with pytest.raises(SourceDiverged, match="not there any more"):
+        at_home(cursor, both.master)
