@@ -14,7 +14,7 @@ JOBS ?= 2
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-servers test-sink check crash crash-requests fuzz ddl-random bench bench-flat bench-large bench-replay bench-takeover bench-sink-age lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test test-servers test-sink check crash crash-requests crash-brokers fuzz ddl-random bench bench-flat bench-large bench-replay bench-takeover bench-sink-age lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ crash: setup ## kill, cut, freeze and forge on real servers, then say what was l
 
 crash-requests: setup ## three workers, eight destinations: each command to each, while workers come and go
 	@$(VENV_PYTHON) -m pytest tests/crash/requests.py
+
+crash-brokers: setup ## three brokers: two are stopped and a disk is lost; nothing committed is
+	@$(VENV_PYTHON) -m pytest tests/crash/brokers_lost.py
 
 fuzz: setup ## break binlogs and decode them for FUZZ_SECONDS=300; prints how to run a case again
 	@$(VENV_PYTHON) -m tests.fuzz --seconds $(FUZZ_SECONDS)

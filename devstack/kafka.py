@@ -32,6 +32,11 @@ _DEFAULTS = {
 }
 
 
+def new_cluster() -> str:
+    """A name for a cluster, as its storage is formatted with."""
+    return urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
 class Kafka:
     """One broker: data and log below `folder`, reached at `address`.
 
@@ -49,7 +54,9 @@ class Kafka:
         options: Mapping[str, str | int] | None = None,
         lasting: bool = False,
         port: int | None = None,
+        cluster: str | None = None,
     ) -> None:
+        self._cluster = cluster or new_cluster()
         self._lasting = lasting
         self.port = free_port(port)
         self.address = f"{HOST}:{self.port}"
@@ -61,6 +68,14 @@ class Kafka:
         self._owner = owner
         self._options = {name: str(value) for name, value in (options or {}).items()}
         self._child: Child | None = None
+
+    def join(self, controller: "Kafka", *, number: int, options: Mapping[str, str]) -> None:
+        """Be this broker of a cluster whose controller is the first, before it starts."""
+        voters = f"1@{HOST}:{controller._controller_port}"
+        own = {"node.id": str(number), "controller.quorum.voters": voters}
+        if controller is not self:
+            own |= {"process.roles": "broker", "listeners": f"PLAINTEXT://{self.address}"}
+        self._options = own | dict(options) | self._options
 
     @property
     def child(self) -> Child | None:
@@ -104,8 +119,7 @@ class Kafka:
         self._owner.run(command, log=self._folder / "tools.log", name=tool)
 
     def _format(self, properties: Path) -> None:
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}")
+        tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={self._cluster}")
         command = self._command(*tool, f"--config={properties}", heap="128m")
         self._owner.run(command, log=self._folder / "format.log", name="kafka format")
 
