@@ -41,8 +41,22 @@ class AqueductError(Exception):
         headline = (type(self).__doc__ or "").strip().splitlines()[0].rstrip(".")
         text = f"{headline}: {self.detail}" if self.detail else headline
         if self.where:
-            text += " [" + ", ".join(f"{name}={value}" for name, value in self.where.items()) + "]"
+            text += (
+                " ["
+                + ", ".join(f"{name}={printed(value)}" for name, value in self.where.items())
+                + "]"
+            )
         # A list of faults ends in a line's end; what to do then stands on a line of its own.
         end = "" if text.endswith("\n") else ". "
         advice = self.advice.replace("DEST", str(self.where.get("destination", "DEST")))
         return f"{text.rstrip('.')}{end}{advice}".strip()
+
+
+def printed(value: object) -> str:
+    """A value within a line of a log: what is no visible character, such as a line's end, as its escape."""
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )

@@ -19,4 +19,6 @@ ALWAYS: Final = {
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
     "spark.sql.streaming.stopTimeout": "10s",
     "spark.ui.showConsoleProgress": "false",
+    # Else Spark puts values, of environment variables too, for ${…} in the names of tables and columns.
+    "spark.sql.variable.substitute": "false",
 }

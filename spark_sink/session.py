@@ -60,7 +60,11 @@ def submitted() -> bool:
 def start(settings: Settings) -> SparkSession:
     """The session for the sink."""
     own = {} if submitted() else _own_jvm(settings)
+    if submitted():
+        # Before the JVM is known, a SparkConf has nothing of what spark-submit was given.
+        SparkContext._ensure_initialized()
     given = SparkConf()
+    refuse_others(given)
     asked = {k: v for k, v in settings.spark_options.items() if not given.contains(k)}
     defaults = {k: v for k, v in _DEFAULTS.items() if not given.contains(k)}
     wanted = {**defaults, **own, **asked, **ALWAYS}
@@ -101,6 +105,20 @@ def _launch(wanted: dict[str, str]) -> None:
             advice="Install Java 17 or 21, or set JAVA_HOME to one that is there",
         ) from fault
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def refuse_others(given: SparkConf) -> None:
+    """Refuse what `spark-submit` or its defaults say otherwise than the sink needs it."""
+    other = [
+        f"{key} is {value}, and has to be {ALWAYS[key]}"
+        for key, value in sorted(given.getAll())
+        if key in ALWAYS and value != ALWAYS[key]
+    ]
+    if other:
+        raise BadSettings(
+            "; ".join(other),
+            advice="Leave them out of --conf and spark-defaults.conf: the sink sets them itself",
+        )
 
 
 def close(spark: SparkSession) -> None:

@@ -200,8 +200,10 @@ def _standing(images: DataFrame, shape: Shape, *, bookkeeping: bool) -> DataFram
         .agg(f.sum("__delta").cast("int").alias("__n"))
         .where("__n > 0")
     )
-    back = "map_from_entries(__entries) AS __unrepresentable"
-    repeated = sums.selectExpr(*columns, back, "explode(sequence(1, __n)) AS __nth").drop("__nth")
+    # As columns, not as SQL: in a reader's own session, Spark may put variables for a name's ${…}.
+    back = f.expr("map_from_entries(__entries)").alias("__unrepresentable")
+    each = f.expr("explode(sequence(1, __n))").alias("__nth")
+    repeated = sums.select(*columns, back, each).drop("__nth")
     return repeated if bookkeeping else repeated.drop("__unrepresentable")
 
 

@@ -112,3 +112,9 @@ def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
 
 def test_the_name_is_what_metrics_show() -> None:
     assert SourceLost().name == "SourceLost"
+
+
+def test_a_name_cannot_begin_a_line_of_its_own_or_turn_the_text_around() -> None:
+    error = AqueductError("detail", table="shop.a\nERROR b\x1b[31m\u202e表 é")
+    assert str(error).endswith(r"[table=shop.a\nERROR b\x1b[31m\u202e表 é].")
+    assert str(error).isprintable()
