@@ -57,6 +57,8 @@ class SettingsError(AqueductError):
 class UsageError(AqueductError):
     """The command's arguments are not usable."""
 
+    remedy = "Correct them; --help says what the command takes."
+
 
 class PreflightError(AqueductError):
     """The source server is not set up for change data capture."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
+from dataclasses import asdict
 
-from app.commands.arguments import add_destination
+from app.commands.arguments import add_destination, add_format
 from app.commands.journal import Journal
+from app.commands.report import answer
 from connectors.errors import StateUnknown
 from connectors.kafka.open_transactions import OpenTransaction, open_transactions
 from connectors.kafka.producer import TransactionalProducer
@@ -25,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="end the transaction of this one, whose producer is fenced; without it all are listed",
     )
+    add_format(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     asked = Journal.of(options.destination)
     found = asyncio.run(open_transactions(asked.options, asked.topic, asked.partition))
     if options.transactional_id is None:
-        return _listed(asked, found)
+        return _listed(asked, found, options.format)
     if options.transactional_id not in {one.transactional_id for one in found}:
         raise StateUnknown(
             "no transaction of that transactional id is open there",
@@ -42,23 +44,32 @@ def run(options: argparse.Namespace) -> int:
             remedy="List them: python -m app journal abort DEST.",
         )
     asyncio.run(_ended(asked, options.transactional_id))
-    sys.stdout.write(
-        f"{asked.plan.name}: the transaction of {options.transactional_id!r} is aborted\n"
+    answer(
+        options.format,
+        {"destination": asked.plan.name, "aborted": options.transactional_id},
+        [f"{asked.plan.name}: the transaction of {options.transactional_id!r} is aborted"],
     )
     return 0
 
 
-def _listed(asked: Journal, found: list[OpenTransaction]) -> int:
-    place = f"partition {asked.partition} of {asked.topic}"
+def _listed(asked: Journal, found: list[OpenTransaction], form: str) -> int:
+    lines = []
     for one in found:
-        sys.stdout.write(f"{one}\n")
+        lines.append(str(one))
         if one.transactional_id is None:
-            sys.stdout.write(
+            lines.append(
                 "  it hangs; end it: kafka-transactions.sh --bootstrap-server SERVER abort "
-                f"--topic {asked.topic} --partition {asked.partition} --start-offset {one.offset}\n"
+                f"--topic {asked.topic} --partition {asked.partition} --start-offset {one.offset}"
             )
     if not found:
-        sys.stdout.write(f"no transaction is open in {place}\n")
+        lines.append(f"no transaction is open in partition {asked.partition} of {asked.topic}")
+    value = {
+        "destination": asked.plan.name,
+        "topic": asked.topic,
+        "partition": asked.partition,
+        "open": [asdict(one) for one in found],
+    }
+    answer(form, value, lines)
     return 1 if found else 0
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import time
 import uuid
 from dataclasses import dataclass, field
 
-from app.commands.arguments import add_destination
+from app.commands.arguments import add_destination, add_format
 from app.commands.journal import Journal, operator
+from app.commands.report import answer
 from app.recovery import installation_of
 from connectors.errors import JournalUnreadable
 from connectors.kafka.producer import TransactionalProducer
@@ -28,23 +28,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Take a destination and a reason."""
     add_destination(parser)
     parser.add_argument("--why", required=True, help="for the record, which is kept")
+    add_format(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Mend them; 0 also where there is nothing to mend."""
     asked = Journal.of(options.destination)
     mended = asyncio.run(_mended(asked, options.why))
-    for record, good in mended:
-        sys.stdout.write(
-            f"offset {record.offset}, key {record.key.decode('utf-8', 'replace')}: written again as at offset "
-            f"{good.offset}\n"
-        )
     name = options.destination
-    sys.stdout.write(
-        f"{name}: now python -m app destination restart {name}\n"
-        if mended
-        else f"{name}: every record can be read\n"
-    )
+    found = [
+        {
+            "offset": record.offset,
+            "key": record.key.decode("utf-8", "replace"),
+            "as_at": good.offset,
+        }
+        for record, good in mended
+    ]
+    lines = [
+        f"offset {one['offset']}, key {one['key']}: written again as at offset {one['as_at']}"
+        for one in found
+    ]
+    last = f"now python -m app destination restart {name}" if found else "every record can be read"
+    answer(options.format, {"destination": name, "mended": found}, [*lines, f"{name}: {last}"])
     return 0
 
 

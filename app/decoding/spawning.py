@@ -181,18 +181,13 @@ class Copy:
         self._lock = threading.Lock()
         self._is_over = False
         self._status: int | None = None
-        self._handle = _handle(pid)
-        """Names the process for good, whoever has its number later; None where the system has no such thing."""
-        if self._handle is not None:
-            weakref.finalize(self, os.close, self._handle)
+        self._handle = _Handle(pid)
+        weakref.finalize(self, self._handle.close)
 
     def kill(self) -> None:
         """End it now, whatever state it and its maker are in; ``killed`` waits for that."""
-        if self._handle is None:
+        if not self._handle.kill():
             self._told("kill", within=0.0)
-            return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def killed(self, *, within: float) -> None:
         """Until it has ended, or that time is over."""
@@ -220,16 +215,38 @@ class Copy:
                 kind, _, status = answer.partition(" ")
                 self._is_over = kind != "alive"
                 self._status = int(status) if status else None
+            if self._is_over:
+                self._handle.close()
             return self._is_over
         finally:
             self._lock.release()
 
 
-def _handle(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None
+class _Handle:
+    """A process by a file descriptor, which no later process with its number has (pidfd_open(2))."""
+
+    def __init__(self, pid: int) -> None:
+        # Held for a moment only: a descriptor that is closed may be another's at once.
+        self._lock = threading.Lock()
+        try:
+            self._descriptor: int | None = os.pidfd_open(pid)
+        except (AttributeError, OSError):
+            self._descriptor = None
+
+    def kill(self) -> bool:
+        """Send SIGKILL; False where the system has no such descriptors, or the process is over."""
+        with self._lock:
+            if self._descriptor is None:
+                return False
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+            return True
+
+    def close(self) -> None:
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
 
 
 NURSERY = Nursery()

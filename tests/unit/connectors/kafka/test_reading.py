@@ -47,7 +47,11 @@ def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> None:
     async def made(*_: Any) -> AsyncIterator[Consumer]:
         yield consumer
 
-    monkeypatch.setattr(reading, "_consumer", made)
+    async def none_open(*_: Any) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(reading, "open_consumer", made)
+    monkeypatch.setattr(reading, "open_transactions", none_open)
     monkeypatch.setattr(reading, "_DEADLINE", 1.0)
 
 
