@@ -7,7 +7,7 @@ not taken for a fault. Usable without settings: whoever has a binlog, Kafka and 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -19,8 +19,7 @@ from app.auditing import reckoning
 from app.auditing.borders import Borders
 from app.auditing.errors import NotAuditable
 from app.auditing.examination import DEAD, PARKED, Examination, Subject
-from app.auditing.mysqlbinlog import Binlog
-from app.auditing.printed_events import Before, Begun, Opened, events
+from app.auditing.printed_events import Before, Begun, Opened
 from app.auditing.published import (
     Journal,
     Partition,
@@ -37,6 +36,7 @@ from app.auditing.warehouse import Warehouse
 from app.auditing.warehouse_dump import Origin, lines
 from app.auditing.warehouse_store import WarehouseStore
 from app.auditing.window import Bound, End, Window
+from app.auditing.witness import LIMITS, Witness
 from app.pipeline.ddl_filter import StatementTypes
 from connectors.claims import ClaimStore
 from connectors.kafka.reading import StoredRecord
@@ -61,7 +61,7 @@ class Scope:
 
     destination: str
     prefix: str
-    binlog: Binlog
+    binlog: Witness
     published: Published
     include: str = r".*\..*"
     black: str = ""
@@ -86,7 +86,8 @@ class Scope:
 
 def audit(scope: Scope) -> Verdict:
     """Make it. Raises TruthUnreadable, NotAuditable, and what Kafka and the source raise."""
-    verdict = Verdict(destination=scope.destination)
+    name = scope.binlog.name
+    verdict = Verdict(destination=scope.destination, witness=name.value, limits=LIMITS[name])
     topics = scope.published.topics()
     partitions = topics.get(journal_topic(scope.prefix))
     if partitions is None:
@@ -203,16 +204,11 @@ def _end(told: Journal, destination: str) -> End:
 def _truth(scope: Scope, window: Window, store: Store) -> Truth:
     first = _first_file(scope.binlog, window)
     captures = filter_of(scope.include, scope.black)
-    with closing(_closable(scope.binlog.lines(first))) as lines:
-        return read(lines, window, captures=captures, store=store)
+    with closing(scope.binlog.events(first)) as events:
+        return read(events, window, captures=captures, store=store)
 
 
-def _closable(lines: Iterator[bytes]) -> Generator[bytes]:
-    """A generator over lines, whatever they are, which can be closed."""
-    yield from lines
-
-
-def _first_file(binlog: Binlog, window: Window) -> str:
+def _first_file(binlog: Witness, window: Window) -> str:
     """The last file before which all that is wanted begins: found by bisecting the files' heads."""
     files = list(binlog.files())
     if not files:
@@ -227,7 +223,7 @@ def _first_file(binlog: Binlog, window: Window) -> str:
     return files[low]
 
 
-def _is_before(binlog: Binlog, file: str, window: Window) -> bool:
+def _is_before(binlog: Witness, file: str, window: Window) -> bool:
     """Whether a window begins in this file or behind it."""
     match window.begin:
         case Coordinates():
@@ -245,9 +241,9 @@ def _is_before(binlog: Binlog, file: str, window: Window) -> bool:
     return False
 
 
-def _previous(binlog: Binlog, file: str) -> GtidSet:
-    with closing(_closable(binlog.lines(file))) as lines:
-        for event in events(lines):
+def _previous(binlog: Witness, file: str) -> GtidSet:
+    with closing(binlog.events(file)) as events:
+        for event in events:
             if isinstance(event, Before):
                 return GtidSet.parse(event.gtids)
             if not isinstance(event, Opened):
@@ -255,9 +251,9 @@ def _previous(binlog: Binlog, file: str) -> GtidSet:
     return GtidSet()
 
 
-def _begins_before(binlog: Binlog, file: str, ts_ms: int) -> bool:
-    with closing(_closable(binlog.lines(file))) as lines:
-        first = next((event for event in events(lines) if isinstance(event, Begun)), None)
+def _begins_before(binlog: Witness, file: str, ts_ms: int) -> bool:
+    with closing(binlog.events(file)) as events:
+        first = next((event for event in events if isinstance(event, Begun)), None)
     return first is not None and first.ts_ms < ts_ms
 
 

@@ -14,7 +14,7 @@ import orjson
 from app.auditing.printed_tables import Shape, told_column
 from app.auditing.published import Described
 from app.auditing.store import Change
-from app.auditing.values import Same, comparison
+from app.auditing.values import UNTOLD, Same, comparison
 from connectors.kafka.reading import StoredRecord
 from connectors.kafka.survey import partition_of
 from connectors.wire import HEADER_CHANGE_ID, change_key
@@ -136,6 +136,9 @@ class Comparer:
             return text == b"NULL" and found is None
         if same is None:
             self._unjudged[what] += 1
+            return True
+        if text == UNTOLD:
+            self._unjudged[f"{what}, which the witness cannot tell"] += 1
             return True
         if text.startswith(b"JSON_"):  # a difference to the document before, not a document
             self._unjudged[f"{what}, partial"] += 1

@@ -12,7 +12,7 @@ class ProgramMissing(AqueductError):
 
 
 class TruthUnreadable(AqueductError):
-    """The source's binlog could not be printed to its end."""
+    """The source's binlog could not be read to its end."""
 
     remedy = "Check the account (REPLICATION SLAVE, REPLICATION CLIENT) and that the files are not purged."
 

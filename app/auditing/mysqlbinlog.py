@@ -1,4 +1,4 @@
-"""MySQL's own mysqlbinlog: the witness that the audit believes.
+"""MySQL's own mysqlbinlog: the witness that the audit believes first.
 
 The law: it is run as the server's makers made it, reads only, and its text is taken line by line. A password
 stands in a file that only we may read, never among the arguments. That it failed is an error, never an end.
@@ -12,13 +12,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from app.auditing.errors import ProgramMissing, TruthUnreadable
+from app.auditing.printed_events import Event, events
+from app.auditing.witness import WitnessName
 from connectors.mysql.server import SourceAddress, Tls, read_facts
 from connectors.secret import text_of
 
@@ -36,20 +38,6 @@ _TLS = {
     Tls.VERIFY_IDENTITY: "VERIFY_IDENTITY",
 }
 _TOLD = 500
-
-
-class Binlog(Protocol):
-    """Where the truth is read."""
-
-    @property
-    def server_uuid(self) -> str:
-        """Whose binlog it is."""
-
-    def files(self) -> Sequence[str]:
-        """Names of all binlog files that there are, the oldest first."""
-
-    def lines(self, first: str) -> Iterator[bytes]:
-        """What the program prints of this file and all behind it. Closing it ends the program."""
 
 
 def program(given: str | None = None) -> tuple[str, ...]:
@@ -89,11 +77,21 @@ class ServerBinlog:
         return cls(address=address, server_uuid=facts.server_uuid, names=names, program=program)
 
     def files(self) -> Sequence[str]:
-        """See Binlog."""
+        """See Witness."""
         return self.names
 
-    def lines(self, first: str) -> Iterator[bytes]:
-        """See Binlog."""
+    @property
+    def name(self) -> WitnessName:
+        """See Witness."""
+        return WitnessName.MYSQLBINLOG
+
+    def events(self, first: str) -> Generator[Event]:
+        """See Witness."""
+        with closing(self.lines(first)) as lines:
+            yield from events(lines)
+
+    def lines(self, first: str) -> Generator[bytes]:
+        """What the program prints; closing it ends the program."""
         address = self.address
         more = [
             "--read-from-remote-server",
@@ -119,11 +117,21 @@ class BinlogFiles:
     program: tuple[str, ...]
 
     def files(self) -> Sequence[str]:
-        """See Binlog."""
+        """See Witness."""
         return [path.name for path in self.paths]
 
-    def lines(self, first: str) -> Iterator[bytes]:
-        """See Binlog."""
+    @property
+    def name(self) -> WitnessName:
+        """See Witness."""
+        return WitnessName.MYSQLBINLOG
+
+    def events(self, first: str) -> Generator[Event]:
+        """See Witness."""
+        with closing(self.lines(first)) as lines:
+            yield from events(lines)
+
+    def lines(self, first: str) -> Generator[bytes]:
+        """What the program prints; closing it ends the program."""
         names = [path.name for path in self.paths]
         for path in self.paths[names.index(first) :]:
             # The program does not say whose text it is, and a file that ends in a crash names no other.

@@ -106,18 +106,71 @@ def events(lines: Iterator[bytes]) -> Iterator[Event]:
     return _Reading(lines).events()
 
 
-class _Reading:
-    def __init__(self, lines: Iterator[bytes]) -> None:
-        self._lines = lines
-        self._line = b""
-        """The next line; empty at the end."""
+class Transactions:
+    """Where transactions begin and end, by what statements and announcements say; whoever reads a binlog
+    keeps the places of this."""
+
+    def __init__(self) -> None:
         self._pos = self._end = 0
-        self._rows_pos: int | None = None
-        self._tables: dict[bytes, Shape] = {}
         self._database: str | None = None
         self._is_open = False
         """Whether a transaction was announced or begun, and has not ended."""
         self._ts_ms = 0
+
+    def _begun(self, name: bytes | None) -> Begun:
+        self._is_open = True
+        gtid = None if name in (None, b"ANONYMOUS") else (name or b"").decode().lower()
+        return Begun(gtid, self._pos, self._ts_ms)
+
+    def _ended(self) -> Ended:
+        self._is_open = False
+        return Ended(self._end)
+
+    def _said(self, sql: str) -> Iterator[Event]:
+        words = sql.upper().split(None, 2)
+        first = words[0] if words else ""
+        if first == "XA":
+            yield from self._xa(sql)
+        elif first in ("SAVEPOINT", "RELEASE", "") or words[:2] == ["ROLLBACK", "TO"]:
+            return
+        elif first in ("COMMIT", "ROLLBACK"):
+            yield self._ended()
+        elif first == "BEGIN":
+            if not self._is_open:  # a server without any announcement, as before MySQL 5.7
+                yield self._begun(None)
+        else:
+            if not self._is_open:
+                yield self._begun(None)
+            if kind_of(sql) is Kind.CHANGE:
+                # It has no rows; the end of its transaction follows.
+                return
+            yield Statement(sql, self._database, self._pos)
+            if not sql.endswith(_CREATED_WITH_ROWS):
+                yield self._ended()
+
+    def _xa(self, sql: str) -> Iterator[Event]:
+        found = _XA.match(sql)
+        if found is None or found[1] == "END":
+            return
+        if found[1] == "START":
+            if not self._is_open:
+                yield self._begun(None)
+            yield XaBegun(found[2])
+            return
+        if not self._is_open:
+            yield self._begun(None)
+        yield XaEnded(found[2], found[1])
+        yield self._ended()
+
+
+class _Reading(Transactions):
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        super().__init__()
+        self._lines = lines
+        self._line = b""
+        """The next line; empty at the end."""
+        self._rows_pos: int | None = None
+        self._tables: dict[bytes, Shape] = {}
 
     def events(self) -> Iterator[Event]:
         self._advance()
@@ -163,15 +216,6 @@ class _Reading:
         elif found := _COMMITTED.search(text):
             self._ts_ms = int(found[1]) // 1000 or _milliseconds(clock)
 
-    def _begun(self, name: bytes | None) -> Begun:
-        self._is_open = True
-        gtid = None if name in (None, b"ANONYMOUS") else (name or b"").decode().lower()
-        return Begun(gtid, self._pos, self._ts_ms)
-
-    def _ended(self) -> Ended:
-        self._is_open = False
-        return Ended(self._end)
-
     def _previous(self) -> str:
         found = []
         while self._line.startswith(b"# ") and not self._line.startswith(b"# at "):
@@ -200,47 +244,11 @@ class _Reading:
             self._ts_ms = _milliseconds(clock)
         return self._said(b"".join(text).decode("utf-8", "replace").rstrip("\n"))
 
-    def _said(self, sql: str) -> Iterator[Event]:
-        words = sql.upper().split(None, 2)
-        first = words[0] if words else ""
-        if first == "XA":
-            yield from self._xa(sql)
-        elif first in ("SAVEPOINT", "RELEASE", "") or words[:2] == ["ROLLBACK", "TO"]:
-            return
-        elif first in ("COMMIT", "ROLLBACK"):
-            yield self._ended()
-        elif first == "BEGIN":
-            if not self._is_open:  # a server without any announcement, as before MySQL 5.7
-                yield self._begun(None)
-        else:
-            if not self._is_open:
-                yield self._begun(None)
-            if kind_of(sql) is Kind.CHANGE:
-                # It has no rows; the end of its transaction follows.
-                return
-            yield Statement(sql, self._database, self._pos)
-            if not sql.endswith(_CREATED_WITH_ROWS):
-                yield self._ended()
-
     def _one_phase(self) -> str | None:
         """What follows the header of an XA PREPARE that is an XA COMMIT … ONE PHASE."""
         text = self._line.decode("utf-8", "replace")
         found = _XA.match(text)
         return text if found and found[1] == "COMMIT" and found[3] else None
-
-    def _xa(self, sql: str) -> Iterator[Event]:
-        found = _XA.match(sql)
-        if found is None or found[1] == "END":
-            return
-        if found[1] == "START":
-            if not self._is_open:
-                yield self._begun(None)
-            yield XaBegun(found[2])
-            return
-        if not self._is_open:
-            yield self._begun(None)
-        yield XaEnded(found[2], found[1])
-        yield self._ended()
 
     def _rows(self) -> Iterator[Event]:
         """All rows of a statement. They are most of the text, so this loop does one thing to a line."""

@@ -1,4 +1,4 @@
-"""The source's changes as mysqlbinlog prints them, each with the name that the wire contract gives it.
+"""The source's changes as a witness reads them, each with the name that the wire contract gives it.
 
 The law: rows are numbered as docs/wire.md has it, from 0 in each transaction, those of all tables; rows of a
 prepared XA transaction count in the transaction of its XA COMMIT. What is not captured is counted by table.
@@ -56,10 +56,12 @@ class Truth:
     """Transactions that committed XA rows from before the first file that was read."""
 
 
-def read(lines: Iterable[bytes], window: Window, *, captures: Captures, store: Store) -> Truth:
-    """Fold the program's text into a store."""
+def read(
+    events: Iterable[printed.Event], window: Window, *, captures: Captures, store: Store
+) -> Truth:
+    """Fold what a witness says into a store."""
     reading = _Reading(window, captures, store)
-    for event in printed.events(iter(lines)):
+    for event in events:
         if reading.take(event):
             break
     store.seal()

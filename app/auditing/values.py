@@ -1,4 +1,4 @@
-"""Whether a value on the wire is the one that mysqlbinlog printed, type by type.
+"""Whether a value on the wire is the one that a witness read, as mysqlbinlog prints it, type by type.
 
 The law: both sides are brought to one form by rules written here from docs/wire.md and from what the program
 prints, not by the decoder that is audited. What cannot be compared is named, never passed by.
@@ -22,6 +22,8 @@ from app.auditing.printed_text import decoder_of
 Same = Callable[[bytes, Any], bool]
 """Whether a printed value is the one on the wire; neither is NULL. UnicodeDecodeError where that is no text."""
 
+UNTOLD = b"!! untold"
+"""In place of a value that is not NULL, and that the witness cannot return as the server has it."""
 _ESCAPED = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
 _PLAIN = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"b": b"\b", b"f": b"\f"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -64,6 +64,10 @@ class Verdict:
     """The outcome of one audit."""
 
     destination: str
+    witness: str = ""
+    """By whose reading of the binlog it was judged."""
+    limits: str = ""
+    """What that witness cannot judge."""
     changes: int = 0
     """Row changes of captured tables in the window."""
     statements: int = 0
@@ -113,6 +117,8 @@ class Verdict:
     def lines(self) -> list[str]:
         """For people."""
         told = [f"{self.destination}: {self.window}"]
+        if self.witness:
+            told.append(f"witness: {self.witness}, which cannot judge {self.limits}")
         told.append(
             f"{self.changes} row changes and {self.statements} statements in the source, "
             f"{self.records} records in Kafka"
@@ -133,6 +139,7 @@ class Verdict:
         return {
             "destination": self.destination,
             "window": self.window,
+            "witness": {"name": self.witness, "cannot_judge": self.limits},
             "changes": self.changes,
             "statements": self.statements,
             "records": self.records,

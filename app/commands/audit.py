@@ -6,16 +6,21 @@ The law: read-only, and beside a worker that goes on. Exit 0 says that all is ri
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from app.auditing.audit import Scope, audit
-from app.auditing.mysqlbinlog import Binlog, BinlogFiles, ServerBinlog, program
+from app.auditing.errors import ProgramMissing
+from app.auditing.mysql_replication import ReplicationBinlog
+from app.auditing.mysqlbinlog import BinlogFiles, ServerBinlog, program
 from app.auditing.published import KafkaTopics, journal
 from app.auditing.verdict import Verdict
 from app.auditing.warehouse_dump import asked, given
 from app.auditing.window import Bound
+from app.auditing.witness import Witness, WitnessName
 from app.commands import arguments
 from app.commands.arguments import GivenPlace
 from app.commands.report import answer
@@ -25,6 +30,7 @@ from app.plans import destination_plan, kafka_client, topic_plans
 from app.settings import Settings, load
 from connectors.errors import SourceLost, SourceRefused, UsageError
 from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.server import SourceAddress
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Start
 
 
@@ -35,6 +41,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser, "--from", "only what is behind this set, or at this place and behind"
     )
     arguments.add_place(parser, "--to", "only what is in this set, or up to this place")
+    parser.add_argument(
+        "--witness",
+        choices=[name.value for name in WitnessName],
+        help="who reads the source's binlog; the default is mysqlbinlog if it is found, else mysql-replication",
+    )
     parser.add_argument(
         "--mysqlbinlog",
         metavar="COMMAND",
@@ -110,10 +121,12 @@ def _scope(options: argparse.Namespace, settings: Settings) -> Scope:
     )
 
 
-def _binlog(options: argparse.Namespace, plan: Plan) -> Binlog:
-    command = program(options.mysqlbinlog)
+def _binlog(options: argparse.Namespace, plan: Plan) -> Witness:
+    command = program_of(options)
+    if command is None:
+        return _of_a_server(plan, ReplicationBinlog.of)
     if not options.binlogs:
-        return _of_a_server(plan, command)
+        return _of_a_server(plan, partial(ServerBinlog.of, program=command))
     missing = [str(path) for path in options.binlogs if not path.is_file()]
     if missing:
         raise UsageError(f"{missing[0]} is not a file")
@@ -122,17 +135,34 @@ def _binlog(options: argparse.Namespace, plan: Plan) -> Binlog:
     return BinlogFiles(paths=tuple(options.binlogs), server_uuid=options.server, program=command)
 
 
-def _of_a_server(plan: Plan, command: tuple[str, ...]) -> Binlog:
+def program_of(options: argparse.Namespace) -> tuple[str, ...] | None:
+    """How mysqlbinlog is run; None where mysql-replication is the witness."""
+    is_free = options.witness is None and not (options.mysqlbinlog or options.binlogs)
+    if options.witness == WitnessName.MYSQL_REPLICATION.value:
+        if options.mysqlbinlog or options.binlogs:
+            raise UsageError(
+                "mysql-replication reads the server itself: give no --mysqlbinlog and no --binlogs with it"
+            )
+        return None
+    try:
+        return program(options.mysqlbinlog)
+    except ProgramMissing:
+        if is_free:
+            return None
+        raise
+
+
+def _of_a_server(plan: Plan, witness_of: Callable[[SourceAddress], Witness]) -> Witness:
     """The binlog of the source that was read last; of another one that answers, where that is gone."""
     addresses = [source.address for source in plan.sources] or [plan.address]
     if len(addresses) == 1:
-        return ServerBinlog.of(addresses[0], command)
+        return witness_of(addresses[0])
     prefix, partitions = plan.rules.prefix, plan.topics.journal_partitions
     told = journal(KafkaTopics(plan.kafka_options), prefix, plan.name, partitions=partitions)
     answered, silent = [], []
     for address in addresses:
         try:
-            found = ServerBinlog.of(address, command)
+            found = witness_of(address)
         except (SourceLost, SourceRefused) as error:
             silent.append(error)
             continue

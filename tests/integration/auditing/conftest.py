@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 
 from app.auditing.audit import Scope, audit
+from app.auditing.mysql_replication import ReplicationBinlog
 from app.auditing.mysqlbinlog import BinlogFiles
+from app.auditing.printed_events import Event, Opened
 from app.auditing.published import KafkaTopics, RecordedTopics
 from app.auditing.verdict import Verdict
+from app.auditing.witness import Witness, WitnessName
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.auditing.story import FIRST, SECOND, TABLES, play
+from tests.integration.auditing.story import COMPRESSED, FIRST, SECOND, TABLES, play
 from tests.integration.process.worker import Worker, running, settings
+from tests.integration.worker.source import address_of, end_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,8 @@ class Case:
     scope: Scope
     settings: dict[str, Any]
     folder: Path
+    plain: str
+    """The first of the binlog files that have no compressed transaction."""
 
     def recorded(self) -> RecordedTopics:
         """A copy of the topics, to plant a fault in."""
@@ -69,6 +75,43 @@ def caught_up(worker: Worker, mysql: Mysql) -> None:
                 return
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A witness whose reading of some files is kept, so that many audits cost one."""
+
+    witness: Witness
+    first: str
+    held: tuple[Event, ...]
+
+    @classmethod
+    def of(cls, witness: Witness, first: str) -> Remembered:
+        """Read from this file on."""
+        return cls(witness, first, tuple(witness.events(first)))
+
+    @property
+    def name(self) -> WitnessName:
+        return self.witness.name
+
+    @property
+    def server_uuid(self) -> str:
+        return self.witness.server_uuid
+
+    def files(self) -> Sequence[str]:
+        return self.witness.files()
+
+    def events(self, first: str) -> Generator[Event]:
+        if first < self.first:
+            yield from self.witness.events(first)
+            return
+        yield from self.held[self.held.index(Opened(first)) :]
+
+
+@pytest.fixture(scope="package")
+def second(case: Case) -> Remembered:
+    """mysql-replication's reading of the same binlog, from the first file that it reads whole."""
+    return Remembered.of(ReplicationBinlog.of(address_of(case.mysql)), case.plain)
+
+
 @pytest.fixture(scope="package")
 def case(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
     """The story, published in two runs of a worker, so that there are two epochs."""
@@ -79,7 +122,9 @@ def case(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cas
     wanted["publish"] = {"max_bytes": 65536, "interval_ms": 20}
     wanted["provide_transaction_metadata"] = True
     try:
-        play(mysql, [*TABLES, *FIRST])
+        play(mysql, [*TABLES, *COMPRESSED])
+        plain = end_of(mysql).file
+        play(mysql, FIRST)
         with running(wanted, folder) as worker:
             caught_up(worker, mysql)
             worker.stop()
@@ -100,7 +145,7 @@ def case(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cas
             published=RecordedTopics.of(kafka, names),
             include=r"shop\..*",
         )
-        yield Case(mysql=mysql, scope=scope, settings=wanted, folder=folder)
+        yield Case(mysql=mysql, scope=scope, settings=wanted, folder=folder, plain=plain)
     finally:
         mysql.kill()
 

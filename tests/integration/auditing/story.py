@@ -28,6 +28,13 @@ TABLES = [
     "CREATE TABLE shop.wide (id int PRIMARY KEY, note varchar(16000))",
     "CREATE TABLE other.noise (id int PRIMARY KEY)",
 ]
+COMPRESSED = [
+    "SET SESSION binlog_transaction_compression = ON",
+    "INSERT INTO shop.log VALUES (9, 'compressed'), (10, 'too')",
+    "SET SESSION binlog_transaction_compression = OFF",
+    "FLUSH BINARY LOGS",
+]
+"""In a binlog file of its own, with the tables: not every witness reads it."""
 FIRST = [
     r"""INSERT INTO shop.kinds VALUES (18446744073709551615, -1, 255, 65535, 16777215, 18446744073709551615,
         -9223372036854775808, 2024, -12345678901234567890.0123456789, -7, 0.1, 0.1, '2024-02-29',
@@ -82,9 +89,6 @@ SECOND = [
     "XA END 'dropped'",
     "XA PREPARE 'dropped'",
     "XA ROLLBACK 'dropped'",
-    "SET SESSION binlog_transaction_compression = ON",
-    "INSERT INTO shop.log VALUES (9, 'compressed'), (10, 'too')",
-    "SET SESSION binlog_transaction_compression = OFF",
     "FLUSH BINARY LOGS",
     "INSERT INTO shop.wide SELECT 0, REPEAT('w', 15000)",
     *(f"INSERT INTO shop.wide SELECT id + {1 << n}, note FROM shop.wide" for n in range(8)),

@@ -32,6 +32,34 @@ def run(case: Case, *words: str, program: str | None = None) -> subprocess.Compl
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
+def run_second(case: Case, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command, with mysql-replication as its witness."""
+    command = [sys.executable, "-m", "app", "audit", "shop", "--witness", "mysql-replication"]
+    environment = {**os.environ, "AQUEDUCT_CONFIG": str(case.folder / "aqueduct.yaml")}
+    return subprocess.run(
+        [*command, *words], capture_output=True, text=True, check=False, env=environment
+    )
+
+
+def test_the_second_witness_is_named_with_what_it_cannot_judge(case: Case) -> None:
+    done = run_second(case, "--from", f"{case.plain}:4")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "witness: mysql-replication, which cannot judge values of GEOMETRY, zero" in done.stdout
+    assert "not judged: shop.kinds.da: DATE, which the witness cannot tell: " in done.stdout
+    assert "lost=0 repeated=0 foreign=0 different=0" in done.stdout.splitlines()[-1]
+
+
+def test_the_second_witness_stops_by_name_at_what_it_does_not_read(case: Case) -> None:
+    done = run_second(case)
+    assert done.returncode == 1
+    assert "TruthUnreadable" in done.stderr
+    assert "a compressed transaction (binlog_transaction_compression)" in done.stderr
+    assert "Traceback" not in done.stderr
+    refused = run_second(case, "--binlogs", "binlog.000001")
+    assert refused.returncode == 2
+    assert "mysql-replication reads the server itself" in refused.stderr
+
+
 @pytest.mark.spark
 def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_found(
     case: Case, tmp_path: Path

@@ -1,6 +1,6 @@
 """Rows of every type, image and character set, published rightly: the audit has nothing against them.
 
-What the worker publishes is held against what mysqlbinlog prints of the same binlog, without Kafka between.
+What the worker publishes is held against what each witness reads of the same binlog, without Kafka between.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pytest
 
 from app.auditing import printed_events as printed
 from app.auditing.comparison import Comparer
+from app.auditing.mysql_replication import ReplicationBinlog
 from app.auditing.mysqlbinlog import BinlogFiles
 from app.auditing.printed_text import decoder_of
 from app.auditing.published import Described
@@ -27,7 +28,7 @@ from devstack.mysql import Mysql
 from tests.integration.ddl_tools.source import server_of, table_of, telling
 from tests.integration.old_mysql.source import charsets_of
 from tests.integration.worker.families import FAMILIES, statements_for
-from tests.integration.worker.source import end_of, run, written
+from tests.integration.worker.source import address_of, end_of, run, written
 from tests.integration.worker.test_charsets_oracle import DOUBLE, SINGLE, UNICODE, sequences
 from tests.integration.worker.test_json_oracle import DOCUMENTS
 from tests.steps import Rows
@@ -87,7 +88,7 @@ def published(
 
 
 def faults(
-    mysql: Mysql, table: str, *statements: str, metadata: str = "FULL"
+    mysql: Mysql, table: str, *statements: str, metadata: str = "FULL", alone: bool = False
 ) -> tuple[list[str], Counter[str]]:
     """What the audit has against the rows of these statements, and what it could not judge."""
     with telling(mysql, metadata):
@@ -99,6 +100,16 @@ def faults(
     assert mysql.mysqlbinlog is not None
     log = BinlogFiles(paths=(mysql.data / file,), server_uuid="", program=mysql.mysqlbinlog)
     theirs = [event for event in printed.events(log.lines(file)) if isinstance(event, printed.Row)]
+    found, unjudged = compared(ours, theirs, version)
+    if metadata == "FULL" and not alone:
+        found += [f"mysql-replication: {fault}" for fault in second(mysql, file, ours, version)]
+    return found, unjudged
+
+
+def compared(
+    ours: list[tuple[str, Row]], theirs: list[printed.Row], version: Described
+) -> tuple[list[str], Counter[str]]:
+    """What a witness has against our rows, and what it could not judge."""
     assert len(ours) == len(theirs) > 0
     unjudged: Counter[str] = Counter()
     comparer, found = Comparer(unjudged), list[str]()
@@ -106,6 +117,27 @@ def faults(
         change = Change(n, n, told.kind, told.shape, told.pos, told.before, told.after)
         found += _fault(comparer, change, value(op, row), version)
     return found, unjudged
+
+
+UNTOLD = "which the witness cannot tell"
+BLURRED = {f"{kind}, {UNTOLD}" for kind in ("DATE", "DATETIME", "TIME", "JSON")} | {
+    "JSON, partial",
+    "GEOMETRY",
+}
+"""All that the second witness leaves unjudged here, but text and labels in other character sets."""
+
+
+def second(mysql: Mysql, file: str, ours: list[tuple[str, Row]], version: Described) -> list[str]:
+    """What mysql-replication has against our rows, or leaves unjudged beyond what the docs list."""
+    log = ReplicationBinlog.of(address_of(mysql))
+    events = [event for event in log.events(file) if isinstance(event, printed.Row)]
+    found, unjudged = compared(ours, events, version)
+    for what in unjudged:
+        kind = what.partition(": ")[2]
+        is_text = kind in ("VARCHAR", "ENUM", "SET") or "Unicode lacks" in kind
+        if kind not in BLURRED and not is_text:
+            found.append(f"not judged: {what}")
+    return found
 
 
 def _fault(
@@ -140,6 +172,9 @@ def value(op: str, row: Row) -> dict[str, Any]:
 def test_values_of_every_type(mysql: Mysql, family: str, metadata: str) -> None:
     table = f"{family}_{metadata}".lower()
     made = statements_for(f"{DATABASE}.{table}", FAMILIES[family]())
+    if family == "times" and metadata == "FULL":
+        # A DATE that is no day ends the second witness; with MINIMAL it is judged by the first alone.
+        made = [sql.replace("'2023-02-31')", "NULL)") for sql in made]
     found, unjudged = faults(
         mysql, table, *made, f"DELETE FROM {table} WHERE id > 1", metadata=metadata
     )
@@ -170,6 +205,8 @@ def test_every_character_of_every_set_in_text_labels_and_keys(mysql: Mysql, meta
             " (90002, 'b', 2, 2, 'k'), (90003, 'c', 3, 3, 'k')",
             f"UPDATE {table} SET t = k WHERE n > 90000",
             metadata=metadata,
+            # The second witness reads bytes, and text is compared alike: a few sets show it.
+            alone=charset not in _SETS["MINIMAL"],
         )
         if found:
             wrong[charset] = (len(found), found[:4])

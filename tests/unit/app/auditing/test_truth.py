@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.auditing.printed_events import events
 from app.auditing.store import Store
 from app.auditing.truth import Truth, filter_of, read
 from app.auditing.window import Bound, End, Window
@@ -55,7 +56,7 @@ def truth(
     )
     window = Window(begin=begin, until=until, end=end, server_uuid="u")
     lines = "".join([FILE, *parts]).encode().splitlines(keepends=True)
-    return read(lines, window, captures=CAPTURED, store=store)
+    return read(events(iter(lines)), window, captures=CAPTURED, store=store)
 
 
 def names(store: Store) -> list[str]:
