@@ -13,7 +13,7 @@ import pytest
 
 from spark_sink.dump import dump, written
 from spark_sink.names import ORIGIN
-from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, schema
 
 
@@ -60,7 +60,7 @@ def test_a_dump_says_whose_it_is_counts_its_rows_and_has_truncates_begun_meanwhi
     to = Watched('"columns"', lambda: warehouse.take(Change(op="t", seq=4)))
     assert dump(warehouse.spark, warehouse.path, to) == 2
     head, table, *rows, end = told(to.getvalue())
-    assert (head["prefix"], head["cluster"], head["applied"]) == ("aq", "c", [["t", 0, 1]])
+    assert (head["prefix"], head["cluster"], head["applied"]) == ("aq", "c", [[*TOPIC, 3]])
     assert (table["columns"], table["types"], table["key"]) == (["id", "v"], ["int", "int"], ["id"])
     assert sorted(row["seq"] for row in rows) == [3, 4]  # emptied, and the ledger had not said so
     assert all(row["deleted"] for row in rows)
