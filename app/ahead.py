@@ -1,7 +1,8 @@
 """Topics made ahead of the rows that need them, beside publishing.
 
 Invariant: this only saves time. What it cannot make is made, or reported as an error, when a row needs it.
-A topic that was written to before is never made anew.
+A topic that was written to before is never made anew. No table with a shadow's name has its topic made before a
+row needs it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Ahead:
 
     def begin(self, tables: Iterable[tuple[str, str]]) -> None:
         """Want the topics of these tables, where they are captured; before any piece is seen."""
-        self._want(self._topic(name) for name in tables if self._tables.captures(name))
+        self._want(self._topic(name) for name in tables if self._is_certain(name))
 
     def seen(self, piece: Piece) -> None:
         """From any thread: the topics that a piece needs, and those of tables that were created in it."""
@@ -50,12 +51,20 @@ class Ahead:
                 for change in record.changes
                 if isinstance(change, TableChange)
                 and isinstance(change.new, Table)
-                and self._tables.captures(change.name)
+                and self._is_certain(change.name)
             )
         if not found <= self._asked:
             self._asked |= found
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                 self._loop.call_soon_threadsafe(self._want, found)
+
+    def _is_certain(self, name: tuple[str, str]) -> bool:
+        """Whether rows of a table are wanted for as long as it has its name.
+
+        A tool may swap tables in two steps, with no table between them that its shadows belong to. So the topic
+        of any table with a shadow's name waits for a row.
+        """
+        return self._tables.captures(name) and not self._tables.may_be_shadow(name)
 
     def _want(self, topics: Iterable[str]) -> None:
         self._wanted.update(dict.fromkeys(topics))

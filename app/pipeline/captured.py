@@ -174,6 +174,10 @@ class TableBook:
         """Whether a table is one that a tool makes beside another."""
         return self._shadows.shadow(name, self._names) is not None
 
+    def may_be_shadow(self, name: Name) -> bool:
+        """Whether a table has a shadow's name, even if the table that it would belong to is away."""
+        return self._shadows.fits(name)
+
     def _is_sequence(self, name: Name) -> bool:
         known = self._known.get(name)
         return isinstance(known, Table) and is_sequence(known)

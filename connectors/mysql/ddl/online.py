@@ -144,6 +144,10 @@ class ShadowRules:
                 return Shadow(tool=each.tool, role=each.role, of=of)
         return None
 
+    def fits(self, name: TableName) -> bool:
+        """Whether a name is one that a tool may give, even if no table that it would be of is known."""
+        return any(True for _ in self._fitting(name))
+
     def could_shadow(self, name: TableName, table: TableName) -> Shadow | None:
         """What a name is to a table, whether or not that is there."""
         return self.shadow(name, (table,)) if name != table else None

@@ -79,6 +79,45 @@ async def test_a_table_that_is_created_has_its_topic_made_before_its_first_row()
         await made.reached("aq.shop.items")
 
 
+TWO_STEPS = (
+    "CREATE TABLE orders (id INT PRIMARY KEY)",
+    "CREATE TABLE _orders_ghc (id INT PRIMARY KEY)",
+    "CREATE TABLE _orders_gho LIKE orders",
+    "ALTER TABLE orders RENAME TO _orders_del",
+    "ALTER TABLE _orders_gho ADD COLUMN late INT",
+    "ALTER TABLE _orders_gho RENAME TO orders",
+)
+
+
+async def test_a_tool_s_tables_have_no_topics_made_while_the_table_itself_is_away() -> None:
+    made = Made()
+    one = ahead(made)
+    history = begun("others")
+    async with beside(one.make_all()):
+        for at, sql in enumerate((*TWO_STEPS, "CREATE TABLE items (id INT PRIMARY KEY)")):
+            one.seen(piece(history=[applied(history, 200 * (at + 1), sql)]))
+        await made.reached("aq.shop.items")
+    assert sorted(made.topics) == ["aq.shop.items", "aq.shop.orders"]
+
+
+async def test_a_run_that_begins_while_the_table_is_away_makes_no_topic_of_a_tool_s() -> None:
+    made = Made()
+    names = [("shop", "_orders_gho"), ("shop", "_orders_del"), ("shop", "items")]
+    one = ahead(made, *names)
+    one.begin(names)
+    async with beside(one.make_all()):
+        await made.reached("aq.shop.items")
+    assert made.topics == ["aq.shop.items"]
+
+
+async def test_rows_of_a_table_that_only_looks_like_a_tool_s_have_its_topic_made() -> None:
+    made = Made()
+    one = ahead(made, ("shop", "_mine_old"))
+    async with beside(one.make_all()):
+        one.seen(piece(batches=[FinishedBatch("aq.shop._mine_old", 0, b"", 1)]))
+        await made.reached("aq.shop._mine_old")
+
+
 async def test_rows_that_wait_to_be_published_have_their_topic_made_meanwhile() -> None:
     made = Made()
     one = ahead(made)
