@@ -188,7 +188,7 @@ async def test_topics_are_made_as_planned_and_refused_when_they_differ(
     name = f"plan-{uuid4().hex[:8]}"
     await Topics(options).ensure(plan(name, partitions=3))
     await Topics(options).ensure(plan(name, partitions=3))
-    with pytest.raises(TopicUnfit, match="3 partitions, the settings say 4"):
+    with pytest.raises(TopicUnfit, match="it has 3 partitions, and 4 are wanted"):
         await Topics(options).ensure(plan(name, partitions=4))
     await altered(options, name, {"retention.ms": "1000", "cleanup.policy": "delete"})
     with pytest.raises(TopicUnfit, match=r"retention.ms is 1000.*--add-config retention.ms=-1"):
