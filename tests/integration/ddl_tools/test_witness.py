@@ -40,6 +40,7 @@ SHAPES = {
     "prefix": "a varchar(80), b varbinary(80), c int, PRIMARY KEY (b(10), c, a(5))",
     "no_key": "a int, b int, UNIQUE (a)",
     "promoted": "a int NOT NULL, b varchar(9) NOT NULL, c int, UNIQUE v (b(3)), UNIQUE n (c), UNIQUE u (b, a)",
+    "with_blobs": "a int, b int, j text, PRIMARY KEY (a)",
     "several_promoted": "a int NOT NULL, b int NOT NULL, UNIQUE z (b), UNIQUE y (a), UNIQUE x (a, b)",
     "generated": "a int, v int AS (a + 1), s int AS (a + 2) STORED, PRIMARY KEY (a)",
     "quoted": "`a.b` int, `ключ` varchar(3) NOT NULL, e enum('it''s','A,b') NOT NULL, PRIMARY KEY (`a.b`)",
@@ -346,11 +347,17 @@ def test_what_was_planted_is_found_as_far_as_the_metadata_tell(
     }
 
 
+PARTIAL = {
+    "9.7": ["other_order", "promoted", "with_blobs", "with_blobs"],
+    "mariadb-11.8": ["other_order", "promoted", "with_blobs", "with_blobs", "versioned"],
+}
+"""The tables whose images before a change lack columns, once for each such image."""
 _DELETED = (
     "other_order",
     "prefix",
     "no_key",
     "promoted",
+    "with_blobs",
     "versioned",
     "hashed_not_null",
     "several_valued",
@@ -361,7 +368,8 @@ _DELETED = (
 def test_images_before_a_change_hold_the_key_by_which_rows_are_published(
     mysql: Mysql, name: str
 ) -> None:
-    faults, checked, caught = [], 0, 0
+    faults: list[tuple[str, str]] = []
+    partial, caught = list[str](), list[str]()
     with telling(mysql, "MINIMAL"):
         for shape, statements in shapes(name):
             if shape not in _DELETED:
@@ -380,12 +388,13 @@ def test_images_before_a_change_hold_the_key_by_which_rows_are_published(
                 present, mapped = columns_before(mysql, shape, step)
                 fault = key_contradiction(mapped, present)
                 faults += [(shape, fault)] if fault else []
-                checked += not all(present)
+                partial += [] if all(present) else [shape]
                 wrong = replace(mapped, primary_key=(len(present) - 1,))
-                caught += key_contradiction(wrong, present) is not None
+                caught += [shape] if key_contradiction(wrong, present) else []
     assert faults == []
-    assert checked >= 3
-    assert caught >= 3
+    # Without a key, or with all columns in it, an image is whole; NOBLOB leaves out only what is a blob.
+    assert partial == PARTIAL[name]
+    assert caught == partial
 
 
 def columns_before(mysql: Mysql, shape: str, rows: Rows) -> tuple[list[bool], TableMap]:
