@@ -30,6 +30,7 @@ def keys(
 
 
 def _key(name: str, rows: list[Row], types: Mapping[str, str], server: Server) -> Index:
+    rows = [_without_whole_length(row, types, server) for row in rows]
     unique = not rows[0][1]
     kind = rows[0][5] or ("" if unique else _kind(rows, types))
     special = kind if kind in _KINDS else ""
@@ -43,6 +44,13 @@ def _key(name: str, rows: list[Row], types: Mapping[str, str], server: Server) -
         parts=parts if any(parts) else (),
         kind=special,
     )
+
+
+def _without_whole_length(row: Row, types: Mapping[str, str], server: Server) -> Row:
+    """A part without the length that MySQL tells of a POINT, where it is the whole column."""
+    if server.mariadb or types.get(row[2] or "") != "point":
+        return row
+    return (*row[:3], None, *row[4:])
 
 
 def _part(row: Row, server: Server) -> str:

@@ -72,8 +72,12 @@ def truth(cursor: Any) -> Seen:
     for database, table, name in _rows(cursor, _KEYS):
         keys[database, table].append(name)
     unique: dict[tuple[str, str], dict[str, list[tuple[str, bool]]]] = defaultdict(dict)
-    for database, table, index, name, is_prefix in _rows(cursor, _UNIQUE):
-        unique[database, table].setdefault(index, []).append((name, bool(is_prefix)))
+    mariadb = "MariaDB" in _rows(cursor, "SELECT VERSION()")[0][0]
+    for database, table, index, name, has_length in _rows(cursor, _UNIQUE):
+        points = {one.name for one in columns[database, table] if one.type == "point"}
+        # MySQL takes the length of a POINT for all of it: such a key is promoted; MariaDB's is not.
+        is_prefix = bool(has_length) and (mariadb or name not in points)
+        unique[database, table].setdefault(index, []).append((name, is_prefix))
     tables = {
         (database, table): SeenTable(
             columns=tuple(columns[database, table]),

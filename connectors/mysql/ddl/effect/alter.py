@@ -83,7 +83,7 @@ class _Alteration:
             if isinstance(action, AddPeriod):
                 self._columns = with_period(self._columns, action.period)
         unique(self._columns)
-        indexes = self._new_indexes()
+        indexes = keys.with_geometries(self._new_indexes(), self._columns, self._terms.server)
         options = [action.options for action in self._actions if isinstance(action, SetOptions)]
         return Table(
             columns=tuple(keyed(self._columns, indexes)),

@@ -46,7 +46,8 @@ def created(
     for period in statement.periods:
         columns = with_period(columns, period)
     specs = keys.with_periods(statement.indexes, statement.periods)
-    return finished(columns, keys.added((), specs, columns), defaults, statement.options)
+    indexes = keys.with_geometries(keys.added((), specs, columns), columns, terms.server)
+    return finished(columns, indexes, defaults, statement.options)
 
 
 def _joined(own: list[Column], selected: Sequence[Column]) -> list[Column]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from connectors.mysql.ddl.definition import Column, Index
+from connectors.mysql.ddl.definition import Column, Index, Server
 from connectors.mysql.ddl.effect.columns import Refused, same
 from connectors.mysql.ddl.spec import IndexSpec, Part, Period
 from connectors.mysql.letters import lowered
@@ -19,6 +19,10 @@ _MOST = 1000
 """Keys in one statement; servers take 64 and, for foreign keys, a few more."""
 _LENGTHY = ("char", "varchar", "binary", "varbinary")
 _SPECIAL = ("FULLTEXT", "SPATIAL", "VECTOR")
+_GEOMETRIES = frozenset(
+    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+     "geometrycollection", "geomcollection"}
+)  # fmt: skip
 
 
 def added(
@@ -41,6 +45,24 @@ def added(
             found.append(replace(made, implicit=True))
     found = [index for index in found if not (index.implicit and _gives_way(index, found))]
     return tuple(sorted(found, key=lambda index: index.name != PRIMARY))
+
+
+def with_geometries(
+    indexes: Iterable[Index], columns: Sequence[Column], server: Server
+) -> tuple[Index, ...]:
+    """The keys as MariaDB has them: of a geometry it keeps the first bytes, also where no length is said.
+
+    MySQL before 8.0 takes such a key of a POINT for one of the whole column, and later ones refuse it.
+    """
+    if not server.mariadb:
+        return tuple(indexes)
+    found = {lowered(one.name) for one in columns if one.type.lower() in _GEOMETRIES}
+    return tuple(
+        replace(index, prefixed=True)
+        if not index.kind and any(lowered(name) in found for name in index.columns)
+        else index
+        for index in indexes
+    )
 
 
 def with_periods(specs: Iterable[IndexSpec], periods: Sequence[Period]) -> list[IndexSpec]:
@@ -133,7 +155,7 @@ def is_prefix(column: Column, length: int) -> bool:
     if word in _LENGTHY:
         whole = rest.partition(")")[0]
         return not whole.isdecimal() or length < int(whole)
-    return word.endswith(("text", "blob"))
+    return word.endswith(("text", "blob")) or (word in _GEOMETRIES and word != "point")
 
 
 def _is_covered(indexes: Iterable[Index], spec: IndexSpec) -> bool:

@@ -56,6 +56,14 @@ def test_a_spatial_key_has_no_length() -> None:
     assert (found.kind, found.parts, found.prefixed) == ("SPATIAL", (), False)
 
 
+def test_a_length_that_is_all_of_a_point_is_none_on_mysql() -> None:
+    old = Server(version=(5, 7, 44))
+    mysql = one(old, part(1, "place", unique=True, length=25, kind="BTREE"))
+    mariadb = one(MARIADB, part(1, "place", unique=True, length=25, kind="BTREE"))
+    assert (mysql.prefixed, mysql.parts) == (False, ())
+    assert (mariadb.prefixed, mariadb.parts) == (True, ("(25)",))
+
+
 def test_a_server_that_tells_no_kind_has_it_seen_by_the_columns() -> None:
     assert one(MARIADB, part(1, "place", length=32)).kind == "SPATIAL"
     assert one(MARIADB, part(1, "name"), part(2, "text")).kind == "FULLTEXT"

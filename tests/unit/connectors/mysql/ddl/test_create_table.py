@@ -83,6 +83,15 @@ def test_a_key_of_a_columns_beginning_is_told_from_one_of_all_of_it() -> None:
     assert {index.name: index.prefixed for index in indexes} == {"x": True, "y": False, "z": True}
 
 
+def test_a_key_of_a_geometry_is_of_its_beginning_on_mariadb_only() -> None:
+    sql = "CREATE TABLE t (p POINT NOT NULL, g GEOMETRY, UNIQUE x (p DESC), UNIQUE y (p(2)), UNIQUE z (g(2)))"
+    mysql = Play(sql).catalog["d", "t"].indexes
+    assert {index.name: index.prefixed for index in mysql} == {"x": False, "y": False, "z": True}
+    play = Play(sql, server=MARIADB)
+    play.run("ALTER TABLE t CHANGE p q POINT NOT NULL")
+    assert [index.prefixed for index in play.catalog["d", "t"].indexes] == [True, True, True]
+
+
 def test_a_foreign_key_makes_a_key_unless_there_is_one() -> None:
     play = Play(
         "CREATE TABLE t (a INT, b INT, c INT, CONSTRAINT f FOREIGN KEY (a) REFERENCES x (y),"
