@@ -38,6 +38,10 @@ _log = logging.getLogger(__name__)
 _THREADS = 4
 _ROWS = 20_000
 _BYTES = 16 * 1024 * 1024
+_LARGE = 50_000
+"""Offsets of a batch that is announced before it is applied."""
+_LONG_SECONDS = 10.0
+"""Of merging one table, which is logged then: an operator should see that a long batch moves."""
 
 Floored = dict[tuple[str, str], dict[str, tuple[int, int]]]
 
@@ -76,6 +80,7 @@ class Applier:
         self, records: DataFrame, batch_id: int, *, query_id: str, moved: tuple[Offsets, Offsets]
     ) -> None:
         started = self.clock()
+        self._announce(batch_id, moved)
         self.waits.refresh()
         batch = envelopes(records)
         if cut := self._cut_sql(moved[0]):
@@ -99,6 +104,15 @@ class Applier:
         self.ledger.append(entries)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self._report(found, batch_id, entries, started=started, applied=applied)
+
+    def _announce(self, batch_id: int, moved: tuple[Offsets, Offsets]) -> None:
+        """Log what a batch begins with where it may take minutes: the first, and large ones."""
+        start, until = moved
+        offsets = sum(end - start.get(at, 0) for at, end in until.items())
+        is_first = not self.applied
+        if is_first or offsets >= _LARGE:
+            note = "; the first after a start takes longest" if is_first else ""
+            _log.info("batch started batch=%d offsets=%d%s", batch_id, offsets, note)
 
     def _cut_sql(self, start: Offsets) -> str:
         """Records that a reload has applied already, of older versions perhaps."""
@@ -153,10 +167,13 @@ class Applier:
         floors = self.raise_floors(floor for part in whole for floor in part.truncates)
 
         def merge(part: TablePart) -> None:
+            started = self.clock()
             try:
                 self._merge(batch, part, versions[part.name], floors.get(part.name, {}))
             except TableError as fault:
                 faults[part.name] = fault
+            if (seconds := self.clock() - started) >= _LONG_SECONDS:
+                _log.info("table merged table=%s.%s seconds=%.1f", *part.name, seconds)
 
         if whole:
             _in_parallel(merge, whole, session=batch.sparkSession)

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import itertools
 import json
+import logging
 import random
 from typing import Any
 
@@ -244,6 +245,19 @@ def test_the_ledger_tells_what_was_applied_and_metrics_count_it(warehouse: Wareh
     assert count("aqueduct_sink_batches_total") == 2
     assert count("aqueduct_sink_rows_total", {"table": "shop.t", "op": "c"}) == 2
     assert count("aqueduct_sink_applied_offset", {"topic": "aq.shop.t", "partition": "0"}) == 3
+
+
+def test_the_first_batch_is_announced_since_it_takes_longest(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    with caplog.at_level(logging.INFO, "spark_sink"):
+        warehouse.take(GOOD)
+        warehouse.take(GOOD)
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line for line in lines if line.startswith("batch started")] == [
+        "batch started batch=0 offsets=1; the first after a start takes longest"
+    ]
 
 
 def test_a_table_that_is_not_there_is_a_named_error(warehouse: Warehouse) -> None:
