@@ -19,6 +19,7 @@ from connectors.errors import (
     PreflightError,
     ReaderStalled,
     Retry,
+    ServerIdConflict,
 )
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
@@ -45,6 +46,7 @@ class ErrorPolicy:
     jitter: random.Random = field(default_factory=random.Random)
     _failures: int = 0
     _has_run: bool = False
+    _has_conflict: bool = False
     _damaged: dict[str, int] = field(default_factory=dict)
 
     def succeeded(self) -> None:
@@ -52,7 +54,7 @@ class ErrorPolicy:
 
         What is damaged at a known place stays counted: each run may publish what stands before it.
         """
-        self._failures, self._has_run = 0, True
+        self._failures, self._has_run, self._has_conflict = 0, True, False
         self._damaged.pop(_NOWHERE, None)
 
     def decide(self, error: AqueductError) -> Decision:
@@ -60,6 +62,10 @@ class ErrorPolicy:
         if isinstance(error, Fenced | AnotherWorkerLeads):
             # The next run leads only where the other worker is gone.
             return Decision(State.FENCED, _OTHER_SECONDS)
+        if isinstance(error, ServerIdConflict) and not self._has_conflict:
+            # A worker of another installation that has ended is listed until the server's next heartbeat to it.
+            self._has_conflict = True
+            return Decision(State.RETRYING, _OTHER_SECONDS)
         # What was in order once, as a grant that somebody took away, may be given back.
         may_heal = self._has_run and isinstance(error, PreflightError)
         if (error.retry is Retry.MANUAL and not may_heal) or self._is_stuck(error):

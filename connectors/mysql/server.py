@@ -81,6 +81,8 @@ class SourceAddress:
             "charset": self.charset,
             "connect_timeout": min(10.0, 3 * self.heartbeat),
             "read_timeout": 3 * self.heartbeat,
+            # PyMySQL makes the TLS handshake with the time that the last write had: none without this.
+            "write_timeout": 3 * self.heartbeat,
             "init_command": f"SET time_zone = {pymysql.converters.escape_string(self.time_zone)!r}",
             **self._tls_settings(),
         }

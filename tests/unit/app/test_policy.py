@@ -13,6 +13,7 @@ from connectors.errors import (
     MalformedEvent,
     PositionGone,
     PreflightError,
+    ServerIdConflict,
     SourceLost,
 )
 from connectors.mysql.position import Coordinates
@@ -85,3 +86,12 @@ def test_what_was_in_order_once_is_looked_at_again_and_what_never_was_waits_for_
     assert policy.decide(revoked).state is State.FAILED
     policy.succeeded()
     assert policy.decide(revoked).state is State.RETRYING
+
+
+def test_a_server_id_that_another_replica_has_is_looked_at_once_more() -> None:
+    policy = ErrorPolicy()
+    error = ServerIdConflict(server_id=5701)
+    states = [policy.decide(error).state for _ in range(3)]
+    assert states == [State.RETRYING, State.FAILED, State.FAILED]
+    policy.succeeded()
+    assert policy.decide(error).state is State.RETRYING
