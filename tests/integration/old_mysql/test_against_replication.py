@@ -71,6 +71,11 @@ def _is_1970(one: Difference) -> bool:
     return bool(one.ours.startswith("0000-00-00") and one.theirs.startswith("1970-01-01T00:00:00"))
 
 
+def _is_no_day(one: Difference) -> bool:
+    is_refused = one.theirs is None or isinstance(one.theirs, ValueError)
+    return is_refused and one.ours.partition(" ")[0] == "2023-02-31"
+
+
 def _lost_a_label(one: Difference) -> bool:
     return one.theirs == "" or "" in one.theirs
 
@@ -81,6 +86,7 @@ _NO_DATE = none_for(r"....-(00-..|..-00).*|0000-.*")
 EVERYWHERE = (
     Reason("YEAR 0 is 1900 to it: it adds 1900 to the byte 0 too", "year", _is_zero_year),
     Reason("a zero or partial date is None to it, as NULL is", "date|datetime|timestamp", _NO_DATE),
+    Reason("a day that its month lacks is None to it, or stops it", "date|datetime", _is_no_day),
     Reason("the zero TIMESTAMP is 1970 to it", "timestamp", _is_1970),
     Reason("FLOAT has a double's digits", "float", lambda one: isinstance(one.theirs, float)),
     Reason("an empty SET is None to it, as NULL is", "set", none_for("")),
@@ -130,7 +136,10 @@ def explains(reason: Reason, one: Difference) -> bool:
 
 
 def differences(mysql: Mysql, columns: Columns) -> Iterator[Difference]:
-    """What differs in a table of these columns; where theirs fails, in a table for each of them."""
+    """What differs in a table of these columns; where theirs fails, in one for each column.
+
+    A value that Python lacks stops theirs, not what is around it: there, each value has a table.
+    """
     run(mysql, f"CREATE DATABASE IF NOT EXISTS {DATABASE}", f"DROP TABLE IF EXISTS {DATABASE}.t")
     begin = end_of(mysql)
     first, create, *inserts = statements_for(f"{DATABASE}.t", columns)
@@ -139,11 +148,16 @@ def differences(mysql: Mysql, columns: Columns) -> Iterator[Difference]:
     try:
         theirs = values_of(mysql, begin)
     except Exception as error:
-        if len(columns) == 1:
-            yield Difference(columns[0][0], ours, error)
+        parts = columns
+        if len(columns) == 1 and type(error) is ValueError:
+            ((kind, values),) = columns
+            parts = [(kind, [value]) for value in values]
+        if len(parts) == 1:
+            is_one = len(ours) == 1
+            yield Difference(parts[0][0], ours[0][0] if is_one else ours, error)
         else:
-            for column in columns:
-                yield from differences(mysql, [column])
+            for part in parts:
+                yield from differences(mysql, [part])
         return
     kinds = [kind for kind, _ in columns]
     for image, other in zip(ours, theirs, strict=True):

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from aiokafka import AIOKafkaConsumer
 
-from connectors.wire import dead_letters_topic, row_topic
+from connectors.wire import dead_letters_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.process.consumed import rows
@@ -38,8 +38,8 @@ def mysql(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
         server,
         "CREATE DATABASE shop",
         "CREATE TABLE shop.notes (id int PRIMARY KEY, note longtext)",
-        # Some bytes are no character of cp1251, and the server takes them all the same.
-        "CREATE TABLE shop.old (id int PRIMARY KEY, c varchar(9) CHARACTER SET cp1251)",
+        # Unicode lacks a character for some bytes of cp1251; in a key, such text cannot be published.
+        "CREATE TABLE shop.old (id int, c varchar(9) CHARACTER SET cp1251, PRIMARY KEY (id, c))",
     )
     yield server
     server.kill()
@@ -199,7 +199,7 @@ def _name(value: dict[str, Any]) -> str:
     return f"{value['transaction']['id']}#{value['source']['row']}"
 
 
-def test_by_default_either_stops_the_destination_where_it_is_and_says_which_row(
+def test_by_default_a_large_row_stops_the_destination_and_an_unreadable_key_its_table_alone(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     made = wanted(stack, mysql, tmp_path)
@@ -214,20 +214,29 @@ def test_by_default_either_stops_the_destination_where_it_is_and_says_which_row(
         for part in ("table=shop.notes", 'key={"id":2}', "gtid=", "size=3", "limit=200000"):
             assert part in error
         assert "claim_check" in error
-    # With its images left out it fits, and the destination comes to the row that is broken.
+    # With its images left out it fits, and the destination comes to the row with the unreadable key.
     made["destinations"]["shop"]["oversize"] = "key_only"
-    run(mysql, "INSERT INTO shop.old VALUES (1, 'a'), (2, 0x98)")
+    run(
+        mysql,
+        "INSERT INTO shop.old VALUES (1, 'a'), (2, 0x98)",
+        "INSERT INTO shop.notes VALUES (4, 'small')",
+    )
     with running(made, tmp_path) as worker:
-        error = worker.wait(lambda status: status["state"] == "FAILED")["error"]
-        assert error.startswith("MalformedEvent")
-        for part in ("table=shop.old", "row_of_event=1", "gtid=", "coordinates=", "dead_letter"):
-            assert part in error
+        worker.wait(lambda status: [one["table"] for one in status["set_aside"]] == ["shop.old"])
+        worker.wait(lambda _: len(rows(stack, made["prefix"], "notes")) == 4)
+        log = worker.log
+        assert "RowUnreadable" in log
+        for part in ("column 'c' of a row's key", "table=shop.old", "gtid=", "coordinates="):
+            assert part in log
     found = rows(stack, made["prefix"], "notes")
-    assert [(change.value["after"] or {}).get("id") for change in found] == [1, None, 3]
+    assert [(change.value["after"] or {}).get("id") for change in found] == [1, None, 3, 4]
     assert list(found[1].value["left_out"]) == ["after"]
-    # Nothing of the broken row's transaction is anywhere.
-    absent = {row_topic(made["prefix"], "shop", "old"), dead_letters_topic(made["prefix"], "shop")}
-    assert not absent & _topics(stack)
+    # Nothing of the unreadable row's transaction is published; its topic was made ahead.
+    assert rows(stack, made["prefix"], "old") == []
+    assert dead_letters_topic(made["prefix"], "shop") not in _topics(stack)
+    listed = command(tmp_path, "schema", "quarantine", "shop", "--format", "json")
+    (entry,) = json.loads(listed.stdout)
+    assert (entry["table"], entry["waiting"]) == ("old", 1)
 
 
 def _topics(stack: Stack) -> set[str]:

@@ -1,6 +1,7 @@
 """Every type of column at its limits: what we decode from the binlog is what SELECT says."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from connectors.mysql.baseline import server_of
 from connectors.mysql.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows import RowDecoder
 from connectors.mysql.skipping import row_count
+from connectors.mysql.unmapped import ReplacedText
 from devstack import Stack
 from tests.integration.worker.families import FAMILIES, statements_for
 from tests.integration.worker.oracle import rows_of, same
@@ -166,12 +168,37 @@ def assert_described(stack: Stack, steps: list[Any], table: str) -> None:
     assert definition.primary_key == key
 
 
-def test_bytes_that_are_not_text_stop_the_table_and_are_not_replaced(stack: Stack) -> None:
+def test_bytes_that_no_column_can_hold_stop_the_table_and_are_not_replaced(stack: Stack) -> None:
+    table = f"{DATABASE}.damaged"
+    steps = written(
+        stack.mysql,
+        f"CREATE TABLE {table} (id int primary key, c varchar(9) CHARACTER SET utf8mb4)",
+        f"INSERT INTO {table} VALUES (1, 'é')",
+    )
+    assert [row.after()["c"] for row in decoded(stack.mysql, steps)] == ["é"]
+    # The server refuses such bytes, so they are put into the event that it wrote.
+    broken = [
+        replace(step, body=step.body.replace("é".encode(), b"\xc3("))
+        if isinstance(step, Rows)
+        else step
+        for step in steps
+    ]
+    with pytest.raises(MalformedEvent, match=table):
+        decoded(stack.mysql, broken)
+
+
+def test_bytes_without_a_character_are_what_the_server_selects_and_are_marked(
+    stack: Stack,
+) -> None:
     table = f"{DATABASE}.unmapped"
     steps = written(
         stack.mysql,
         f"CREATE TABLE {table} (id int primary key, c varchar(9) CHARACTER SET cp1251)",
-        f"INSERT INTO {table} VALUES (1, 0x98)",
+        f"INSERT INTO {table} VALUES (1, 0x6198), (2, '?')",
     )
-    with pytest.raises(MalformedEvent, match=table):
-        decoded(stack.mysql, steps)
+    with connected(stack.mysql) as cursor:
+        cursor.execute(f"SELECT c FROM {table} ORDER BY id")
+        selected = [text for (text,) in cursor.fetchall()]
+    found = [row.after()["c"] for row in decoded(stack.mysql, steps)]
+    assert found == selected == ["a?", "?"]
+    assert [isinstance(text, ReplacedText) for text in found] == [True, False]
