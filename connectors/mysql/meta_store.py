@@ -46,9 +46,8 @@ class MetaStore:
         """
         try:
             connection = pymysql.connect(
-                **self.address.connection_settings(),
+                **self.address.connection_settings() | {"write_timeout": _WRITE_SECONDS},
                 autocommit=False,
-                write_timeout=_WRITE_SECONDS,
             )
             try:
                 with connection.cursor() as cursor:
