@@ -63,14 +63,14 @@ class Numbered(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """From a decoder: a chunk's piece."""
+    """From a decoder: a chunk's pieces, in their order."""
 
     number: int
-    piece: Any
+    pieces: list[Any]
 
 
 class Failed(NamedTuple):
-    """From a decoder: why there is no piece of this chunk; without a number, why there is no stage."""
+    """From a decoder: why there are no pieces of this chunk; without a number, why there is no stage."""
 
     number: int | None
     error: AqueductError

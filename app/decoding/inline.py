@@ -37,15 +37,18 @@ class Inline:
             decoded = self._stage.decode(chunk)
             # The one stage has announced all that there is.
             self._state, _ = decoded.number(self._state, [])
-            piece = decoded.encode()
+            pieces = decoded.encode()
         except Exception as error:
             self.finish(named(error, chunk))
             return False
         point("decode.after")
-        if not self._deliver(piece):
-            self._over = True
-        elif piece.error is not None:
-            self.finish(piece.error)
+        for piece in pieces:
+            if not self._deliver(piece):
+                self._over = True
+            elif piece.error is not None:
+                self.finish(piece.error)
+            if self._over:
+                break
         return not self._over
 
     def finish(self, error: AqueductError) -> None:

@@ -206,7 +206,7 @@ class Pool:
                 turn = self._turn()
             self._send(turn)
         elif isinstance(message, Finished):
-            self._came(worker, message.number, message.piece)
+            self._came(worker, message.number, message.pieces)
         elif isinstance(message, Failed):
             log.debug("%s: %s", worker.process.name, message.trace)
             if message.number is None:
@@ -282,17 +282,18 @@ class Pool:
             outcome = self._next()
             if outcome is None or isinstance(outcome, AqueductError):
                 return outcome
-            if not self._deliver(outcome):
-                return None
-            if outcome.error is not None:
-                return outcome.error  # type: ignore[no-any-return]
+            for piece in outcome:
+                if not self._deliver(piece):
+                    return None
+                if piece.error is not None:
+                    return piece.error  # type: ignore[no-any-return]
             with self._lock:
                 self._bytes -= self._sizes.pop(self._pieces_out)
                 self._pieces_out += 1
                 self._room.notify()
 
     def _next(self) -> Any:
-        """Wait for the next piece or error; None when all has ended."""
+        """Wait for the next chunk's pieces, or error; None when all has ended."""
         with self._lock:
             while not self._over:
                 if self._pieces_out in self._outcomes:

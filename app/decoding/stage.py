@@ -25,8 +25,8 @@ class Decoded(Protocol):
         it was handed in before, or this stage announced it itself.
         """
 
-    def encode(self) -> Any:
-        """Make the finished piece, a ``Piece``; called once, after ``number``."""
+    def encode(self) -> list[Any]:
+        """Make the finished pieces, each a ``Piece``, in their order; called once, after ``number``."""
 
 
 class Stage(Protocol):

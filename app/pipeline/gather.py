@@ -30,6 +30,9 @@ from tables.version import TableVersion
 
 _tuple = tuple.__new__
 
+_ENVELOPE = 450
+"""Bytes of a record beside its images, about: of small rows it is most of what is sent."""
+
 UPDATES = frozenset(map(int, UPDATE_EVENTS))
 """Event types whose rows have two images, as plain numbers."""
 
@@ -129,11 +132,19 @@ class Gathering:
         self._is_given_up = False
         """Whether ``_map`` describes a table that was given up."""
         self._passed: list[tuple[TableMap, int, bytes]] = []
-        self._uses: dict[tuple[str, str], Use] = {}
         self._map: TableMap | None = None
         self._use: Use | None = None
         """What ``_map`` describes; None where it is not captured."""
         self._query: str | None = None
+        self.dead = 0
+        """Rows that cannot be decoded."""
+        self._passing = passing
+        self.error: AqueductError | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have gathered nothing yet."""
+        self._uses: dict[tuple[str, str], Use] = {}
         self.items: list[Item] = []
         self.uses: list[Use] = []
         """The tables in the order in which their rows first come."""
@@ -157,14 +168,10 @@ class Gathering:
         self.last: Transaction | None = None
         self.filtered: Counter[int] = Counter()
         """Rows events of tables that are not captured, by type."""
-        self.dead = 0
-        """Rows that cannot be decoded."""
         self.given_up: Counter[int] = Counter()
         """Rows events of tables that were given up, by type."""
         self.statements: Counter[tuple[str, str]] = Counter()
         """Statements that were passed by, by each table that they changed."""
-        self._passing = passing
-        self.error: AqueductError | None = None
 
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
@@ -195,9 +202,13 @@ class Gathering:
             dead = DeadRows(transaction, name, table_map, event_type, body, "", pos, 0, query, "")
             self._sift(dead, error)
             return
+        self._keep(transaction, rows, event_type, pos)
+
+    def _keep(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
+        """Add rows of the table that ``_use`` is of."""
         # A named tuple's own constructor costs more than all else here.
         self.items.append(
-            _tuple(Rows, (transaction, use, rows, event_type, pos, self.ordinal, self._query))
+            _tuple(Rows, (transaction, self._use, rows, event_type, pos, self.ordinal, self._query))
         )
         count = len(rows)
         self.ordinal += count
@@ -207,20 +218,19 @@ class Gathering:
 
     def _sift(self, dead: DeadRows, error: AqueductError) -> None:
         """Take the rows of an event of which some cannot be decoded, as far as the settings allow that."""
-        use, limit, first = self._use, self._rules.poison_limit, self.ordinal
-        assert use is not None
+        assert self._use is not None
+        limit, row = self._rules.poison_limit, 0
         transaction, kind, pos = dead.transaction, dead.event_type, dead.pos
-        for part in sifted(use.table.rows, dead, error):
-            rows, ordinal = part.rows, self.ordinal
-            if rows:
-                self.items.append(Rows(transaction, use, rows, kind, pos, ordinal, dead.query))
-                self.values += len(rows) + (key_changes(rows) if kind in UPDATES else 0)
+        for part in sifted(self._use.table.rows, dead, error):
+            if part.rows:
+                self._keep(transaction, part.rows, kind, pos)
             else:
                 self.dead += 1
                 if self.dead > limit:
-                    raise refused(part, error, limit=limit, row=ordinal - first)
-                self.items.append(part.of(dead, ordinal))
-            self.ordinal += part.size
+                    raise refused(part, error, limit=limit, row=row)
+                self.items.append(part.of(dead, self.ordinal))
+                self.ordinal += part.size
+            row += part.size
 
     def _meet(self, table_map: TableMap, transaction: Transaction, pos: int) -> None:
         if self.first is None:
@@ -346,6 +356,18 @@ class Gathering:
         self.values = self.whole_values
         held = {id(item.use) for item in self.items if isinstance(item, Rows)}
         self.uses = [use for use in self.uses if id(use) in held]
+
+
+def weight(item: Item, values: int) -> int:
+    """Bytes of the records of an item, about; ``values``: how many with a value it makes."""
+    if isinstance(item, Rows):
+        return weight_of_rows(item.rows, values)
+    return len(item.body) if isinstance(item, ParkedRows | DeadRows) else 0
+
+
+def weight_of_rows(rows: list[Row], values: int) -> int:
+    """The same of rows."""
+    return _ENVELOPE * values + sum([len(row[0] or "") + len(row[1] or "") for row in rows])
 
 
 def key_changes(rows: list[Row]) -> int:

@@ -10,16 +10,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app.pipeline.applied import Applied
 from app.pipeline.borders import Begun
 from app.pipeline.captured import Schema, TableBook
 from app.pipeline.encode import Encoder
 from app.pipeline.filter import TableFilter
-from app.pipeline.gather import UPDATES, Ddl, End, Gathering, Item, ParkedRows, Rows, key_changes
+from app.pipeline.gather import UPDATES, Ddl, End, Gathering, Item, Rows, key_changes, weight
 from app.pipeline.numbers import Numbers, Progress
 from app.pipeline.passing import Passing
 from app.pipeline.piece import Aside, Piece
-from app.pipeline.poison import DeadRows
 from app.pipeline.rules import Rules
+from app.pipeline.shares import Share, Sharing
 from app.pipeline.versions import Name, VersionBook
 from connectors.errors import AqueductError
 from connectors.mysql.changes import Transaction
@@ -35,9 +36,6 @@ from connectors.mysql.transactions import TransactionReader
 from tables.cursor import Resume
 from tables.schema_record import SchemaRecord
 from tables.version import TableVersion
-
-_ENVELOPE = 450
-"""Bytes of a record beside its images, about: of small rows it is most of what is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,41 +92,60 @@ class ChunkStage:
         )
         self._reader = TransactionReader(spec.server_uuid, spec.charsets, mariadb=spec.mariadb)
 
-    def decode(self, chunk: Chunk) -> DecodedChunk:
+    def decode(self, chunk: Chunk) -> DecodedShares:
         """The first step: everything in the chunk, up to the first event that cannot be read or carried."""
         for applied in chunk.learn:
             if applied.record is not None:
                 self.tables.learn(applied.record)
-        gathering = Gathering(
-            self.tables, self.rules, chunk.schema, self._digests(chunk), self._passing
-        )
         reader = self._reader
+        gathering = Sharing(
+            self.tables,
+            self.rules,
+            chunk.schema,
+            self._digests(is_cut=bool(chunk.context) or chunk.place is not None),
+            self._passing,
+            digests=self._digests,
+            landmark=lambda last: landmark_in(chunk, reader.ended, last),
+        )
         try:
             reader.read(chunk, gathering)
-            if reader.open is not None:
-                gathering.count_passed()
         except AqueductError as error:
             gathering.stopped(error)
-        events = _events(reader.seen, gathering, chunk.passed)
+        shares = gathering.all(reader.open)
+        events = _events(reader.seen, [share.gathered for share in shares], chunk.passed)
         reader.seen = [0] * 256
-        last = gathering.last
-        landmark = landmark_in(chunk, reader.ended, last) if last is not None else None
+        parts = [self._part(chunk, share, Counter()) for share in shares[:-1]]
+        return DecodedShares([*parts, self._part(chunk, shares[-1], events, chunk.schema)])
+
+    def _part(
+        self,
+        chunk: Chunk,
+        share: Share,
+        events: Counter[tuple[int, str]],
+        schema: Applied | None = None,
+    ) -> DecodedChunk:
         return DecodedChunk(
-            self, chunk, gathering, open_=reader.open, events=events, landmark=landmark
+            self,
+            chunk,
+            share.gathered,
+            open_=share.open,
+            events=events,
+            landmark=share.landmark,
+            schema=schema,
         )
 
-    def _digests(self, chunk: Chunk) -> Prints | Recents | None:
+    def _digests(self, *, is_cut: bool) -> Prints | Recents | None:
         if self._has_gtids:
-            is_cut = bool(chunk.context) or chunk.place is not None
             return Recents(self._captures, is_cut)
         return Prints(self._captures) if self._has_prints else None
 
 
 def _events(
-    seen: list[int], gathering: Gathering, passed: dict[int, int]
+    seen: list[int], gathered: list[Gathering], passed: dict[int, int]
 ) -> Counter[tuple[int, str]]:
     """Events by type and by what was done with them."""
-    filtered, given_up = gathering.filtered, gathering.given_up
+    filtered = sum((one.filtered for one in gathered), Counter[int]())
+    given_up = sum((one.given_up for one in gathered), Counter[int]())
     events: Counter[tuple[int, str]] = Counter()
     for kind, count in enumerate(seen):
         if (rest := count - filtered[kind] - given_up[kind]) > 0:
@@ -143,8 +160,30 @@ def _events(
     return events
 
 
+class DecodedShares:
+    """A chunk's shares, which are numbered and encoded one after the other."""
+
+    def __init__(self, shares: list[DecodedChunk]) -> None:
+        self._shares = shares
+
+    def number(
+        self, numbers: Numbers, news: list[TableVersion]
+    ) -> tuple[Numbers, list[TableVersion]]:
+        """The second step: the numbers behind this chunk, and the versions that it announces."""
+        announced: list[TableVersion] = []
+        for share in self._shares:
+            numbers, own = share.number(numbers, news)
+            announced += own
+            news = []
+        return numbers, announced
+
+    def encode(self) -> list[Piece]:
+        """The third step: the pieces, at least one, in their order."""
+        return [share.encode() for share in self._shares]
+
+
 class DecodedChunk:
-    """What a chunk holds, on its way to records."""
+    """What a chunk holds, or a share of it, on its way to records."""
 
     def __init__(
         self,
@@ -155,15 +194,17 @@ class DecodedChunk:
         open_: Transaction | None,
         events: Counter[tuple[int, str]],
         landmark: Landmark | None = None,
+        schema: Applied | None = None,
     ) -> None:
+        """``schema``: what the statement did to tables with which it ends."""
         self._stage = stage
         self._landmark = landmark
         self._file = chunk.start.file
         self._gathered = gathered
         self._history: list[SchemaRecord] = []
         self._lost: list[Aside] = []
-        if chunk.schema and chunk.schema.record and gathered.error is None:
-            self._note(chunk.schema.record)
+        if schema and schema.record and gathered.error is None:
+            self._note(schema.record)
         self._open = None if gathered.error else open_
         self._events = events
         self._seq = self._seq_after = self._version_count = 0
@@ -280,16 +321,12 @@ class DecodedChunk:
     def _advance(self, progress: Progress, items: list[Item]) -> None:
         """Add what is published of an open transaction."""
         for item in items:
+            values = values_of(item)
+            progress.size += weight(item, values)
             if isinstance(item, Rows):
-                values = values_of(item)
                 progress.counts[item.use.version.topic] += values
                 progress.order += values
-                progress.size += _ENVELOPE * values + sum(
-                    len(row[0] or "") + len(row[1] or "") for row in item.rows
-                )
                 progress.begun = True
-            elif isinstance(item, ParkedRows | DeadRows):
-                progress.size += len(item.body)
             elif isinstance(item, Ddl) and item.truncated is not None:
                 progress.order += 1
                 progress.begun = True

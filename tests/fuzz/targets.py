@@ -135,13 +135,13 @@ def staged(corpus: Corpus, chunks: Sequence[Chunk]) -> bool:
         decoded = made.decode(chunk)
         before = numbers.seq
         numbers, _ = decoded.number(numbers, [])
-        piece = decoded.encode()
-        demand(piece.seq - before <= 2 * max(chunk.size, 1 << 20), "more values than bytes")
-        for source, first, last in piece.gtids:
-            demand(0 < first <= last < 1 << 64, f"a run of GTIDs {source} from {first} to {last}")
-        if piece.error is not None:
-            sound(piece.error)
-            return False
+        for piece in decoded.encode():
+            demand(piece.seq - before <= 2 * max(chunk.size, 1 << 20), "more values than bytes")
+            for source, first, last in piece.gtids:
+                demand(0 < first <= last < 1 << 64, f"a run of GTIDs {source}: {first} to {last}")
+            if piece.error is not None:
+                sound(piece.error)
+                return False
     return True
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class Made:
     tables: tuple[str, ...]
     body: bytes = b""
     pid: int = 0
+    part: int = 0
+    """Its place among several of one chunk, of which the last has none."""
     error: AqueductError | None = None
     extra: Any = None
 
@@ -85,7 +87,7 @@ class CountingDecoded:
         self.piece = Made(first=state + 1, last=after, tables=tuple(self.stage.tables))
         return after, own
 
-    def encode(self) -> Made:
+    def encode(self) -> list[Made]:
         """Wait or fail as the chunk says; a piece of as many bytes as it wants."""
         time.sleep(self.order.get("encode", 0))
         _act(self.order.get("encode_fault", ""))
@@ -98,7 +100,9 @@ class CountingDecoded:
             self.piece.extra = Killer()
         if self.order.get("unsendable"):
             self.piece.extra = time.sleep, lambda: None
-        return self.piece
+        parts = range(1, self.order.get("parts", 1))
+        # An error is the last one's.
+        return [*(replace(self.piece, part=part, error=None) for part in parts), self.piece]
 
 
 def ordered(number: int, rows: int = 1, *, size: int = 0, **order: Any) -> Chunk:

@@ -39,13 +39,13 @@ def received(sender: Connection, receiver: Connection, messages: list[Any]) -> l
 def test_messages_come_as_they_were_sent(ends: Ends) -> None:
     sizes = [0, 1, 4095, 4096, 32_768, 300_000, 3_000_000]
     messages = [
-        Finished(size, {"bytes": bytes([size % 251]) * size, "array": bytearray(size), "x": [size]})
+        Finished(size, [bytes([size % 251]) * size, bytearray(size), {"x": [size]}])
         for size in sizes
     ]
     found = received(ends[0], ends[2], [*messages, *messages])
     assert found == [*messages, *messages]
-    assert {type(message.piece["bytes"]) for message in found} == {bytes}
-    assert {type(message.piece["array"]) for message in found} == {bytearray}
+    assert {type(message.pieces[0]) for message in found} == {bytes}
+    assert {type(message.pieces[1]) for message in found} == {bytearray}
 
 
 def test_a_message_that_the_socket_takes_in_parts_comes_whole(ends: Ends) -> None:

@@ -41,6 +41,27 @@ def test_any_number_of_decoders_gives_what_one_in_the_thread_gives(
     assert after == sum(order["rows"] for order in orders)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_the_pieces_of_a_chunk_come_together_and_its_error_behind_the_last(count: int) -> None:
+    orders: list[dict[str, Any]] = [{"parts": 3}, {}, {"parts": 2, "error": True}, {}]
+    outlet = run(count, [ordered(number, **order) for number, order in enumerate(orders)])
+    found = [(piece.first, piece.part) for piece in outlet.pieces]
+    assert found == [(1, 1), (1, 2), (1, 0), (2, 0), (3, 1), (3, 0)]
+    assert isinstance(outlet.error, UnsupportedEvent)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_nothing_more_of_a_chunk_is_delivered_where_nobody_wants_it(count: int) -> None:
+    outlet = Outlet()
+    outlet.wanted = False
+    with decoders(count, outlet) as running:
+        running.put(ordered(0, parts=3))
+        assert outlet.waiting.wait(60)
+        while running.put(ordered(1)):
+            pass
+    assert [piece.part for piece in outlet.pieces] == [1]
+
+
 def test_a_slow_chunk_goes_to_one_and_the_others_work_on() -> None:
     slow, fast = ordered(0, decode=0.5), [ordered(n, decode=0.01) for n in range(1, 12)]
     outlet = run(2, [slow, *fast], limits=Limits(chunks_each=1))

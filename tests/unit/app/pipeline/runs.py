@@ -14,7 +14,7 @@ from aiokafka.record import MemoryRecords
 from app.pipeline.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
-from app.pipeline.stage import DecodedChunk, StageSpec
+from app.pipeline.stage import DecodedShares, StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.chunk import Chunk
 from connectors.mysql.ddl.definition import Server
@@ -95,11 +95,11 @@ def run(
 def run_stage(chunks: Iterable[Chunk], cursor: Cursor, spec: StageSpec) -> list[Piece]:
     """The same with a stage of one's own."""
     stage = spec.make()
-    numbers, pieces = Numbers.of(cursor), []
+    numbers, pieces = Numbers.of(cursor), list[Piece]()
     for chunk in chunks:
         decoded = stage.decode(chunk)
         numbers, _ = decoded.number(numbers, [])
-        pieces.append(decoded.encode())
+        pieces += decoded.encode()
         if pieces[-1].error is not None:
             break
     return pieces
@@ -128,8 +128,8 @@ def run_by_turns(
     stages = [pickled(spec).make() for _ in range(count)]
     told = [0] * count
     log: list[TableVersion] = []
-    numbers, pieces = Numbers.of(cursor), []
-    decoded: list[DecodedChunk] = []
+    numbers, pieces = Numbers.of(cursor), list[Piece]()
+    decoded: list[DecodedShares] = []
     for turn, chunk in enumerate([*chunks, *[None] * ahead]):
         if chunk is not None:
             decoded.append(stages[turn % count].decode(pickled(chunk)))
@@ -139,7 +139,7 @@ def run_by_turns(
             numbers, announced = decoded[number].number(pickled(numbers), pickled(log[told[who] :]))
             log += pickled(announced)
             told[who] = len(log)
-            pieces.append(pickled(decoded[number].encode()))
+            pieces += pickled(decoded[number].encode())
     return pieces
 
 

@@ -23,7 +23,7 @@ def run(chunk: Chunk) -> tuple[Piece, list[Record]]:
     spec = spec_of(replace(RULES, statements=True), cursor, {})
     decoded = replace(spec, mariadb=True).make().decode(chunk)
     decoded.number(Numbers.of(cursor), [])
-    piece = decoded.encode()
+    (piece,) = decoded.encode()
     assert piece.error is None
     return piece, [record for record in records_of([piece]) if record.value.get("op")]
 

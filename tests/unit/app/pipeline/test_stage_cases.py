@@ -54,8 +54,8 @@ def test_a_piece_within_a_transaction_begins_anew_at_its_first_event() -> None:
     source = Source([[], [], [], events], gtids=True)
     *_, first, second, last = joined(pieces_of(source, EVERYWHERE, max_bytes=1))
     assert first.coordinates == second.coordinates == source.starts[3]
-    assert first.resume == Resume(transaction_id=f"{UUID}:4", rows=5, published=2, part=1)
-    assert second.resume == Resume(transaction_id=f"{UUID}:4", rows=6, published=3, part=2)
+    assert first.resume == Resume(transaction_id=f"{UUID}:4", rows=5, published=2, part=2)
+    assert second.resume == Resume(transaction_id=f"{UUID}:4", rows=6, published=3, part=3)
     assert first.gtids == second.gtids == []
     assert last.resume is None
     assert last.gtids == [(UUID, 4, 4)]
@@ -66,7 +66,7 @@ def test_a_chunk_within_a_transaction_is_not_whole_while_that_one_is_small() -> 
     source = Source([[RowsOf(LOG, "c", ((1, 1),) * 6)]], gtids=True)
     assert [piece.whole for piece in pieces_of(source, EVERYWHERE)] == [False, False, False, True]
     parts = pieces_of(source, EVERYWHERE, max_bytes=1)
-    assert [piece.resume is not None for piece in parts] == [True, True, True, False]
+    assert [piece.resume is not None for piece in parts] == [True] * 6 + [False]
     assert all(piece.whole for piece in parts)
 
 
