@@ -14,7 +14,7 @@ JOBS ?= 2
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-servers test-sink check crash crash-requests crash-brokers fuzz ddl-random bench bench-flat bench-large bench-replay bench-takeover bench-sink-age lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers fuzz ddl-random bench bench-flat bench-large bench-replay bench-takeover bench-sink-age lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ demo-stop: ## end a demo that was left running
 
 test: setup ## run every test, JOBS=2 files at a time; it starts the servers it needs
 	@$(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+
+test-long: setup ## the tests that take too long for make test, each of which names what make test has of it
+	@LONG=all $(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile -m long $(ARGS)
 
 test-servers: setup ## the tests that ask MySQL and MariaDB themselves, on every version from 5.5 on
 	@SERVERS=all $(VENV_PYTHON) -m pytest tests/integration/baseline tests/integration/central_store \

@@ -63,23 +63,23 @@ def _data_of(command: Path) -> Path | None:
 
 
 def pytest_report_header() -> str:
-    """Say which servers are asked."""
-    if _every_server():
-        return "servers: every one"
-    return (
-        f"servers: all but MySQL and MariaDB {', '.join(sorted(_RARE))}; SERVERS=all asks every one"
-    )
+    """Which servers are asked, and whether long tests run."""
+    rare = f"all but MySQL and MariaDB {', '.join(sorted(_RARE))} (SERVERS=all asks every one)"
+    servers = "every one" if _every_server() else rare
+    return f"servers: {servers}; long tests: {'run' if _runs_long() else 'left to make test-long'}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses the servers, so that `-m "not stack"` leaves it out; leave rare servers' tests out."""
+    """Mark what uses the servers, for `-m "not stack"`; leave out rare servers and long tests."""
     for item in items:
         if "stack" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.stack)
-    rare = [] if _every_server() else [item for item in items if _is_of_rare_server(item)]
-    if rare:
-        config.hook.pytest_deselected(items=rare)
-        items[:] = [item for item in items if item not in set(rare)]
+    out = set() if _every_server() else {item for item in items if _is_of_rare_server(item)}
+    if not _runs_long():
+        out |= {item for item in items if item.get_closest_marker("long")}
+    if out:
+        config.hook.pytest_deselected(items=list(out))
+        items[:] = [item for item in items if item not in out]
 
 
 _RARE = {"5.5", "8.0", "10.11"}
@@ -89,6 +89,10 @@ _SERVER = re.compile(r"(?:mariadb-)?(\d+\.\d+)(?: without GTIDs)?")
 
 def _every_server() -> bool:
     return os.environ.get("SERVERS") == "all"
+
+
+def _runs_long() -> bool:
+    return os.environ.get("LONG") == "all"
 
 
 def _is_of_rare_server(item: pytest.Item) -> bool:

@@ -16,10 +16,8 @@ from tests.crash.servers import Servers, servers
 pytestmark = pytest.mark.stack
 SEED = int(os.environ.get("AQUEDUCT_TEST_SEED", "") or random.SystemRandom().randrange(10**6))
 FAULTS = (
-    "kill.commit.before",
     "kill.commit.after",
     "kafka.lost.end-transaction.answer",
-    "zookeeper.expiry",
 )
 
 

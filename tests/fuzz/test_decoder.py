@@ -12,7 +12,7 @@ from tests.fuzz.targets import OWN, START, staged
 
 ROOT = Path(__file__).parents[2]
 SEED = 20261121
-CASES = 12_000
+CASES = 6_000
 LONGEST = 600
 
 

@@ -61,6 +61,7 @@ def test_the_second_witness_stops_by_name_at_what_it_does_not_read(case: Case) -
 
 
 @pytest.mark.spark
+@pytest.mark.long("test_planted has the topics, the units the warehouse")
 def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_found(
     case: Case, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ def topic() -> str:
     return f"history-{uuid4().hex[:8]}"
 
 
+@pytest.mark.long("a figure of size; the units have the rule")
 async def test_the_whole_journal_is_read_in_little_memory(stack: Stack, topic: str) -> None:
     await history.write(stack.kafka, topic, history.transactions(TABLES, DDLS, every=None))
     found = history.start(Start(broker=stack.kafka, topic=topic))
@@ -30,6 +31,7 @@ async def test_the_whole_journal_is_read_in_little_memory(stack: Stack, topic: s
     assert found["rss_mib"] - found["rss_before_mib"] < MOST_MIB
 
 
+@pytest.mark.long("a figure of size; the units have the rule")
 async def test_with_checkpoints_only_what_is_behind_the_last_one_is_kept(
     stack: Stack, topic: str, tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def test_a_second_mysql_runs_beside_the_first(stack: Stack) -> None:
     assert second.child is None
 
 
+@pytest.mark.long("it is about the tests' own servers")
 def test_leaving_the_block_leaves_no_process(tmp_path: Path) -> None:
     with Stack(tmp_path):
         assert len(processes_naming(tmp_path)) == 3
@@ -141,6 +142,7 @@ def test_leaving_the_block_leaves_no_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.long("it is about the tests' own servers")
 def test_a_parent_that_is_killed_takes_its_servers_along(
     tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -155,6 +157,7 @@ def test_a_parent_that_is_killed_takes_its_servers_along(
 
 
 @pytest.mark.parametrize("seconds", [0.2, 0.8, 1.6, 2.4])
+@pytest.mark.long("it is about the tests' own servers")
 def test_ctrl_c_while_starting_leaves_no_process(tmp_path: Path, seconds: float) -> None:
     code = f"from devstack import Stack\nStack({str(tmp_path)!r}).start()"
     with parent(code) as process:
@@ -172,6 +175,7 @@ def test_ctrl_c_while_starting_leaves_no_process(tmp_path: Path, seconds: float)
         ({}, {"num.io.threads": 0}, r"kafka format failed .*\n.*num\.io\.threads"),
     ],
 )
+@pytest.mark.long("it is about the tests' own servers")
 def test_a_server_that_ends_while_starting_is_reported_with_its_log(
     tmp_path: Path,
     mysql_options: dict[str, str | int],
@@ -184,6 +188,7 @@ def test_a_server_that_ends_while_starting_is_reported_with_its_log(
     assert not processes_naming(tmp_path)
 
 
+@pytest.mark.long("it is about the tests' own servers")
 def test_detached_servers_outlive_their_starter_until_they_are_told_to_end(
     tmp_path: Path,
 ) -> None:

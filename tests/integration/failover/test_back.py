@@ -34,6 +34,7 @@ _BEAT = (
 _LOSE = ("--yes-lose-changes", "--why", "a test")
 
 
+@pytest.mark.long("the units of sources have the steps")
 def test_the_first_source_is_gone_back_to_and_only_who_may_is_written_to(
     stack: Stack,
     tmp_path: Path,

@@ -69,6 +69,7 @@ def test_the_standby_is_read_on_right_behind_what_was_published(
     assert notes(stack, given["prefix"])[-2:] == ["dropped", "restarted"]
 
 
+@pytest.mark.long("test_with_gtids has the same by GTIDs")
 def test_a_standby_that_lags_is_waited_for_and_what_it_lost_stops_the_destination(
     stack: Stack, both: Pair, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import WriteRowsEvent
 
@@ -109,10 +110,12 @@ ON_5_6 = (
 )
 
 
+@pytest.mark.long("test_values_oracle holds ours against SELECT")
 def test_on_a_server_with_metadata(stack: Stack) -> None:
     assert_explained(stack.mysql, [list(FAMILIES[family]()) for family in FAMILIES], ON_9_7)
 
 
+@pytest.mark.long("test_values_oracle holds ours against SELECT")
 def test_on_a_server_without_metadata(servers: Servers) -> None:
     assert_explained(servers("5.6"), [known("5.6", family) for family in FAMILIES], ON_5_6)
 

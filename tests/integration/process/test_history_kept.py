@@ -62,6 +62,7 @@ def test_snapshots_bound_what_is_kept_and_a_restart_goes_on_from_the_last(
     assert [len(change.value["after"]) for change in published[:24]] == [3 + n for n in range(24)]
 
 
+@pytest.mark.long("the units of the schema history have the steps")
 def test_what_a_start_far_in_the_past_does_not_know_is_taken_up_once_it_has_caught_up(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

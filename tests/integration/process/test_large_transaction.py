@@ -7,14 +7,14 @@ from pathlib import Path
 from bench.large import prove
 from devstack import Stack
 
-ROWS = 100_000
+ROWS = 50_000
 MOST_MIB = 400
 
 
 def test_it_comes_in_parts_exactly_once_though_the_worker_is_killed_in_its_midst(
     stack: Stack, tmp_path: Path
 ) -> None:
-    # Twenty megabytes, and a part ends with each chunk of one.
+    # Ten megabytes, and a part ends with each chunk of one.
     publish = {"max_bytes": 65536, "interval_ms": 5}
     outcome = prove(stack, tmp_path, rows=ROWS, width=200, publish=publish)
     assert outcome.faults == []

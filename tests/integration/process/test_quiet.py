@@ -93,6 +93,7 @@ def test_it_ends_in_order_while_kafka_and_mysql_are_away(
             mysql.start()
 
 
+@pytest.mark.long("the end without Kafka is in the test above")
 def test_it_ends_before_kafka_was_ever_there(own: Stack, tmp_path: Path) -> None:
     first = wanted(own, tmp_path)
     own.kafka_server.kill()

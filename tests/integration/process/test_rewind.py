@@ -18,7 +18,7 @@ from tests.integration.process.consumed import Change, rows
 from tests.integration.process.test_worker import run
 from tests.integration.process.worker import running, settings
 
-STATEMENTS = 240
+STATEMENTS = 100
 
 
 @pytest.fixture(params=["MINIMAL", "FULL"])

@@ -176,6 +176,7 @@ def test_a_leader_that_slept_past_its_session_commits_nothing(
         judge(stack, wanted, "shop", rows, database)
 
 
+@pytest.mark.long("the crash suite has zookeeper.wiped")
 def test_nodes_that_are_deleted_and_servers_that_forget_all_are_survived(
     stack: Stack, mysql: Mysql, database: str, tmp_path: Path
 ) -> None:
@@ -222,6 +223,7 @@ def test_nodes_that_are_deleted_and_servers_that_forget_all_are_survived(
 
 
 @pytest.mark.parametrize("coordinated", [True, False])
+@pytest.mark.long("test_requests has each request with two workers")
 def test_destinations_are_told_what_to_do_while_they_run(
     stack: Stack, mysql: Mysql, database: str, tmp_path: Path, coordinated: bool
 ) -> None:

@@ -24,7 +24,6 @@ from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 
-PREFIX = "sinktest"
 COLUMNS = (("id", "int"), ("v", "varchar(20)"))
 PATIENCE = 400.0
 
@@ -41,11 +40,11 @@ def until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 class Installation:
     """A sink's settings, its topics, and its process."""
 
-    def __init__(self, folder: Path, kafka: str) -> None:
-        self.folder, self.kafka, self.port = folder, kafka, free_port()
+    def __init__(self, folder: Path, kafka: str, prefix: str = "sinktest") -> None:
+        self.folder, self.kafka, self.port, self.prefix = folder, kafka, free_port(), prefix
         self.config = folder / "sink.yaml"
         self.config.write_text(
-            f"prefix: {PREFIX}\nbootstrap_servers: {kafka}\nwarehouse: {folder}/wh\n"
+            f"prefix: {self.prefix}\nbootstrap_servers: {kafka}\nwarehouse: {folder}/wh\n"
             f"metrics: {{port: {self.port}}}\nlog: {{file: {folder}/details.log}}\n"
         )
 
@@ -79,7 +78,7 @@ class Installation:
 
     def applied(self, table: str) -> int:
         """The offset that the sink says it has applied."""
-        return int(self.metric(f'applied_offset{{partition="0",topic="{PREFIX}.shop.{table}"}}'))
+        return int(self.metric(f'applied_offset{{partition="0",topic="{self.topic(table)}"}}'))
 
     def metric(self, name: str) -> float:
         """What the sink says of itself; 0 where it says nothing."""
@@ -91,23 +90,25 @@ class Installation:
         found = re.search(rf"^aqueduct_sink_{re.escape(name)} (\S+)", text, re.MULTILINE)
         return float(found[1]) if found else 0
 
-    async def make_topics(self, *tables: str) -> None:
+    def topic(self, table: str) -> str:
+        return f"{self.prefix}.shop.{table}"
+
+    async def make_topics(self, *names: str) -> None:
         admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka)
         await admin.start()
-        names = [f"{PREFIX}.shop.{table}" for table in tables]
         await admin.create_topics([NewTopic(name, 1, 1) for name in names])
         await admin.close()
 
     async def write(self, *records: Change | str, commit: bool = True) -> None:
         """One Kafka transaction of rows, and of schemas given as text."""
-        producer = AIOKafkaProducer(bootstrap_servers=self.kafka, transactional_id=PREFIX)
+        producer = AIOKafkaProducer(bootstrap_servers=self.kafka, transactional_id=self.prefix)
         await producer.start()
         await producer.begin_transaction()
         for record in records:
             if isinstance(record, Change):
-                topic, value = f"{PREFIX}.shop.{record.table}", record.value()
+                topic, value = self.topic(record.table), record.value()
             else:
-                topic, value = f"{PREFIX}.__schemas", record
+                topic, value = f"{self.prefix}.__schemas", record
             await producer.send_and_wait(topic, value.encode(), key=b"k")
         await (producer.commit_transaction() if commit else producer.abort_transaction())
         await producer.stop()
@@ -133,17 +134,14 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
     stack: Stack, tmp_path: Path
 ) -> None:
     at = Installation(tmp_path, stack.kafka)
-    admin = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
-    await admin.start()
-    await admin.create_topics([NewTopic(f"{PREFIX}.__schemas", 1, 1)])
-    await admin.close()
+    await at.make_topics(f"{at.prefix}.__schemas")
     with at.running() as sink:
-        await at.make_topics("t")
+        await at.make_topics(at.topic("t"))
         await at.write(schema(*COLUMNS), insert(1, "kept"))
         await at.write(insert(2, "aborted"), insert(3, "aborted"), commit=False)
         await at.write(insert(2, "kept"))
         until(lambda: at.applied("t") >= 6, sink)
-        await at.make_topics("late")
+        await at.make_topics(at.topic("late"))
         await at.write(schema(*COLUMNS, table="late"), insert(3, "late", "late"))
         until(lambda: at.applied("late") >= 1, sink)
         late = time.time()
@@ -169,7 +167,15 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
     assert "rows=1 " in again.stderr
     assert at.rows("t") == {(1, "kept"), (2, "kept"), (4, "after")}
 
-    # One table cannot be applied: it waits, the other goes on, and a reload beside the stream heals it.
+
+@pytest.mark.long("unit/spark_sink/test_waits.py has it without a process")
+async def test_a_table_that_cannot_be_applied_waits_alone_and_a_reload_beside_the_stream_heals_it(
+    stack: Stack, tmp_path: Path
+) -> None:
+    at = Installation(tmp_path, stack.kafka, prefix="sinkwaits")
+    await at.make_topics(f"{at.prefix}.__schemas", at.topic("t"), at.topic("late"))
+    await at.write(schema(*COLUMNS), *(insert(seq, "kept") for seq in (1, 2)), insert(4, "after"))
+    await at.write(schema(*COLUMNS, table="late"), insert(3, "late", "late"))
     await at.write(
         schema(*COLUMNS, key=("id", "v"), version=2),
         Change(op="c", seq=5, version=2, after={"id": 5, "v": "new"}),
