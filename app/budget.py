@@ -60,10 +60,12 @@ class Budget:
         """A transaction was not through in time."""
         self.halvings, self._easy = min(self.halvings + 1, _MOST_HALVINGS), 0
 
-    def through(self, share: float) -> None:
-        """A transaction went through in this share of its deadline."""
+    def through(self, share: float) -> bool:
+        """A transaction went through in this share of its deadline; whether the next ones may be larger."""
         if not self.halvings:
-            return
+            return False
         self._easy = self._easy + 1 if share < _EASY else 0
-        if self._easy >= _EASY_IN_A_ROW:
+        grows = self._easy >= _EASY_IN_A_ROW
+        if grows:
             self.halvings, self._easy = self.halvings - 1, 0
+        return grows

@@ -7,14 +7,14 @@ around them. Where an event does not fit, the release ends in front of it, and t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.pipeline.gather import Ddl, Gathering
+from app.pipeline.gather import Ddl, Gathering, weight
 from app.pipeline.numbers import Numbers
 from app.pipeline.parked import Parked
 from app.pipeline.piece import Piece
-from app.pipeline.stage import ChunkStage, DecodedChunk, StageSpec
+from app.pipeline.stage import ChunkStage, DecodedChunk, StageSpec, values_of
 from connectors.errors import AqueductError
 from connectors.mysql.adopted import adopted
 from connectors.mysql.chunk import Chunk
@@ -34,6 +34,8 @@ class Released:
 
     piece: Piece
     entry: Entry
+    events: int
+    """How many of those that were given."""
 
 
 class Release:
@@ -64,19 +66,25 @@ class Release:
         }
         """Which columns may be NULL, as the latest event says that shows it."""
 
-    def decode(self, events: Iterable[Parked], cursor: Cursor) -> Released:
-        """The next events, in their order; the progress tells whether all of them fitted."""
+    def decode(self, events: Sequence[Parked], cursor: Cursor) -> Released:
+        """The next events, in their order, as many as one Kafka transaction takes; the progress tells whether
+        all of these fitted."""
         gathering = Gathering(self._stage.tables, self._stage.rules)
-        outcome, reason = Outcome.RELEASING, ""
+        outcome, reason, done, size = Outcome.RELEASING, "", 0, 0
         for event in events:
+            known = len(gathering.items)
             try:
                 self._gather(event, gathering)
             except AqueductError as error:
                 place = Coordinates(event.transaction.file, event.pos)
                 outcome, reason = Outcome.REFUSED, f"{error.name} at {place}: {error.detail}"
                 break
-            self.offset = event.offset + 1
-        return Released(piece=self._piece(gathering, cursor), entry=self.entry(outcome, reason))
+            self.offset, done = event.offset + 1, done + 1
+            size += sum(weight(item, values_of(item)) for item in gathering.items[known:])
+            if size >= self._stage.rules.max_bytes:
+                break
+        entry = self.entry(outcome, reason)
+        return Released(piece=self._piece(gathering, cursor), entry=entry, events=done)
 
     def definition(self, database: Database) -> Table | None:
         """What the table is behind all that waited; where the binlog was to tell, what it told last."""

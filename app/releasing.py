@@ -71,12 +71,14 @@ class Releasing:
     async def _one(self, resolution: Resolution, entry: Entry) -> Entry:
         release = Release(self.spec, resolution, entry)
         async for events in self._waiting(resolution, release.offset):
-            released = await asyncio.to_thread(release.decode, events, self._publisher.cursor)
-            point("release.decoded")
-            entry = await self._publish(released.piece, released.entry)
-            point("release.published")
-            if entry.outcome is Outcome.REFUSED:
-                return entry
+            while events:
+                released = await asyncio.to_thread(release.decode, events, self._publisher.cursor)
+                events = events[released.events :]
+                point("release.decoded")
+                entry = await self._publish(released.piece, released.entry)
+                point("release.published")
+                if entry.outcome is Outcome.REFUSED:
+                    return entry
         piece = self._nothing()
         piece.history += self._resolved(resolution, release, entry)
         return await self._publish(piece, release.entry(Outcome.RELEASED))

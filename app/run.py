@@ -103,6 +103,17 @@ class Run:
 
     async def run(self) -> None:
         """Go on until an error."""
+        try:
+            await self._run()
+        except KafkaSlow:
+            # A claim too may be large, with the definitions of all tables, and what waited for a table.
+            self.budget.too_slow()
+            log.warning(
+                "%s: publishes %d bytes at once from now on", self.plan.name, self.budget.bytes
+            )
+            raise
+
+    async def _run(self) -> None:
         phases = self._phases = Phases()
         leading = Leading(
             plan=self.plan,
@@ -308,14 +319,11 @@ class Run:
         budget, began = self.budget, time.monotonic()
         try:
             await publisher.publish(piece)
-        except KafkaSlow:
-            budget.too_slow()
-            log.warning("%s: publishes %d bytes at once from now on", self.plan.name, budget.bytes)
-            raise
         except BatchTooLarge as error:
             budget.refused(error.where.get("limit"))
             raise
-        budget.through((time.monotonic() - began) / (budget.patience * ANSWER_TIMEOUT))
+        if budget.through((time.monotonic() - began) / (budget.patience * ANSWER_TIMEOUT)):
+            log.info("%s: publishes up to %d bytes at once again", self.plan.name, budget.bytes)
 
     def _show_kafka(self) -> None:
         """Show Kafka's absence while there is nothing to publish, which would find it out."""

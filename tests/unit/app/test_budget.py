@@ -32,14 +32,13 @@ def test_it_is_never_more_than_the_settings_say() -> None:
 def test_it_grows_again_once_many_in_a_row_went_through_with_ease() -> None:
     budget = Budget(MOST)
     budget.too_slow()
-    for _ in range(24):
-        budget.through(0.1)
-    budget.through(0.5)
-    for _ in range(24):
-        budget.through(0.1)
+    assert not any(budget.through(0.1) for _ in range(24))
+    assert not budget.through(0.5)
+    assert not any(budget.through(0.1) for _ in range(24))
     assert budget.bytes == MOST // 2
-    budget.through(0.1)
+    assert budget.through(0.1)
     assert budget.bytes == MOST
+    assert not budget.through(0.1)
 
 
 def test_batches_fit_the_topic_that_refused_one() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ import pytest
 
 from app import run as runs
 from app.run import Run
-from connectors.errors import DecoderLost, SourceLost
+from connectors.errors import DecoderLost, KafkaSlow, SourceLost
 
 MOMENTS = 25
 """Turns of the event loop, more than all of it takes."""
@@ -123,3 +124,27 @@ async def test_where_one_of_them_fails_the_other_is_ended(
     with pytest.raises(type(fault)):
         await reading()
     assert (world.decoding, world.closed) == (0, 1)
+
+
+@pytest.mark.parametrize("step", ["lead", "release"])
+async def test_whatever_of_a_run_was_too_slow_the_next_publishes_less_and_waits_longer(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    async def slow(*_: object) -> None:
+        raise KafkaSlow("10 s were not enough")
+
+    @contextlib.asynccontextmanager
+    async def led(*_: object) -> AsyncIterator[Any]:
+        if step == "lead":
+            await slow()
+        yield None
+
+    monkeypatch.setattr(runs, "Leading", lambda **_: SimpleNamespace(lead=led))
+    monkeypatch.setattr(Run, "_capture", slow)
+    most = 8 * 1024 * 1024
+    plan: Any = SimpleNamespace(name="shop", rules=SimpleNamespace(max_bytes=most))
+    rest: Any = None
+    run = Run(plan=plan, status=rest, checkpoint=rest, policy=rest, signals=rest, sources=rest)
+    with pytest.raises(KafkaSlow):
+        await run.run()
+    assert (run.budget.bytes, run.budget.patience) == (most // 2, 2.0)

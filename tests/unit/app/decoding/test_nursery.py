@@ -179,3 +179,29 @@ def test_who_has_ended_is_not_killed_again_as_its_number_may_be_anothers() -> No
             each.kill()
             each.wait()
             each.connection.close()
+
+
+def test_one_that_is_frozen_when_a_decoder_is_needed_is_given_up_after_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    NURSERY.close()
+    monkeypatch.setattr(spawning, "_ANSWER_SECONDS", 0.3)
+    # So that whoever waits for a start instead is seen to hang.
+    monkeypatch.setattr(spawning, "_START_SECONDS", 3600.0)
+    run(1, [ordered(0)])
+    frozen = maker()
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        with pytest.raises(DecoderLost, match="no process could be started: timed out"):
+            DecoderProcess("shop decoder 1/1")
+        wait_until(lambda: not is_alive(frozen))
+        assert numbers(run(1, [ordered(0), ordered(1)])) == [1, 2]
+        assert maker() != frozen
+    finally:
+        NURSERY.close()
+
+
+def test_the_limit_of_an_answer_is_the_one_that_the_documents_name() -> None:
+    NURSERY.ready()
+    assert NURSERY._one is not None
+    assert NURSERY._one._socket.gettimeout() == spawning._ANSWER_SECONDS == 10.0

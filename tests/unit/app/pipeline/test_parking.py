@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.historian import Historian
 from app.pipeline.captured import Schema, SetAside
@@ -28,6 +29,7 @@ from tests.unit.app.pipeline.history import CHARSETS, Source, _table_map
 from tests.unit.app.pipeline.runs import (
     NOWHERE,
     RULES,
+    WHOLE,
     Record,
     first_cursor,
     records_of,
@@ -81,20 +83,28 @@ def spec(source: Source, known: dict[TableName, Schema]) -> StageSpec:
 
 
 def released(
-    source: Source, waiting: list[Parked], given_: Table | None, *, each: int
+    source: Source,
+    waiting: list[Parked],
+    given_: Table | None,
+    *,
+    each: int,
+    max_bytes: int = RULES.max_bytes,
 ) -> tuple[list[Record], Entry]:
-    """What comes of waiting events, so many at a time, after what was published."""
+    """What comes of waiting events, at most so many at a time, after what was published."""
     entry = Entry(destination="shop", name=ORDERS, since=beginning(source), why="a test")
     resolution = Resolution(
         destination="shop", name=ORDERS, id="r1", table=given_, by="anna", ts_ms=1
     )
-    release = Release(spec(source, {}), resolution, entry)
+    of_run = spec(source, {})
+    of_run = replace(of_run, rules=replace(of_run.rules, max_bytes=max_bytes))
+    release = Release(of_run, resolution, entry)
     cursor, found = first_cursor(source), list[Record]()
-    for first in range(0, len(waiting), each):
-        outcome = release.decode(waiting[first : first + each], cursor)
+    while waiting and entry.outcome is not Outcome.REFUSED:
+        outcome = release.decode(waiting[:each], cursor)
+        assert outcome.piece.size < 2.5 * max_bytes
         found += records_of([outcome.piece])
         cursor = replace(cursor, seq=outcome.piece.seq)
-        entry = outcome.entry
+        waiting, entry = waiting[outcome.events :], outcome.entry
     return found, entry
 
 
@@ -156,9 +166,9 @@ def as_of_first_rows(history: list[list[Action]]) -> Table:
 
 
 @settings(max_examples=80, deadline=None)
-@given(drawn=histories, cut=cuts, batch=cuts)
+@given(drawn=histories, cut=cuts, batch=cuts, max_bytes=st.sampled_from([600, WHOLE]))
 def test_what_waited_comes_back_as_if_it_had_never_waited(
-    drawn: list[list[Action]], cut: tuple[bool, ...], batch: tuple[bool, ...]
+    drawn: list[list[Action]], cut: tuple[bool, ...], batch: tuple[bool, ...], max_bytes: int
 ) -> None:
     history = spelled(drawn)
     source = Source(history, gtids=True)
@@ -169,11 +179,21 @@ def test_what_waited_comes_back_as_if_it_had_never_waited(
     assert not told(parted, "aq.shop.orders")
     assert numbers(parted) == list(range(1, len(numbers(parted)) + 1))
 
-    back, entry = released(source, waiting_in(parted), as_of_first_rows(history), each=len(batch))
+    given_ = as_of_first_rows(history)
+    back, entry = released(source, waiting_in(parted), given_, each=len(batch), max_bytes=max_bytes)
     assert told(back, "aq.shop.orders") == told(plain, "aq.shop.orders")
     assert {record.topic for record in back} <= {"aq.shop.orders"}
     assert numbers(back) == list(range(1, len(numbers(back)) + 1))
     assert entry.outcome is not Outcome.REFUSED
+
+
+def test_what_waited_comes_back_in_transactions_of_the_size_that_is_set() -> None:
+    source = Source([[RowsOf(ORDERS, "c", ((1, 1),) * 100)]], gtids=True)
+    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: SetAside()}))
+    back, entry = released(source, waiting_in(parted), table(ORDERS), each=1000, max_bytes=5_000)
+    assert len(back) == 100
+    assert numbers(back) == list(range(1, 101))
+    assert entry.offset == 50
 
 
 def test_what_does_not_fit_is_refused_with_its_place_and_what_fits_is_published() -> None:
