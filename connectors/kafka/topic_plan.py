@@ -146,8 +146,8 @@ def weaknesses(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
         yield _set(plan, "min.insync.replicas", in_sync, str(plan.in_sync))
     if in_sync is not None and 0 < facts.replicas < int(in_sync):
         yield (
-            f"min.insync.replicas is {in_sync}, more than its {_copies(facts.replicas)}, so nothing can be "
-            f"written: kafka-configs.sh --alter --topic {plan.name} "
+            f"min.insync.replicas is {in_sync}, more than its {_copies(facts.replicas)}, and some brokers take "
+            f"no record then: kafka-configs.sh --alter --topic {plan.name} "
             f"--add-config min.insync.replicas={facts.replicas}"
         )
     if facts.config.get("unclean.leader.election.enable", "false") != "false":

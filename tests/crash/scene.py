@@ -73,6 +73,8 @@ class Scene:
     """Whether the workers take turns by ZooKeeper, each over links of its own."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Settings of the destination that the scenario wants otherwise."""
+    not_sunk: str = ""
+    """Topics that the sink leaves out, as a regular expression."""
     primary: Mysql | None = None
     """The server that is written to, where it is not the first any more."""
     most_claims: int | None = None

@@ -41,6 +41,7 @@ def main(port: int, mutant: str | None) -> None:
                     bootstrap_servers=order.bootstrap,
                     warehouse=order.warehouse,
                     mode="available-now",
+                    exclude=order.exclude,
                 )
                 spark = spark or session.start(settings)
                 orders.send(_done(spark, settings, order))

@@ -30,6 +30,8 @@ class Order(NamedTuple):
     warehouse: str
     database: str
     tables: tuple[str, ...] = ()
+    exclude: str = ""
+    """Topics that are not applied, as the sink's own setting names them."""
 
 
 class Done(NamedTuple):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Iterator
 
 import pytest
 
 import tests.crash.faults  # noqa: F401 - it names the scenarios
+from tests.crash import impatient
 from tests.crash.mutants import MUTANTS, caught
 from tests.crash.scenario import SCENARIOS, run, run_together
+from tests.crash.scene import scene
 from tests.crash.servers import Servers, servers
 
 pytestmark = pytest.mark.stack
@@ -50,3 +53,33 @@ def test_a_broken_guard_is_seen(
     running: Servers, tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
     assert caught(MUTANTS[name], running, tmp_path_factory.mktemp("mutant"), seed=SEED)
+
+
+def test_a_slow_kafka_gets_less_at_once_after_a_time_out_and_more_again_later(
+    running: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder, rows, most = tmp_path_factory.mktemp("slow"), 3_000, 1024 * 1024
+    publish = {"max_bytes": most, "interval_ms": 20, "compression": None}
+    with scene(running, folder, name="slow", seed=SEED, command=impatient.COMMAND) as at:
+        worker = at.start(publish=publish)
+        at.wait_running(worker)
+        at.kafka.way("up", bandwidth=300_000)
+        at.servers.run(
+            "CREATE TABLE shop.small (id INT PRIMARY KEY, n TINYINT)",
+            f"SET SESSION cte_max_recursion_depth = {rows}",
+            "INSERT INTO shop.small WITH RECURSIVE one (n) AS "
+            f"(SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < {rows}) SELECT n, 1 FROM one",
+        )
+        at.wait_going_on()
+        assert "KafkaSlow" in worker.log
+        sizes = [
+            int(size) for size in re.findall(r"publishes (\d+) bytes at once from", worker.log)
+        ]
+        assert sizes
+        assert sizes == sorted({*sizes}, reverse=True)
+        assert sizes[0] == most // 2
+        at.kafka.heal()
+        at.load.start()
+        at.wait(lambda: "bytes at once again" in worker.log, "never publishes more at once again")
+        at.settle()
+        assert at.examine() == {}

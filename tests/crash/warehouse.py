@@ -25,6 +25,7 @@ def order_of(at: Scene) -> Order:
         warehouse=str(at.folder / "warehouse"),
         database=DESTINATION,
         tables=loads.TABLES,
+        exclude=at.not_sunk,
     )
 
 

@@ -4,6 +4,7 @@ import importlib
 
 for _name in (
     "workers",
+    "decoders",
     "mysql_link",
     "kafka_link",
     "brokers",

@@ -57,6 +57,8 @@ def _write_much(at: Scene, first: int) -> None:
     f"{_TABLES} tables are made and written to in one transaction, and a kill -9 in the midst of it",
 )
 def tables(at: Scene) -> str:
+    # The sink takes seconds for each of them, in which nothing is done to it.
+    at.not_sunk = r".*\.shop\.many[0-9]+"
     at.begin()
     names = [f"shop.many{number}" for number in range(_TABLES)]
     at.servers.run(*(f"CREATE TABLE {name} (id INT PRIMARY KEY)" for name in names))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.crash import links
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
@@ -96,8 +98,12 @@ def slow_large(at: Scene) -> str:
         "SELECT n, 1 FROM one",
     )
     seconds = at.wait_going_on(seconds=900)
+    sizes = re.findall(r"publishes (\d+) bytes at once from", at.worker.log)
+    late = (
+        f"{len(sizes)} time-outs, then at most {int(sizes[-1]):,} bytes at once; " if sizes else ""
+    )
     at.kafka.heal()
-    return f"published in {seconds:.0f} s, and {_on(at)}"
+    return f"published in {seconds:.0f} s; {late}{_on(at)}"
 
 
 @fault("kafka.flip", "a byte of a record is flipped on its way to the broker, four times")
