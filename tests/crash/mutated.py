@@ -25,7 +25,7 @@ Patch = Callable[[], None]
 _of: Callable[[str], Any] = importlib.import_module
 reading = _of("connectors.kafka.reading")
 packets, transactions = _of("connectors.mysql.packets"), _of("connectors.mysql.transactions")
-leading, publishing, running = _of("app.leading"), _of("app.publisher"), _of("app.run")
+leading, publishing = _of("app.leading"), _of("app.publisher")
 Publisher: Any = publishing.Publisher
 Numbers: Any = _of("app.pipeline.numbers").Numbers
 _EARLY = 6
@@ -74,6 +74,12 @@ def cursor_after_rows() -> None:
         self.cursor = cursor
 
     Publisher.publish = publish
+    _published_unasked()
+
+
+def _published_unasked() -> None:
+    """The journal is not held against what the topics show, which would stop what is broken by name."""
+    _of("app.published").Published.check = _nothing
 
 
 def read_uncommitted() -> None:
@@ -96,6 +102,8 @@ def fencing_off() -> None:
     _of("app.plan").Signals.check = lambda _self: None
     _of("app.destination").Destination.observe = lambda _self, _cursor: None
     _of("app.others").Others.check = _leads_all_the_same
+    # The other's rows may be in the topics before its cursor is read.
+    _published_unasked()
 
 
 async def _leads_all_the_same(_self: Any, _claimed: int) -> None:
@@ -104,42 +112,12 @@ async def _leads_all_the_same(_self: Any, _claimed: int) -> None:
 
 def epoch_back() -> None:
     """A new leader's epoch is smaller than the old one's."""
-
-    def back(epoch: int) -> int:
-        return epoch if epoch == 1 else 0
-
-    real, spec = Publisher.__init__, running.Run._spec
-
-    def made(self: Any, *given: Any, cursor: Any, **more: Any) -> None:
-        real(self, *given, cursor=replace(cursor, epoch=back(cursor.epoch)), **more)
-
-    def specified(self: Any, *given: Any, **more: Any) -> Any:
-        found = spec(self, *given, **more)
-        return replace(found, epoch=back(found.epoch))
-
-    Publisher.__init__ = made
-    running.Run._spec = specified
+    leading.next_epoch = lambda last, *, now, **_: last - 1 if last else int(now)
 
 
 def epoch_kept() -> None:
     """A new leader keeps the old one's epoch."""
-    real = _of("app.opening").Opening.open
-
-    def opened(self: Any, state: Any) -> Any:
-        found = real(self, state)
-        if state.cursor is not None:
-            kept = replace(found.cursor, epoch=state.cursor.epoch)
-            found = replace(found, cursor=kept)
-        return found
-
-    _of("app.opening").Opening.open = opened
-    real_make = _of("app.lease").NodeLease.__init__
-
-    def made(self: Any, *given: Any) -> None:
-        real_make(self, *given)
-        self.term = 0
-
-    _of("app.lease").NodeLease.__init__ = made
+    leading.next_epoch = lambda last, *, now, **_: last or int(now)
 
 
 def lease_off() -> None:
