@@ -2,7 +2,7 @@
 
 aiokafka 0.14 knows the codes up to 72 and 79; any other becomes UnknownError there and loses its number. So
 importing this module registers the missing ones. Source: `org.apache.kafka.common.protocol.Errors` of
-Kafka 4.1, which a test compares with this table.
+Kafka 4.1, whose own printed table tests/integration/kafka/test_answers.py compares with this one.
 
 Invariant: a code is in one row. What can pass by itself is retried; only what a person must change is final.
 """
