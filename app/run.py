@@ -320,7 +320,7 @@ class Run:
         try:
             await publisher.publish(piece)
         except BatchTooLarge as error:
-            budget.refused(error.where.get("limit"))
+            budget.refused(error.where.get("limit"), sent=error.where["size"])
             raise
         if budget.through((time.monotonic() - began) / (budget.patience * ANSWER_TIMEOUT)):
             log.info("%s: publishes up to %d bytes at once again", self.plan.name, budget.bytes)

@@ -42,11 +42,13 @@ def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | Batch
     key, value = held.key or b"", held.value or b""
     headers = sum(len(name) + len(text or b"") for name, text in held.headers)
     alone = len(key) + len(value) + headers + _AROUND
-    if batch.records > 1 and limit is not None and alone < limit < len(batch.raw):
+    if batch.records > 1 and (limit is None or alone < limit < len(batch.raw)):
+        known = f"is {limit}" if limit is not None else "cannot be asked for (DescribeConfigs)"
         return BatchTooLarge(
             f"{batch.records} records of {len(batch.raw)} bytes as sent, and max.message.bytes of the topic "
-            f"is {limit}",
+            f"{known}",
             topic=batch.topic,
+            size=len(batch.raw),
             limit=limit,
         )
     where = _where(value)

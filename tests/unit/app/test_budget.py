@@ -42,11 +42,29 @@ def test_it_grows_again_once_many_in_a_row_went_through_with_ease() -> None:
 
 
 def test_batches_fit_the_topic_that_refused_one() -> None:
-    budget = Budget(MOST)
+    budget = Budget(most=1000)
     assert budget.batch_bytes(1000) == 1000
-    budget.refused(500)
+    budget.refused(500, sent=900)
     assert budget.batch_bytes(1000) == 450
-    budget.refused(800)
+    budget.refused(800, sent=900)
     assert budget.batch_bytes(1000) == 450
-    budget.refused(None)
     assert budget.batch_bytes(300) == 300
+
+
+def test_batches_shrink_where_the_limit_is_not_known() -> None:
+    budget = Budget(most=1000)
+    budget.refused(None, sent=600)
+    assert budget.batch_bytes(1000) == 300
+    budget.refused(None, sent=200)
+    assert budget.batch_bytes(1000) == 100
+
+
+def test_a_limit_that_was_raised_again_is_found_by_a_later_run() -> None:
+    budget = Budget(most=1000)
+    for _ in range(200):
+        budget.through(0.1)
+    budget.refused(500, sent=900)
+    assert budget.batch_bytes(1000) == 450
+    for _ in range(200):
+        budget.through(0.1)
+    assert budget.batch_bytes(1000) == 1000

@@ -68,9 +68,17 @@ def test_where_each_record_fits_the_batch_is_refused_and_is_to_be_cut() -> None:
     many = batch(*(row(os.urandom(200).hex()) for _ in range(20)))
     found = too_large(many, 2000)
     assert type(found) is BatchTooLarge
-    assert found.where == {"topic": "aq.shop.t", "limit": 2000}
+    assert found.where == {"topic": "aq.shop.t", "size": len(many.raw), "limit": 2000}
     assert f"20 records of {len(many.raw)} bytes" in str(found)
     assert found.retry is Retry.TIMED
+
+
+def test_a_batch_is_cut_too_where_nobody_may_ask_for_the_topics_limit() -> None:
+    many = batch(*(row(os.urandom(200).hex()) for _ in range(20)))
+    found = too_large(many, None)
+    assert type(found) is BatchTooLarge
+    assert found.where == {"topic": "aq.shop.t", "size": len(many.raw)}
+    assert "DescribeConfigs" in str(found)
 
 
 def test_a_record_alone_in_its_batch_is_too_large_by_itself() -> None:
