@@ -48,6 +48,9 @@ def _outcome(chosen: Command, options: argparse.Namespace) -> int:
     except UsageError as error:
         return _failed(error, 2)
     except AqueductError as error:
+        if "DEST" in error.advice and (name := getattr(options, "destination", None)):
+            # So that the command in it can be run as it is printed.
+            error.where.setdefault("destination", name)
         return _failed(error, 1)
     except BrokenPipeError:
         # Whoever read it has seen enough; the interpreter would complain at its end.

@@ -157,7 +157,9 @@ class Destination:
             await self._until_told(lease)
             return
         if self.status.state is not State.FENCED or self._is_asked:
-            self.status.show(State.STARTING, None)
+            # Why the last run ended is shown until this one has got further.
+            was_retried = self.status.state is State.RETRYING and not self._is_asked
+            self.status.show(State.STARTING, self.status.error if was_retried else None)
         error = await self._outcome(lease)
         if error is None:
             return

@@ -298,7 +298,8 @@ class JournalUnreadable(JournalDamaged):
 
     remedy = (
         "Somebody else wrote it, or changed it by hand: find who writes to the topic. The record before it "
-        "under its key is written again by: python -m app journal mend DEST --why TEXT."
+        "under its key is written again by: python -m app journal mend DEST --why TEXT. Then: "
+        "python -m app destination restart DEST."
     )
 
 

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     leaders = {name: _leader(settings, one, views.get(name)) for name, one in states.items()}
     answers = statuses(one for one in leaders.values() if one is not None)
     told = [
-        {**_told(name, one, views.get(name)), **_shown(name, one, leaders[name], answers)}
+        {**_told(name, one, views.get(name)), **_shown(name, one, leaders[name], answers, fault)}
         for name, one in states.items()
     ]
     shown = [each for each in told if options.all or each["wish"] != Wish.DELETE.value]
@@ -83,10 +83,13 @@ def _shown(
     state: DestinationState,
     leader: WorkerAt | None,
     answers: dict[WorkerAt, dict[str, Any] | str],
+    fault: AqueductError | None = None,
 ) -> dict[str, Any]:
-    """State, error, lag and position as the leader says them."""
+    """State, error, lag and position as the leader says them; ``fault``: why ZooKeeper does not name one."""
     wish = state.control.wish if state.control else Wish.RUN
     nothing = {"state": None, "error": None, "lag_seconds": None}
+    if fault is not None:
+        return {**nothing, "error": f"who leads it is not known: {fault.name}"}
     if leader is None:
         if wish in _NOT_LED:
             return {**nothing, "state": "STOPPED"}

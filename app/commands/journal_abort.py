@@ -1,30 +1,36 @@
-"""`python -m app journal abort`: another producer's transaction that holds the journal up is ended.
+"""`python -m app journal abort`: another producer's transaction that keeps a topic from being read is ended.
 
-Invariant: only a transaction that is open in the destination's partition is ended, and only the one that is
-named.
+Invariant: only a transaction that is open in that partition is ended, and only the one that is named. Without
+``--topic`` it is the destination's partition of the journal.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 from dataclasses import asdict
+from typing import NamedTuple
 
 from app.commands.arguments import add_destination, add_format
 from app.commands.journal import Journal
 from app.commands.report import answer
-from connectors.errors import StateUnknown
+from connectors.errors import StateUnknown, UsageError
 from connectors.kafka.open_transactions import OpenTransaction, open_transactions
 from connectors.kafka.producer import TransactionalProducer
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a destination and a transactional id."""
+    """Take a destination, a partition and a transactional id."""
     add_destination(parser)
     parser.add_argument(
         "--transactional-id",
         metavar="ID",
         help="end the transaction of this one, whose producer is fenced; without it all are listed",
+    )
+    parser.add_argument("--topic", help="another topic than the journal")
+    parser.add_argument(
+        "--partition", type=int, metavar="N", help="of the topic; without both, the destination's"
     )
     add_format(parser)
 
@@ -32,16 +38,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """End or list them; 0 once it has ended, or where there is none."""
     asked = Journal.of(options.destination)
-    found = asyncio.run(open_transactions(asked.options, asked.topic, asked.partition))
+    where = _where(asked, options)
+    found = asyncio.run(open_transactions(asked.options, where.topic, where.partition))
     if options.transactional_id is None:
-        return _listed(asked, found, options.format)
+        return _listed(asked, where, found, options.format)
     if options.transactional_id not in {one.transactional_id for one in found}:
         raise StateUnknown(
             "no transaction of that transactional id is open there",
             destination=asked.plan.name,
-            topic=asked.topic,
-            partition=asked.partition,
-            remedy="List them: python -m app journal abort DEST.",
+            topic=where.topic,
+            partition=where.partition,
+            remedy="It may have ended meanwhile. List those that are open: python -m app journal abort DEST "
+            f"{where}.",
         )
     asyncio.run(_ended(asked, options.transactional_id))
     answer(
@@ -52,21 +60,36 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _listed(asked: Journal, found: list[OpenTransaction], form: str) -> int:
+class Where(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"--topic {shlex.quote(self.topic)} --partition {self.partition}"
+
+
+def _where(asked: Journal, options: argparse.Namespace) -> Where:
+    if (options.topic is None) != (options.partition is None):
+        raise UsageError("give --topic and --partition together, or neither for the journal")
+    if options.topic is None:
+        return Where(asked.topic, asked.partition)
+    return Where(options.topic, options.partition)
+
+
+def _listed(asked: Journal, where: Where, found: list[OpenTransaction], form: str) -> int:
+    name = asked.plan.name
     lines = []
     for one in found:
-        lines.append(str(one))
-        if one.transactional_id is None:
-            lines.append(
-                "  it hangs; end it: kafka-transactions.sh --bootstrap-server SERVER abort "
-                f"--topic {asked.topic} --partition {asked.partition} --start-offset {one.offset}"
-            )
+        command = one.ending(*where).replace("DEST", name)
+        lines += [str(one), f"  end it: {command}"]
     if not found:
-        lines.append(f"no transaction is open in partition {asked.partition} of {asked.topic}")
+        lines.append(f"no transaction is open in partition {where.partition} of {where.topic}")
     value = {
-        "destination": asked.plan.name,
-        "topic": asked.topic,
-        "partition": asked.partition,
+        "destination": name,
+        "topic": where.topic,
+        "partition": where.partition,
         "open": [asdict(one) for one in found],
     }
     answer(form, value, lines)

@@ -1,7 +1,8 @@
 """`python -m app journal mend`: records of a destination that cannot be read are written again as they were.
 
-Invariant: whoever leads the destination is fenced first, so that nothing newer is replaced; a record is only
-written again as the journal itself still has it, and who did it is kept with the same transaction.
+Invariant: a destination whose records can all be read is left alone. Where one cannot, its leader is fenced
+first, so that nothing newer is replaced; a record is only written again as the journal itself still has it, and
+who did it is kept with the same transaction.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ class _Found:
 
 
 async def _mended(asked: Journal, why: str) -> list[tuple[StoredRecord, StoredRecord]]:
+    if not (await _found_in(asked)).bad:
+        return []
     plan = asked.plan
     installation = await installation_of(asked.topic, options=asked.options, worker=plan.worker)
     producer = TransactionalProducer(
@@ -93,8 +96,7 @@ async def _mended(asked: Journal, why: str) -> list[tuple[StoredRecord, StoredRe
     )
     try:
         await producer.init_transactions()
-        found = _Found(DestinationState.with_history_from(plan.name, OLDEST))
-        await read_each(asked.options, asked.topic, asked.partition, take=found.take)
+        found = await _found_in(asked)
         pairs = found.pairs()
         if pairs:
             notes = [(good.key, good.value) for _, good in pairs]
@@ -102,6 +104,12 @@ async def _mended(asked: Journal, why: str) -> list[tuple[StoredRecord, StoredRe
         return pairs
     finally:
         await producer.discard()
+
+
+async def _found_in(asked: Journal) -> _Found:
+    found = _Found(DestinationState.with_history_from(asked.plan.name, OLDEST))
+    await read_each(asked.options, asked.topic, asked.partition, take=found.take)
+    return found
 
 
 async def _written(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
+from connectors.errors import TransactionOpen
 from connectors.kafka.requests import producers, transactions
 
 log = logging.getLogger(__name__)
@@ -44,6 +46,29 @@ class OpenTransaction:
         at = datetime.fromtimestamp(self.written_ms / 1000, UTC).isoformat(timespec="seconds")
         return f"{whose}, producer {self.producer_id}, from offset {self.offset}, last written {at}"
 
+    def ending(self, topic: str, partition: int) -> str:
+        """The command that ends it."""
+        where = f"--topic {shlex.quote(topic)} --partition {partition}"
+        if self.transactional_id is None:
+            return (
+                f"kafka-transactions.sh --bootstrap-server SERVER abort {where} "
+                f"--start-offset {self.offset}"
+            )
+        whose = shlex.quote(self.transactional_id)
+        return f"python -m app journal abort DEST {where} --transactional-id {whose}"
+
+
+def held_up(found: Sequence[OpenTransaction], topic: str, partition: int) -> TransactionOpen:
+    """The error that names these open transactions of a partition, and the command that ends each."""
+    commands = "; ".join(one.ending(topic, partition) for one in found)
+    return TransactionOpen(
+        "; ".join(map(str, found)),
+        topic=topic,
+        partition=partition,
+        remedy="Aqueduct tries again by itself until it ends. Find who writes to the topic; or end it: "
+        f"{commands}.",
+    )
+
 
 async def open_transactions(
     options: Mapping[str, Any], topic: str, partition: int
@@ -59,6 +84,15 @@ async def open_transactions(
         return []
     finally:
         await client.close()
+
+
+async def refuse_open(
+    options: Mapping[str, Any], topic: str, partition: int, *, position: int
+) -> None:
+    """Raise TransactionOpen where a transaction that began at a position or before is still open."""
+    found = await open_transactions(options, topic, partition)
+    if held := [one for one in found if one.offset <= position]:
+        raise held_up(held, topic, partition)
 
 
 async def _asked(client: AIOKafkaClient, topic: str, partition: int) -> list[OpenTransaction]:

@@ -15,13 +15,15 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from connectors.errors import KafkaLost, TopicUnfit, TransactionOpen
-from connectors.kafka.open_transactions import open_transactions
+from connectors.errors import KafkaLost, TopicUnfit
+from connectors.kafka.open_transactions import refuse_open
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
 from connectors.kafka.trouble import explained
 
 _DEADLINE = 4 * TRANSACTION_TIMEOUT
 """Seconds without progress after which the end is given up."""
+HELD = TRANSACTION_TIMEOUT
+"""Seconds without progress after which the brokers are asked whose transaction is open."""
 _POLL_MS = 200
 _FETCH_BYTES = 4 * 1024 * 1024
 
@@ -41,7 +43,7 @@ async def read_to_end(
 ) -> list[StoredRecord]:
     """The committed records from ``start`` to the partition's present end, in order.
 
-    Raises KafkaLost where the end is not reached: a transaction stays open, or the broker is silent.
+    Raises TransactionOpen where a transaction stays open, KafkaLost where the end is not reached otherwise.
     """
     found: list[StoredRecord] = []
     await read_each(options, topic, partition, start=start, take=found.append)
@@ -107,18 +109,22 @@ async def _records(
     options: Mapping[str, Any], tp: TopicPartition, *, start: int, is_patient: bool = True
 ) -> AsyncGenerator[list[StoredRecord]]:
     """Records as they come, until the end that the partition had at first."""
-    loop = asyncio.get_running_loop()
+    loop, last = asyncio.get_running_loop(), -1
     try:
         async with asyncio.timeout(_DEADLINE) as limit:
             end = await _end(options, tp, "read_uncommitted" if is_patient else "read_committed")
             async with open_consumer(options, tp.topic, "read_committed") as consumer:
                 await _go_to(consumer, tp, start=start, end=end)
-                last = -1
+                moved = loop.time()
                 while (position := await consumer.position(tp)) < end:
                     if position > last:
                         # Markers whose transactions were compacted away give no record, and are many.
                         limit.reschedule(loop.time() + _DEADLINE)
-                        last = position
+                        last, moved = position, loop.time()
+                    elif loop.time() - moved > HELD:
+                        # It may stay open for longer than is waited for here; the reason is shown meanwhile.
+                        await refuse_open(options, *tp, position=position)
+                        moved = loop.time()
                     batches = await consumer.getmany(tp, timeout_ms=_POLL_MS)
                     if records := batches.get(tp):
                         yield [
@@ -128,11 +134,7 @@ async def _records(
                             for one in records
                         ]
     except TimeoutError as error:
-        held = await open_transactions(options, tp.topic, tp.partition)
-        if held:
-            raise TransactionOpen(
-                "; ".join(map(str, held)), topic=tp.topic, partition=tp.partition
-            ) from error
+        await refuse_open(options, *tp, position=last)
         raise KafkaLost(
             "its end was not reached", topic=tp.topic, partition=tp.partition
         ) from error

@@ -15,13 +15,16 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from connectors.errors import KafkaLost
+from connectors.kafka.open_transactions import refuse_open
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading import HELD, StoredRecord
 from connectors.kafka.trouble import explained
 
 _SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without any record after which an end is given up."""
 _POLL_MS = 200
+_ASKED = 8
+"""Partitions of which the brokers are asked at once whose transaction is open."""
 _FEW, _MORE = 32, 8
 """Offsets that are read at first, and by how many times more the next time."""
 
@@ -37,17 +40,39 @@ class Newest:
     record: StoredRecord
 
 
+class _Progress:
+    """How long ago anything came, and what is to be done where that is long."""
+
+    def __init__(self, options: Mapping[str, Any], limit: asyncio.Timeout) -> None:
+        self._options, self._limit = options, limit
+        self._time = asyncio.get_running_loop().time
+        self._last = self._time()
+
+    def made(self) -> None:
+        """Wait anew from now on."""
+        self._last = self._time()
+        self._limit.reschedule(self._last + _SILENCE)
+
+    async def check(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Raise TransactionOpen where one has kept a partition at its position for a while."""
+        if self._time() - self._last > HELD:
+            for tp, position in list(positions.items())[:_ASKED]:
+                await refuse_open(self._options, *tp, position=position)
+            self._last = self._time()
+
+
 async def newest(
     options: Mapping[str, Any], topics: Iterable[str], *, since_ms: int | None, wanted: Wanted
 ) -> list[Newest]:
     """Of each partition of these topics that has a record since then; all, where no time is given.
 
-    Raises KafkaLost where an end is not reached, as another producer's transaction stays open. A topic that is
-    not there has none.
+    Raises TransactionOpen where another producer's transaction stays open before an end, KafkaLost where an end
+    is not reached otherwise. A topic that is not there has none.
     """
     try:
         async with asyncio.timeout(_SILENCE) as limit:
-            return await _newest(options, sorted(set(topics)), since_ms, wanted, limit)
+            progress = _Progress(options, limit)
+            return await _newest(options, sorted(set(topics)), since_ms, wanted, progress)
     except TimeoutError as error:
         raise KafkaLost("the ends of topics were not reached", topics=len(set(topics))) from error
     except KafkaError as error:
@@ -59,7 +84,7 @@ async def _newest(
     topics: list[str],
     since_ms: int | None,
     wanted: Wanted,
-    limit: asyncio.Timeout,
+    progress: _Progress,
 ) -> list[Newest]:
     consumer = AIOKafkaConsumer(
         **options,
@@ -75,7 +100,7 @@ async def _newest(
         step = _FEW
         while spans:
             starts = {tp: max(low, end - step) for tp, (low, end) in spans.items()}
-            await _read(consumer, starts, spans, found, wanted, limit)
+            await _read(consumer, starts, spans, found, wanted, progress)
             spans = {
                 tp: (low, starts[tp])
                 for tp, (low, _) in spans.items()
@@ -125,10 +150,10 @@ async def _read(
     spans: Mapping[TopicPartition, tuple[int, int]],
     found: dict[TopicPartition, StoredRecord],
     wanted: Wanted,
-    limit: asyncio.Timeout,
+    progress: _Progress,
 ) -> None:
     """Read each partition from its start to its span's end, and keep the last record that is wanted."""
-    loop, left = asyncio.get_running_loop(), set(starts)
+    left = set(starts)
     reached: dict[TopicPartition, int] = {}
     consumer.assign(list(starts))
     for tp, start in starts.items():
@@ -145,7 +170,8 @@ async def _read(
             position = await consumer.position(tp)
             if position > reached.get(tp, -1):
                 reached[tp] = position
-                limit.reschedule(loop.time() + _SILENCE)
+                progress.made()
             if position >= spans[tp][1]:
                 left.discard(tp)
                 consumer.pause(tp)
+        await progress.check({tp: reached[tp] for tp in left})

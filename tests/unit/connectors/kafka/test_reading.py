@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from connectors.errors import KafkaLost
-from connectors.kafka import reading
+from connectors.errors import KafkaLost, TransactionOpen
+from connectors.kafka import open_transactions, reading
+from connectors.kafka.open_transactions import OpenTransaction
 
 END = 15
 
@@ -42,16 +43,16 @@ class Consumer:
         return {}
 
 
-def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> None:
+def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, *held: OpenTransaction) -> None:
     @asynccontextmanager
     async def made(*_: Any) -> AsyncIterator[Consumer]:
         yield consumer
 
-    async def none_open(*_: Any) -> list[Any]:
-        return []
+    async def those_open(*_: Any) -> list[OpenTransaction]:
+        return list(held)
 
     monkeypatch.setattr(reading, "open_consumer", made)
-    monkeypatch.setattr(reading, "open_transactions", none_open)
+    monkeypatch.setattr(open_transactions, "open_transactions", those_open)
     monkeypatch.setattr(reading, "_DEADLINE", 1.0)
 
 
@@ -64,5 +65,35 @@ async def test_markers_alone_are_read_for_as_long_as_that_takes(
 
 async def test_an_end_that_comes_no_nearer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     served(monkeypatch, Consumer(0))
+    with pytest.raises(KafkaLost):
+        await reading.read_to_end({}, "journal", 0)
+
+
+def opened(offset: int, transactional_id: str | None = "nightly import") -> OpenTransaction:
+    return OpenTransaction(
+        producer_id=7, transactional_id=transactional_id, offset=offset, written_ms=0
+    )
+
+
+async def test_an_open_transaction_is_named_before_the_end_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served(monkeypatch, Consumer(0), opened(0), opened(0, None))
+    monkeypatch.setattr(reading, "_DEADLINE", 60.0)
+    monkeypatch.setattr(reading, "HELD", 0.1)
+    with pytest.raises(TransactionOpen) as caught:
+        await reading.read_to_end({}, "aq.__journal", 3)
+    where = "--topic aq.__journal --partition 3"
+    said = str(caught.value)
+    assert f"python -m app journal abort DEST {where} --transactional-id 'nightly import'" in said
+    # No transactional id is known of one that hangs.
+    assert f"kafka-transactions.sh --bootstrap-server SERVER abort {where} --start-offset 0" in said
+
+
+async def test_a_transaction_that_began_after_what_is_missing_is_not_blamed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served(monkeypatch, Consumer(0), opened(1))
+    monkeypatch.setattr(reading, "HELD", 0.1)
     with pytest.raises(KafkaLost):
         await reading.read_to_end({}, "journal", 0)
