@@ -39,7 +39,7 @@ _BESIDE_SECONDS = 0.1
 _PATIENCE = 1800.0
 
 
-class _Worker:
+class Worker:
     """The worker's command, and what it says of itself."""
 
     def __init__(self, settings: dict[str, Any], folder: Path) -> None:
@@ -199,12 +199,12 @@ def _published(
     # Its statement for making the table has a number too.
     wanted = outcome.rows
     if kill:
-        worker = _Worker(settings, folder)
+        worker = Worker(settings, folder)
         try:
             outcome.killed_at = watch.until(worker, lambda seq: seq > wanted * 2 // 5)
         finally:
             worker.kill()
-    worker = _Worker(settings, folder)
+    worker = Worker(settings, folder)
     try:
         watch.until(worker, lambda seq: seq > wanted)
         outcome.seconds = time.monotonic() - began
@@ -220,7 +220,7 @@ class _Watch:
         self._beside = beside
         self._seen = 0
 
-    def until(self, worker: _Worker, reached: Callable[[int], bool]) -> int:
+    def until(self, worker: Worker, reached: Callable[[int], bool]) -> int:
         """Look until the large one has come so far; how far that is."""
         deadline = time.monotonic() + _PATIENCE
         is_near = False
@@ -238,7 +238,7 @@ class _Watch:
                 return seq
         raise RunFailed("the large transaction was not published in time")
 
-    def _look_beside(self, worker: _Worker, *, is_near: bool) -> bool:
+    def _look_beside(self, worker: Worker, *, is_near: bool) -> bool:
         """Note how late each row is; not those that were written before the worker ran."""
         status = worker.destination("beside")
         seq = int(((status or {}).get("cursor") or {}).get("seq") or 0)

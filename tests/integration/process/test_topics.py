@@ -10,12 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from connectors.kafka.topic_plan import TopicPlan
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
@@ -169,6 +172,37 @@ def test_on_compacted_topics_what_has_no_key_is_published_too(
     }
     assert ops["notes"] == ["c", "c", "d"]
     assert sorted(ops["orders"]) == ["c", "c", "t"]
+
+
+def test_topics_that_may_lose_records_are_named_until_they_are_mended(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    orders, items = (f"{wanted['prefix']}.shop.{table}" for table in ("orders", "items"))
+    plan = TopicPlan(name=orders, partitions=2, replication_factor=1, max_message_bytes=16 << 20)
+    make(stack, plan.command().replace("election.enable=false", "election.enable=true"))
+    gauge = 'aqueduct_topics_weak{destination="shop"}'
+    run(mysql, "CREATE TABLE shop.items (id INT PRIMARY KEY)", "INSERT INTO shop.items VALUES (1)")
+    with running(wanted, tmp_path) as worker:
+        warnings = worker.wait(lambda status: status["rows"] == 2)["warnings"]
+        (weak,) = [one for one in warnings if one.startswith("topic ")]
+        assert weak.startswith(f"topic {orders}: unclean.leader.election.enable is true")
+        assert f"{gauge} 1.0" in worker.get("/metrics")
+        alter(stack, plan)
+        alter(stack, replace(plan, name=items), {"min.insync.replicas": "2"})
+        assert restart(tmp_path).returncode == 0
+        run(mysql, "INSERT INTO shop.orders VALUES (2)", "INSERT INTO shop.items VALUES (2)")
+        # This broker counts no more copies than there are; older ones take no record.
+        warnings = worker.wait(lambda status: status["rows"] == 4)["warnings"]
+        (weak,) = [one for one in warnings if one.startswith("topic ")]
+        assert weak.startswith(f"topic {items}: min.insync.replicas is 2, more than its 1 copy")
+        assert f"{gauge} 1.0" in worker.get("/metrics")
+
+
+def alter(stack: Stack, plan: TopicPlan, changes: dict[str, str] | None = None) -> None:
+    """Give a topic the settings of its plan, with these changed."""
+    config = ConfigResource(ConfigResourceType.TOPIC, plan.name, plan.config() | (changes or {}))
+    on_kafka(stack, lambda admin: admin.alter_configs([config]))
 
 
 def test_a_key_stays_in_its_partition_when_partitions_are_raised(
