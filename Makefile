@@ -14,7 +14,7 @@ JOBS ?= 2
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers fuzz ddl-random bench bench-flat bench-large bench-replay bench-takeover bench-sink-age lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-takeover bench-sink-age lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ bench-flat: setup ## what a row costs from 10,000 to ROWS=10000000 rows, with 1 
 
 bench-large: setup ## one transaction of ROWS=10000000 rows, the worker killed in its midst, another source beside
 	@ROWS=$(ROWS) $(VENV_PYTHON) -m bench.large
+
+bench-new-tables: setup ## TABLES=1,1000,3000 new tables with a row each: how long they wait, and what waits with them
+	@TABLES=$(TABLES) $(VENV_PYTHON) -m bench.new_tables
 
 bench-replay: setup ## how many statements of DDL the model of all tables takes in a second, beside sqlglot's parser
 	@$(VENV_PYTHON) -m bench.replay

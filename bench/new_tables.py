@@ -1,0 +1,227 @@
+"""``python -m bench.new_tables``: how long rows of new tables wait for their topics, and what waits with them.
+
+Invariant: a row counts as published when a reader of committed records gets it; each new table's topic must
+hold exactly its row in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from bench import report, session
+from bench.errors import BenchError, RunFailed
+from bench.large import Worker, connected
+from devstack import Stack
+from devstack.mysql import Mysql
+from devstack.ports import free_port
+
+FOLDER = session.FOLDER / "new_tables"
+TABLES = (1, 1_000, 3_000)
+_PAUSE = 0.05
+"""Seconds between two rows of the table beside them."""
+_CALM_ROWS = 100
+_ROWS_AFTER = 40
+_PATIENCE = 600.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What was seen of so many tables."""
+
+    tables: int
+    made_seconds: float = 0.0
+    """How long MySQL took for the tables."""
+    seconds: float = 0.0
+    """From the commit of their rows to all of them published."""
+    calm: float = 0.0
+    """The longest that a row of the table beside them took before there were any."""
+    beside: float = 0.0
+    """The same from then on."""
+
+    def line(self) -> str:
+        """For a person."""
+        return (
+            f"tables={self.tables} made={self.made_seconds:.1f} published={self.seconds:.2f} "
+            f"beside_before={self.calm:.2f} beside={self.beside:.2f}"
+        )
+
+
+@dataclass(slots=True)
+class Beside:
+    """A table of the same destination, into which a row goes from time to time, and who reads it."""
+
+    mysql: Mysql
+    database: str
+    written: list[float] = field(default_factory=list)
+    read: dict[int, float] = field(default_factory=dict)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def write(self) -> None:
+        """Write until it is over."""
+        with connected(self.mysql) as cursor:
+            while not self.over.wait(_PAUSE):
+                cursor.execute(f"INSERT INTO {self.database}.beside VALUES ({len(self.written)})")
+                self.written.append(time.monotonic())
+
+    async def follow(self, kafka: str, topic: str) -> None:
+        """Read what is committed, until cancelled."""
+        async with AIOKafkaConsumer(
+            bootstrap_servers=kafka,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=20,
+        ) as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            async for record in consumer:
+                self.read[orjson.loads(record.value)["after"]["id"]] = time.monotonic()
+
+    def longest(self, first: int, last: int) -> float:
+        """The longest that one of these rows took."""
+        return max(self.read[row] - self.written[row] for row in range(first, last))
+
+
+async def measure(stack: Stack, tables: int, folder: Path) -> Outcome:
+    """Make so many tables under a steady load, and write a row into each in one transaction."""
+    outcome, database = Outcome(tables=tables), f"many{tables}"
+    mysql = stack.mysql
+    await asyncio.to_thread(_run, mysql, f"CREATE DATABASE {database}")
+    await asyncio.to_thread(_run, mysql, f"CREATE TABLE {database}.beside (id INT PRIMARY KEY)")
+    settings = _settings(stack, database, folder)
+    beside = Beside(mysql, database)
+    writer = threading.Thread(target=beside.write, daemon=True)
+    worker = Worker(settings, folder)
+    following: asyncio.Task[None] | None = None
+    try:
+        writer.start()
+        await _until(worker, lambda status: (status.get("rows") or 0) > 0)
+        topic = f"{settings['prefix']}.{database}.beside"
+        following = asyncio.create_task(beside.follow(stack.kafka, topic))
+        begun = len(beside.written)
+        await _until(worker, lambda _: len(beside.read) > begun + _CALM_ROWS)
+        outcome.calm = beside.longest(begun, begun + _CALM_ROWS)
+        await _write(outcome, worker, beside, database)
+        following.cancel()
+        print(f"bench-new-tables: {outcome.line()}", flush=True)
+        await _verify(stack.kafka, f"{settings['prefix']}.{database}.t", tables)
+    finally:
+        beside.over.set()
+        if following is not None:
+            following.cancel()
+        worker.kill()
+        await asyncio.to_thread(writer.join)
+    return outcome
+
+
+async def _write(outcome: Outcome, worker: Worker, beside: Beside, database: str) -> None:
+    names = [f"{database}.t{number}" for number in range(outcome.tables)]
+    first, began = len(beside.written), time.monotonic()
+    made = [f"CREATE TABLE {name} (id INT PRIMARY KEY)" for name in names]
+    await asyncio.to_thread(_run, beside.mysql, *made)
+    outcome.made_seconds = time.monotonic() - began
+    rows = [f"INSERT INTO {name} VALUES (1)" for name in names]
+    await asyncio.to_thread(_run, beside.mysql, "BEGIN", *rows, "COMMIT")
+    committed, last = time.monotonic(), len(beside.written) + 1
+    # The row after theirs is published behind them.
+    await _until(worker, lambda _: last in beside.read)
+    outcome.seconds = beside.read[last] - committed
+    await _until(worker, lambda _: last + _ROWS_AFTER in beside.read)
+    outcome.beside = beside.longest(first, last + 1)
+
+
+async def _until(worker: Worker, reached: Any) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        status = await asyncio.to_thread(worker.destination, "many")
+        if worker.process.poll() is not None or status.get("state") == "FAILED":
+            raise RunFailed(f"the worker has stopped: {status.get('error')}")
+        if reached(status):
+            return
+        if time.monotonic() > deadline:
+            raise RunFailed(f"not in time: {status}")
+        await asyncio.sleep(0.05)
+
+
+async def _verify(kafka: str, prefix: str, tables: int) -> None:
+    """Each topic of a new table holds one record, and the mark of its commit."""
+    async with AIOKafkaConsumer(bootstrap_servers=kafka) as consumer:
+        names = [name for name in await consumer.topics() if name.startswith(prefix)]
+    patience = int(_PATIENCE * 1000)
+    async with AIOKafkaConsumer(
+        *names, bootstrap_servers=kafka, request_timeout_ms=patience
+    ) as consumer:
+        ends = await consumer.end_offsets(list(consumer.assignment()))
+    if len(names) != tables or {*ends.values()} != {2}:
+        raise RunFailed(f"{len(names)} topics of {tables}, with {sorted({*ends.values()})} records")
+
+
+def _run(mysql: Mysql, *statements: str) -> None:
+    with connected(mysql) as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def _settings(stack: Stack, database: str, folder: Path) -> dict[str, Any]:
+    return {
+        "prefix": f"new-{database}",
+        "http": {"port": free_port()},
+        "kafka": {"bootstrap_servers": stack.kafka},
+        "topics": {"partitions": 1, "replication_factor": 1},
+        "data_dir": str(folder / "data"),
+        "destinations": {
+            "many": {
+                "source": {
+                    "host": stack.mysql.host,
+                    "port": stack.mysql.port,
+                    "user": "aqueduct",
+                    "password": "aqueduct",
+                    "tls": "disabled",
+                },
+                "server_id": 6301,
+                "filter": {"include": rf"{database}\..*"},
+                "start": "earliest",
+            }
+        },
+    }
+
+
+def story() -> None:
+    """Each count of tables on servers of its own, and a line of each."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    outcomes = []
+    for tables in _counts():
+        folder = FOLDER / str(tables)
+        folder.mkdir(parents=True)
+        with Stack(folder / "stack", ("mysql", "kafka"), lasting=True) as stack:
+            outcomes.append(asyncio.run(measure(stack, tables, folder)))
+        shutil.rmtree(folder)
+    found = {
+        str(one.tables): {name: getattr(one, name) for name in Outcome.__slots__}
+        for one in outcomes
+    }
+    print(f"all figures: {report.keep(session.RESULTS, 'new_tables', found)}")
+
+
+def _counts() -> tuple[int, ...]:
+    text = os.environ.get("TABLES")
+    if not text:
+        return TABLES
+    if not all(one.isdecimal() and int(one) for one in text.split(",")):
+        raise BenchError(f"TABLES is {text!r}; give numbers such as 1,1000,3000")
+    return tuple(map(int, text.split(",")))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        sys.exit("usage: [TABLES=1,1000,3000] python -m bench.new_tables")
+    sys.exit(session.run("bench-new-tables", story))
