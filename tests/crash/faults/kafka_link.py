@@ -86,7 +86,8 @@ def slow(at: Scene) -> str:
     f"300 kB a second all the time, and a transaction of {_SMALL_ROWS:,} small rows",
 )
 def slow_large(at: Scene) -> str:
-    at.begin()
+    # As the settings are by default: of such rows a chunk is a hundred megabytes of records.
+    at.begin(publish={})
     at.pause(0.5, 1.5)
     for way in ("up", "down"):
         at.kafka.way(way, bandwidth=300_000)
