@@ -14,7 +14,9 @@ import pytest
 from app.destination import Destination
 from app.lease import Unshared
 from app.plan import Failover, Plan
-from connectors.errors import LeadershipLost
+from app.policy import Decision
+from app.status import State
+from connectors.errors import LeadershipLost, TransactionOpen
 from tables.checkpoint import MemoryCheckpoint
 from tables.control import Control, Wish
 
@@ -140,3 +142,24 @@ async def test_a_run_that_finds_out_itself_that_the_lead_is_lost_tears_down_undi
     await scene.ended()
     assert isinstance(scene.lead.exception(), LeadershipLost)
     assert scene.told == ["torn down", "led no more"]
+
+
+async def test_why_the_last_run_ended_is_shown_until_the_next_has_got_further() -> None:
+    plan = SimpleNamespace(
+        name="shop", sources=(), address=None, start=None, failover=Failover(), rules=None
+    )
+    destination = Destination(cast(Plan, plan), MemoryCheckpoint())
+    shown: list[tuple[str, str | None]] = []
+
+    async def run() -> None:
+        shown.append((destination.status.state.value, destination.status.error))
+        if len(shown) > 1:
+            destination.obey(said(Wish.STOP))
+        raise TransactionOpen("somebody's")
+
+    policy = SimpleNamespace(decide=lambda _: Decision(State.RETRYING, 0.0))
+    destination._run = cast(Any, SimpleNamespace(run=run, address=None, policy=policy))
+    await destination.lead(Unshared())
+    assert shown[0] == ("STARTING", None)
+    state, error = shown[1]
+    assert (state, str(error).startswith("TransactionOpen: ")) == ("STARTING", True)
