@@ -86,7 +86,9 @@ def slow(at: Scene) -> str:
     f"300 kB a second all the time, and a transaction of {_SMALL_ROWS:,} small rows",
 )
 def slow_large(at: Scene) -> str:
-    # As the settings are by default: of such rows a chunk is a hundred megabytes of records.
+    # As the settings are by default: of such rows a chunk is a hundred megabytes of records. The sink would
+    # take minutes for them, in which nothing is done to it.
+    at.not_sunk = r".*\.shop\.small"
     at.begin(publish={})
     at.pause(0.5, 1.5)
     for way in ("up", "down"):
