@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from app.commands import destination_list
+from connectors.errors import CoordinationLost
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.control import Control, Wish
 from tables.cursor import Cursor
@@ -53,6 +54,7 @@ def listed(
     leader: tuple[str, str] | None,
     wish: Wish = Wish.RUN,
     http: str = "127.0.0.1:0",
+    fault: CoordinationLost | None = None,
 ) -> tuple[int, dict[str, Any]]:
     """The exit code and what is shown of the one destination, in the journal as given."""
     state = SimpleNamespace(
@@ -74,6 +76,7 @@ def listed(
     )
     monkeypatch.setattr(destination_list, "load", lambda: settings)
     monkeypatch.setattr(destination_list, "coordination_plan", lambda _: None)
+    monkeypatch.setattr(destination_list, "_views", lambda _: ({}, fault))
     journal = SimpleNamespace(of=lambda _: SimpleNamespace(now=lambda: state))
     monkeypatch.setattr(destination_list, "Journal", journal)
     code = destination_list.run(cast(argparse.Namespace, SimpleNamespace(all=False, format="json")))
@@ -126,3 +129,13 @@ def test_one_that_nobody_leads_is_shown_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wish: Wish, state: str
 ) -> None:
     assert listed(monkeypatch, capsys, leader=None, wish=wish)[1]["state"] == state
+
+
+@pytest.mark.parametrize("wish", [Wish.RUN, Wish.STOP])
+def test_while_zookeeper_is_away_nothing_is_said_of_who_leads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wish: Wish
+) -> None:
+    fault = CoordinationLost("no session with z:2181 in 6 s")
+    code, one = listed(monkeypatch, capsys, leader=None, wish=wish, fault=fault)
+    assert code == 1
+    assert (one["state"], one["error"]) == (None, "who leads it is not known: CoordinationLost")

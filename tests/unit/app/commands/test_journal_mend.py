@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from app.commands import journal_mend
+from app.commands.journal import Journal
 from app.commands.journal_mend import _Found
 from connectors.errors import JournalUnreadable
 from connectors.kafka.reading import StoredRecord
@@ -53,3 +59,21 @@ def test_one_without_an_earlier_record_is_named_with_its_place() -> None:
 def test_those_of_other_destinations_are_none_of_ours() -> None:
     records = [StoredRecord(journal.cursor_key("shop-2"), b"not json", 7)]
     assert found(records).pairs() == []
+
+
+async def test_a_destination_whose_records_can_all_be_read_keeps_its_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def read(*_: Any, take: Callable[[StoredRecord], None]) -> None:
+        for record in Written().journal.records:
+            take(record)
+
+    def taken_over(*_: Any, **__: Any) -> None:
+        raise AssertionError("the leader is fenced")
+
+    monkeypatch.setattr(journal_mend, "read_each", read)
+    monkeypatch.setattr(journal_mend, "TransactionalProducer", taken_over)
+    journal_of = SimpleNamespace(
+        plan=SimpleNamespace(name="shop", worker="a"), options={}, topic="j", partition=2
+    )
+    assert await journal_mend._mended(cast(Journal, journal_of), "a test") == []

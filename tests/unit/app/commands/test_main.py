@@ -13,7 +13,7 @@ import pytest
 from app import __main__ as program
 from app.about import __version__
 from app.commands.groups import ALONE, GROUPS, alone, command
-from connectors.errors import KafkaLost
+from connectors.errors import KafkaLost, TransactionOpen
 
 NAMES = [(group, name) for group, known in GROUPS.items() for name in known.commands]
 
@@ -118,6 +118,21 @@ def test_a_named_error_is_one_message_and_exit_1(
     told = capsys.readouterr().err
     assert told.startswith("aqueduct: KafkaLost: ")
     assert "no broker answers audit" in told
+
+
+def test_a_command_in_an_error_has_the_destination_that_was_asked_about(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broken:
+        def configure(self, parser: argparse.ArgumentParser) -> None:
+            parser.add_argument("destination")
+
+        def run(self, options: argparse.Namespace) -> int:
+            raise TransactionOpen(f"in the way of {options.command}")
+
+    monkeypatch.setattr(program, "command", lambda _group, _name: Broken())
+    assert program.main(["cursor", "show", "shop"]) == 1
+    assert "python -m app journal abort shop " in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
