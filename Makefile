@@ -14,7 +14,7 @@ JOBS ?= 2
 DDL_STATEMENTS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-takeover bench-sink-age lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-takeover bench-sink-age bench-sink-aged lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ crash-requests: setup ## three workers, eight destinations: each command to each
 crash-brokers: setup ## three brokers: two are stopped and a disk is lost; nothing committed is
 	@$(VENV_PYTHON) -m pytest tests/crash/brokers_lost.py
 
+crash-sink: setup ## the sink's maintenance, killed in each of its steps: nothing is lost or repeated; SEED=7
+	@SEED=$(SEED) $(VENV_PYTHON) -m pytest tests/crash/sink_upkeep.py
+
 fuzz: setup ## break binlogs and decode them for FUZZ_SECONDS=300; prints how to run a case again
 	@$(VENV_PYTHON) -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
@@ -83,8 +86,11 @@ bench-replay: setup ## how many statements of DDL the model of all tables takes 
 bench-takeover: setup ## takeovers from a journal of one day and of 30; BEFORE=1 adds Kafka's own settings
 	@BEFORE=$(BEFORE) $(VENV_PYTHON) -m bench.takeover_age
 
-bench-sink-age: setup ## what the sink costs after BATCHES=20000 batches: start, batch, folder; EVERY=200
-	@BATCHES=$(BATCHES) EVERY=$(EVERY) $(VENV_PYTHON) -m bench.sink_age
+bench-sink-age: setup ## a real sink from a real Kafka through BATCHES=20000 batches: hours; ended, it continues where it was
+	@BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_run
+
+bench-sink-aged: setup ## the same with most batches added as Delta commits: an hour or two; BATCHES=20000
+	@FOLDER=.run/bench/sink_aged BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_aged
 
 lock: ## pin anew in requirements.lock what pyproject.toml asks for, with all hashes
 	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install -q uv==0.13.8; }

@@ -1,18 +1,13 @@
-"""What the sink's age costs: start, batch and folder after many batches, without Kafka.
+"""What the sink's age costs: start, batch and folder after some batches, without Kafka, for a test.
 
-``python -m bench.sink_age`` (``BATCHES=20000``, ``EVERY=200``) applies batches of a fixed size to one table
-whose rows come and go, maintained as a sink would, and prints a line for each tenth part. It ends with 1
-where the last tenth costs more than half as much again as the second one.
+Batches of a fixed size are applied to one table whose rows come and go, maintained as a sink would.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import os
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,14 +19,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_sink import session
 from spark_sink.apply import Applier
 from spark_sink.ledger import Ledger, Offsets
 from spark_sink.maintenance import Maintenance
 from spark_sink.metrics import Metrics
 from spark_sink.schemas import SchemaBook
 from spark_sink.settings import Maintenance as Plan
-from spark_sink.settings import Settings
 from spark_sink.waits import Waits
 from spark_sink.warehouse import DeltaWarehouse
 
@@ -91,7 +84,12 @@ def _aged(
     )
     plan = Plan(every=every, retention_hours=_RETENTION_SECONDS / 3600, purge_deleted_hours=1)
     keeping = Maintenance(
-        spark=spark, warehouse=root, plan=plan, complete_until=time.time, merged=applier.merged
+        spark=spark,
+        warehouse=root,
+        plan=plan,
+        complete_until=time.time,
+        merged=applier.merged,
+        busy_since=lambda: None,
     )
     offsets, seconds = itertools.count(), []
     for batch in range(1, batches + 1):
@@ -167,32 +165,3 @@ def _sizes(folder: Path) -> Iterator[int]:
         with suppress(FileNotFoundError):
             if path.is_file():
                 yield path.stat().st_size
-
-
-def main() -> int:
-    """Runs the whole and judges it."""
-    batches, every = int(os.environ.get("BATCHES") or 20_000), int(os.environ.get("EVERY") or 200)
-    look_every = max(1, batches // 10)
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(prefix="aq", bootstrap_servers="-", warehouse=folder)
-        spark = session.start(settings)
-        try:
-            looks = []
-            for look in _aged(
-                spark, Path(folder), batches=batches, every=every, look_every=look_every
-            ):
-                looks.append(look)
-                print(look, flush=True)
-        finally:
-            session.close(spark)
-    early, late = looks[1], looks[-1]
-    flat = all(
-        getattr(late, name) <= 1.5 * getattr(early, name)
-        for name in ("batch_seconds", "start_seconds", "folder_files", "folder_bytes", "markers")
-    )
-    print("flat" if flat else "NOT flat")
-    return 0 if flat else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

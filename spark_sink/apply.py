@@ -64,13 +64,19 @@ class Applier:
     """Batches that had rows of a table, for its maintenance."""
     applied: dict[tuple[str, int], int] = field(default_factory=dict)
     """Up to where partitions are applied by this process."""
+    busy_since: float | None = None
+    """When the batch that is being applied began."""
     _shapes: dict[Name, Shape] = field(default_factory=dict)
     _floors: Floored | None = None
 
     def apply(self, records: DataFrame, batch_id: int, *, query_id: str, moved: Moved) -> None:
         """Brings the records (columns of Spark's Kafka source) into the tables and the ledger."""
         with self.gate:
-            self._apply(records, batch_id, query_id=query_id, moved=moved())
+            self.busy_since = self.clock()
+            try:
+                self._apply(records, batch_id, query_id=query_id, moved=moved())
+            finally:
+                self.busy_since = None
 
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table that was replaced."""

@@ -35,6 +35,8 @@ EARLIEST: Final = -2
 EVERY: Final = 200
 """Commits between two rewrites; and batches that stay listed, beside the last of each partition."""
 _FILES_OF_A_COMMIT: Final = 3
+_RETENTION_SECONDS: Final = 300
+"""Of files and log entries of the sink's own tables, which are read within seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +122,10 @@ class Ledger:
         warehouse: str,
         *,
         every: int = EVERY,
-        retention_seconds: int = 3600,
+        retention_seconds: int = _RETENTION_SECONDS,
     ) -> None:
         self._every = every
-        self._retention = min(retention_seconds, 3600)
+        self._retention = min(retention_seconds, _RETENTION_SECONDS)
         self._commits: Counter[str] = Counter()
         self._spark = spark
         self._files = Files(spark)

@@ -4,12 +4,14 @@ Invariant: what a table holds for its readers never changes here. A marker of a 
 no change older than its delete can come any more: the delete was committed longer than `purge_deleted_hours`
 before the time up to which the warehouse is complete, and before the newest change of every other source of
 the table. If Kafka is read from before that, the delete is read again after the change, in the same partition.
+VACUUM removes old files that no commit names, so it is put off while a batch runs that may have written such.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,6 +40,8 @@ class Maintenance:
     plan: Plan
     complete_until: Callable[[], float]
     """The time of which all that Kafka held is applied."""
+    busy_since: Callable[[], float | None]
+    """When the batch that is being applied beside this began."""
     merged: Counter[Name] = field(default_factory=Counter)
     """Batches that had rows of a table since it was last maintained, as far as this process saw them."""
     _before: dict[Name, int] = field(default_factory=dict)
@@ -74,10 +78,16 @@ class Maintenance:
         log.settle_retention(self.plan.retention_seconds)
         self._purge(path, shape)
         self.spark.sql(f"OPTIMIZE {delta(path)}")
-        log.vacuum()
+        if self._may_vacuum():
+            log.vacuum()
         log.forget()
         self._record(name, log.version())
         _log.info("table maintained table=%s.%s", *name)
+
+    def _may_vacuum(self) -> bool:
+        """Whether no file of a batch that is not yet committed can be as old as what VACUUM removes."""
+        since = self.busy_since()
+        return since is None or time.time() - since < self.plan.retention_seconds / 2
 
     def _purge(self, path: str, shape: Shape) -> None:
         if not shape.keyed:

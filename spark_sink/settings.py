@@ -43,7 +43,7 @@ class Maintenance(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     every: Annotated[int, Field(ge=0)] = 200
-    retention_hours: Annotated[float, Field(gt=0, le=24 * 365)] = 168
+    retention_hours: Annotated[float, Field(gt=0, le=24 * 365)] = 1
     purge_deleted_hours: Annotated[float, Field(ge=0)] = 168
 
     @property

@@ -83,6 +83,7 @@ class Sink:
             plan=settings.maintenance,
             complete_until=self._watch.complete_until,
             merged=self._applier.merged,
+            busy_since=lambda: self._applier.busy_since,
         )
 
     def run(self, stop: threading.Event) -> None:

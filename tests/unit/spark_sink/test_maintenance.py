@@ -6,11 +6,14 @@ import os
 import time
 from collections import Counter
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bench import sink_age
+from spark_sink.delta_log import DeltaLog
 from spark_sink.ledger import Entry, Floor, Ledger
 from spark_sink.maintenance import Maintenance
 from spark_sink.settings import Maintenance as Plan
@@ -79,6 +82,7 @@ def test_old_markers_go_where_no_older_change_can_come_and_rows_stay(warehouse: 
         warehouse=warehouse.path,
         plan=plan,
         complete_until=lambda: complete[0],
+        busy_since=lambda: None,
         merged=warehouse.applier.merged,
     )
 
@@ -110,6 +114,63 @@ def test_old_markers_go_where_no_older_change_can_come_and_rows_stay(warehouse: 
     assert detail.numFiles == 1
 
 
+def test_a_reader_of_an_old_snapshot_finishes_within_the_retention_and_never_reads_less(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1, "v": 1}))
+
+    def maintained(*, retention_hours: float) -> None:
+        keeping = Maintenance(
+            spark=warehouse.spark,
+            warehouse=warehouse.path,
+            plan=Plan(every=1, retention_hours=retention_hours, purge_deleted_hours=0),
+            complete_until=time.time,
+            busy_since=lambda: None,
+            merged=warehouse.applier.merged,
+        )
+        keeping.maintain(NAME)
+
+    # A long query holds the files that the table had when it began.
+    path = f"{warehouse.path}/shop/t"
+    version = DeltaLog(warehouse.spark, path).version()
+    pinned = warehouse.spark.read.format("delta").option("versionAsOf", version)
+    reader = pinned.load(path)
+    warehouse.take(Change(op="u", seq=2, before={"id": 1, "v": 1}, after={"id": 1, "v": 2}))
+    maintained(retention_hours=1)
+    assert [(row.id, row.v) for row in reader.collect()] == [(1, 1)]
+    warehouse.take(Change(op="d", seq=3, before={"id": 1, "v": 2}))
+    (held,) = (Path(urlsplit(uri).path) for uri in reader.inputFiles())
+    while held.exists():
+        maintained(retention_hours=0.0003)
+    with pytest.raises(PySparkException, match=r"FILE_NOT_EXIST|FileNotFound"):
+        reader.collect()
+    assert warehouse.rows() == []
+
+
+def test_files_of_a_batch_that_is_not_committed_yet_stay(warehouse: Warehouse) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1, "v": 1}))
+    two_hours_ago = time.time() - 7200
+    uncommitted = Path(warehouse.path, "shop/t/part-00000-uncommitted.snappy.parquet")
+    uncommitted.write_bytes(b"rows of a long MERGE")
+    os.utime(uncommitted, (two_hours_ago, two_hours_ago))
+    began: list[float | None] = [two_hours_ago]
+    keeping = Maintenance(
+        spark=warehouse.spark,
+        warehouse=warehouse.path,
+        plan=Plan(every=1),
+        complete_until=time.time,
+        busy_since=lambda: began[0],
+        merged=warehouse.applier.merged,
+    )
+    keeping.maintain(NAME)
+    assert uncommitted.exists()
+    began[0] = None
+    keeping.maintain(NAME)
+    assert not uncommitted.exists()
+
+
 @long
 def test_how_many_batches_came_since_is_known_after_a_restart(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
@@ -122,6 +183,7 @@ def test_how_many_batches_came_since_is_known_after_a_restart(warehouse: Warehou
             warehouse=warehouse.path,
             plan=Plan(every=10),
             complete_until=time.time,
+            busy_since=lambda: None,
             merged=Counter({NAME: 1}),
         )
 

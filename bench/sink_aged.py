@@ -1,0 +1,252 @@
+"""``python -m bench.sink_aged``: a sink 20,000 batches old: what a batch and a start cost; folders.
+
+``bench.sink_run`` applies each of them, for hours; here most are added by `bench.sink_past`, and at each mark
+the sink applies some itself and is started. Costs are CPU seconds too, which a busy machine distorts less. What
+is reached is kept in `FOLDER`: run again, it continues there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from bench import session
+from bench.errors import BenchError, RunFailed
+from bench.sink_age import _frame
+from bench.sink_past import Past
+from bench.sink_run import (
+    FOLDER,
+    RECORDS,
+    SCHEMA,
+    TOPIC,
+    Folder,
+    Sink,
+    expected,
+    settings_file,
+    values,
+    write,
+)
+from devstack import Stack
+from spark_sink import session as spark_session
+from spark_sink.apply import Applier
+from spark_sink.ledger import Ledger
+from spark_sink.maintenance import Maintenance
+from spark_sink.metrics import Metrics
+from spark_sink.schemas import SchemaBook
+from spark_sink.settings import Settings, read
+from spark_sink.waits import Waits
+from spark_sink.warehouse import DeltaWarehouse, current
+
+PLACE: Final = (TOPIC, 0)
+MARKS: Final = (500, 1_500, 3_000, 5_000, 10_000, 20_000)
+_REAL: Final = 10
+"""Batches that the sink applies itself at each mark."""
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The sink after so many batches."""
+
+    batches: int
+    batch_cpu_seconds: float
+    """The median of the batches at the mark."""
+    batch_seconds: float
+    start_cpu_seconds: float
+    """Of a new process and its JVM until they have applied their first batch."""
+    start_seconds: float
+    ledger_rows: int
+    markers: int
+    table_files: int
+    """That the newest snapshot of the table uses."""
+    table: Folder
+    table_log: Folder
+    ledger: Folder
+    rss_bytes: int
+    """Of the JVM that did all this since the bench was started."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Aged:
+    """The sink's parts, without Kafka, as `stream.Sink` puts them together."""
+
+    spark: SparkSession
+    past: Past
+    applier: Applier
+    applied: int
+    """Batches that the sink applied itself."""
+
+    @classmethod
+    def over(cls, spark: SparkSession, settings: Settings) -> Aged:
+        """On the warehouse of the settings."""
+        root, plan = settings.warehouse, settings.maintenance
+        ledger = Ledger(spark, root, retention_seconds=plan.retention_seconds)
+        applier = Applier(
+            book=SchemaBook(lambda: [json.dumps(SCHEMA)]),
+            warehouse=DeltaWarehouse(spark, root),
+            ledger=ledger,
+            waits=Waits(spark, root, time.time),
+            metrics=Metrics(),
+        )
+        maintenance = Maintenance(
+            spark=spark,
+            warehouse=root,
+            plan=plan,
+            complete_until=time.time,
+            merged=applier.merged,
+            busy_since=lambda: applier.busy_since,
+        )
+        past = Past(
+            spark=spark,
+            folder=Path(root),
+            name=("shop", "t"),
+            place=PLACE,
+            applier=applier,
+            ledger=ledger,
+            maintenance=maintenance,
+        )
+        return cls(spark=spark, past=past, applier=applier, applied=0)
+
+    def apply(self, batches: int) -> list[tuple[float, float]]:
+        """The sink's own next batches: the seconds and CPU seconds of each."""
+        found = []
+        for _ in range(batches):
+            first = self.applied * RECORDS
+            records = [
+                {"topic": TOPIC, "partition": 0, "offset": first + nth, "value": value.decode()}
+                for nth, value in enumerate(values(self.applied, now_ms=int(time.time() * 1000)))
+            ]
+            moved = {PLACE: first}, {PLACE: first + RECORDS}
+            frame = _frame(self.spark, records)
+            began, cpu = time.perf_counter(), _cpu(_jvm())
+            self.applier.apply(frame, self.past.number, query_id="q", moved=partial(_same, moved))
+            found.append((time.perf_counter() - began, _cpu(_jvm()) - cpu))
+            self.applied += 1
+            self.past.number += 1
+        return found
+
+    def look(self, costs: list[tuple[float, float]]) -> Look:
+        """What is there now; a start is not yet measured."""
+        root = self.past.folder
+        table = self.spark.read.format("delta").load(f"{root}/shop/t")
+        return Look(
+            batches=self.past.number,
+            batch_seconds=round(statistics.median(wall for wall, _ in costs), 2),
+            batch_cpu_seconds=round(statistics.median(cpu for _, cpu in costs), 2),
+            start_seconds=0.0,
+            start_cpu_seconds=0.0,
+            ledger_rows=self.spark.read.format("delta").load(f"{root}/__ledger").count(),
+            markers=table.where("__deleted").count(),
+            table_files=len(table.inputFiles()),
+            table=Folder.at(root / "shop/t"),
+            table_log=Folder.at(root / "shop/t/_delta_log"),
+            ledger=Folder.at(root / "__ledger"),
+            rss_bytes=_rss(_jvm()),
+        )
+
+    def check(self) -> None:
+        """Refuses rows other than those that were written."""
+        held = current(self.spark, str(self.past.folder), "shop", "t").collect()
+        if {row["id"]: row["v"] for row in held} != expected(self.applied):
+            raise RunFailed(f"after {self.past.number} batches the table holds other rows")
+
+
+def _same(moved: Any) -> Any:
+    return moved
+
+
+def _jvm() -> int:
+    gateway: Any = SparkContext._gateway
+    return int(gateway.proc.pid)
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _rss(pid: int) -> int:
+    (line,) = (x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in x)
+    return int(line.split()[1]) * 1024
+
+
+def _start(stack: Stack, path: Path, look: Look) -> Look:
+    """Starts the sink on the topic's next batch, from the ledger, and ends it."""
+    # What Spark keeps there is of the last mark's start.
+    shutil.rmtree(FOLDER / "checkpoint", ignore_errors=True)
+    sink = Sink.start(stack, path)
+    try:
+        seconds = sink.first()
+        cpu = _cpu(sink.java()) + _cpu(sink.child.popen.pid)
+    finally:
+        sink.stop()
+    return replace(look, start_seconds=round(seconds, 1), start_cpu_seconds=round(cpu, 1))
+
+
+def grown(early: dict[str, Any], late: dict[str, Any]) -> list[str]:
+    """What is more than half as much again."""
+    pairs = {name: (early[name], late[name]) for name in _FLAT}
+    for folder in ("table", "table_log", "ledger"):
+        for kind in ("files", "bytes"):
+            pairs[f"{folder}.{kind}"] = (early[folder][kind], late[folder][kind])
+    return [name for name, (then, now) in pairs.items() if now > 1.5 * then]
+
+
+_FLAT: Final = ("batch_cpu_seconds", "start_cpu_seconds", "ledger_rows", "markers", "table_files")
+
+
+def _reach(aged: Aged, stack: Stack, path: Path, mark: int) -> Look:
+    aged.past.add(mark - aged.past.number - _REAL)
+    look = aged.look(aged.apply(_REAL))
+    aged.check()
+    asyncio.run(write(stack.kafka, aged.applied + 1))
+    look = _start(stack, path, look)
+    aged.applied += 1
+    aged.past.number += 1
+    return look
+
+
+def story() -> None:
+    """Continues from what was reached."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    kept, results = FOLDER / "state.json", FOLDER / "looks.json"
+    looks = json.loads(results.read_text()) if results.exists() else []
+    with Stack(FOLDER, ("kafka",), lasting=True) as stack:
+        path = settings_file(stack.kafka)
+        spark = spark_session.start(read(path))
+        try:
+            aged = Aged.over(spark, read(path))
+            if kept.exists():
+                aged.applied, aged.past.number = json.loads(kept.read_text())
+            else:
+                aged.apply(_REAL)
+            until = int(os.environ.get("BATCHES") or MARKS[-1])
+            for mark in [
+                one
+                for one in MARKS
+                if one <= until and (not looks or one > looks[-1]["batches"] + 1)
+            ]:
+                looks.append(asdict(_reach(aged, stack, path, mark)))
+                kept.write_text(json.dumps([aged.applied, aged.past.number]))
+                results.write_text(json.dumps(looks, indent=1))
+                print(json.dumps(looks[-1]), flush=True)
+        finally:
+            spark_session.close(spark)
+    if faults := grown(looks[1], looks[-1]):
+        raise BenchError(f"grew by more than half since {looks[1]['batches']}: {faults}")
+
+
+if __name__ == "__main__":
+    sys.exit(session.run("bench-sink-aged", story))

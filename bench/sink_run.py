@@ -1,0 +1,372 @@
+"""``python -m bench.sink_run``: the age of a real sink, from a real Kafka, through 20,000 batches.
+
+One table whose rows come, change and go; each batch has three records. At each of the marks the sink is
+measured, ended and started again. What it has reached is kept in `FOLDER`: run again, it continues there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from bench import session
+from bench.errors import BenchError, RunFailed
+from devstack import Stack
+from devstack.processes import Child
+
+FOLDER: Final = Path(os.environ.get("FOLDER") or session.FOLDER / "sink_age").resolve()
+MARKS: Final = (500, 2_000, 5_000, 10_000, 20_000)
+RECORDS: Final = 3
+"""Of a batch."""
+_LIVE: Final = 100
+"""Batches after which a row is deleted again."""
+_LAST: Final = 200
+_PREFIX: Final = "age"
+TOPIC: Final = f"{_PREFIX}.shop.t"
+_SCHEMAS: Final = f"{_PREFIX}.__schemas"
+SCHEMA: Final = {
+    "destination": "shop",
+    "database": "shop",
+    "table": "t",
+    "version": 1,
+    "columns": [
+        {"name": "id", "type": "int", "nullable": False},
+        {"name": "v", "type": "varchar(50)", "nullable": True},
+    ],
+    "primary_key": ["id"],
+    "wire": 1,
+}
+_APPLIED: Final = re.compile(r"INFO batch applied batch=(\d+)")
+_START_SECONDS: Final = 300.0
+_FLAT: Final = ("p50_seconds", "p95_seconds", "start_seconds", "rss_bytes", "live_bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """What a folder holds."""
+
+    files: int
+    bytes: int
+
+    @classmethod
+    def at(cls, path: Path) -> Folder:
+        """Counts; a file may go meanwhile."""
+        files = total = 0
+        for one in path.rglob("*"):
+            with suppress(FileNotFoundError):
+                if one.is_file():
+                    files, total = files + 1, total + one.stat().st_size
+        return cls(files=files, bytes=total)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The sink after so many batches."""
+
+    batches: int
+    p50_seconds: float
+    """From the end of a batch to the end of the next, of the last 200."""
+    p95_seconds: float
+    start_seconds: float
+    """From the start of a new process until it has applied its first batch."""
+    rss_bytes: int
+    """Of the driver's JVM, at the end of its stretch of batches."""
+    live_bytes: int
+    """Of its heap after a collection."""
+    python_bytes: int
+    table: Folder
+    table_log: Folder
+    ledger: Folder
+    checkpoint: Folder
+    warehouse: Folder
+    scratch: Folder
+
+
+def changes(batch: int) -> Iterator[dict[str, Any]]:
+    """A batch's records: a row is made, an older one changed, and an even older one deleted."""
+    made = {"id": batch, "v": f"made in {batch}"}
+    yield {"op": "c", "after": made}
+    middle = batch - _LIVE // 2 if batch >= _LIVE // 2 else batch
+    yield {
+        "op": "u",
+        "before": {"id": middle, "v": f"made in {middle}"},
+        "after": {"id": middle, "v": f"changed in {batch}"},
+    }
+    if batch >= _LIVE:
+        yield {"op": "d", "before": {"id": batch - _LIVE, "v": "whatever"}}
+    else:
+        yield {"op": "u", "before": made, "after": {**made, "v": "changed at once"}}
+
+
+def values(batch: int, *, now_ms: int) -> Iterator[bytes]:
+    """The records as docs/wire.md has them, committed two hours ago."""
+    for nth, change in enumerate(changes(batch)):
+        source = {"name": "shop", "db": "shop", "table": "t", "ts_ms": now_ms - 7_200_000}
+        source |= {"seq": batch * RECORDS + nth + 1, "epoch": 1, "schema": 1, "wire": 1}
+        body = {"before": None, "after": None, "source": source, "ts_ms": now_ms, **change}
+        yield json.dumps(body, separators=(",", ":")).encode()
+
+
+def expected(batches: int) -> dict[int, str]:
+    """What the table must hold after so many batches."""
+    rows: dict[int, str] = {}
+    for batch in range(max(0, batches - 2 * _LIVE), batches):
+        for change in changes(batch):
+            image = change.get("after") or change["before"]
+            if change["op"] == "d":
+                rows.pop(image["id"], None)
+            else:
+                rows[image["id"]] = image["v"]
+    return rows
+
+
+async def write(kafka: str, until: int) -> None:
+    """Makes the topics where they are not there, and fills them up to the end of a batch."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await admin.start()
+    try:
+        missing = {TOPIC, _SCHEMAS} - set(await admin.list_topics())
+        await admin.create_topics([NewTopic(name, 1, 1) for name in sorted(missing)])
+    finally:
+        await admin.close()
+    producer = AIOKafkaProducer(bootstrap_servers=kafka, enable_idempotence=True, linger_ms=20)
+    await producer.start()
+    try:
+        if _SCHEMAS in missing:
+            await producer.send_and_wait(_SCHEMAS, json.dumps(SCHEMA).encode(), key=b"t")
+        await _fill(producer, await _end(kafka), until)
+    finally:
+        await producer.stop()
+
+
+async def _end(kafka: str) -> int:
+    from aiokafka import AIOKafkaConsumer
+
+    consumer = AIOKafkaConsumer(bootstrap_servers=kafka)
+    await consumer.start()
+    try:
+        at = TopicPartition(TOPIC, 0)
+        return int((await consumer.end_offsets([at]))[at])
+    finally:
+        await consumer.stop()
+
+
+async def _fill(producer: AIOKafkaProducer, end: int, until: int) -> None:
+    now_ms = int(time.time() * 1000)
+    for batch in range(end // RECORDS, until):
+        first = batch * RECORDS
+        for nth, value in enumerate(values(batch, now_ms=now_ms)):
+            if first + nth >= end:
+                await producer.send(TOPIC, value, partition=0)
+    await producer.flush()
+
+
+@dataclass(slots=True)
+class Sink:
+    """The sink's process, and its log from this start on."""
+
+    child: Child
+    log: Path
+    begun: float
+    _read_from: int
+
+    @classmethod
+    def start(cls, stack: Stack, config: Path) -> Sink:
+        """Starts it."""
+        log = FOLDER / "sink.log"
+        size = log.stat().st_size if log.exists() else 0
+        command = [sys.executable, "-m", "spark_sink", "--config", str(config)]
+        begun = time.monotonic()
+        scratch = {**os.environ, "SPARK_LOCAL_DIRS": str(FOLDER / "scratch")}
+        child = stack.children.start(command, label="the sink", log=log, env=scratch)
+        return cls(child, log, begun, size)
+
+    def text(self) -> str:
+        """What it has logged since this start."""
+        with self.log.open("rb") as file:
+            file.seek(self._read_from)
+            return file.read().decode(errors="replace")
+
+    def newest(self) -> int:
+        """How many batches are applied, since ever, as its log states; 0 before the first."""
+        with self.log.open("rb") as file:
+            file.seek(max(self._read_from, self.log.stat().st_size - 4_000))
+            found = _APPLIED.findall(file.read().decode(errors="replace"))
+        return int(found[-1]) + 1 if found else 0
+
+    def until(self, batches: int, *, seconds: float, every: float) -> None:
+        """Waits until so many batches are applied; `seconds` is the longest wait for one more."""
+        seen, since = 0, time.monotonic()
+        while (now := self.newest()) < batches:
+            if now != seen:
+                seen, since = now, time.monotonic()
+            if not self.child.alive() or time.monotonic() - since > seconds:
+                raise RunFailed(f"the sink stopped at {now} of {batches} batches; see {self.log}")
+            time.sleep(every)
+
+    def first(self) -> float:
+        """Waits for the first batch; the seconds since the start."""
+        while not _APPLIED.search(self.text()):
+            if not self.child.alive() or time.monotonic() - self.begun > _START_SECONDS:
+                raise RunFailed(f"the sink applied nothing; see {self.log}")
+            time.sleep(0.05)
+        return time.monotonic() - self.begun
+
+    def java(self) -> int:
+        """The JVM's process id."""
+        children = Path(f"/proc/{self.child.popen.pid}/task").glob("*/children")
+        (pid,) = [int(pid) for one in children for pid in one.read_text().split()]
+        return pid
+
+    def stop(self) -> None:
+        """Asks it to end, as an operator does."""
+        self.child.popen.send_signal(signal.SIGTERM)
+        self.child.popen.wait(60)
+
+
+def _rss(pid: int) -> int:
+    found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _live(pid: int) -> int:
+    """The heap's bytes after a collection; 0 where the JDK's jcmd is not there."""
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["jcmd", str(pid), "GC.class_histogram"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        return int(shown.stdout.strip().splitlines()[-1].split()[2])
+    return 0
+
+
+def _seconds_of_batches(log: str) -> list[float]:
+    """Of the last batches: from one's end to the next one's."""
+    stamps = re.findall(r"^(\S+ \S+) INFO batch applied", log, re.MULTILINE)[-_LAST - 1 :]
+    ends = [
+        time.mktime(time.strptime(one[:19], "%Y-%m-%d %H:%M:%S")) + int(one[20:23]) / 1000
+        for one in stamps
+    ]
+    return sorted(b - a for a, b in itertools.pairwise(ends))
+
+
+def _look(sink: Sink, batches: int) -> Look:
+    seconds, java = _seconds_of_batches(sink.text()), sink.java()
+    home, table = FOLDER / "warehouse", FOLDER / "warehouse/shop/t"
+    return Look(
+        batches=batches,
+        p50_seconds=round(statistics.median(seconds), 3),
+        p95_seconds=round(seconds[int(len(seconds) * 0.95)], 3),
+        start_seconds=0.0,
+        rss_bytes=_rss(java),
+        live_bytes=_live(java),
+        python_bytes=_rss(sink.child.popen.pid),
+        table=Folder.at(table),
+        table_log=Folder.at(table / "_delta_log"),
+        ledger=Folder.at(home / "__ledger"),
+        checkpoint=Folder.at(FOLDER / "checkpoint"),
+        warehouse=Folder.at(home),
+        scratch=Folder.at(FOLDER / "scratch"),
+    )
+
+
+def settings_file(kafka: str) -> Path:
+    """The sink's settings, written for a broker: `RETENTION_MINUTES=5`, `EVERY=200`."""
+    path = FOLDER / "sink.yaml"
+    minutes = float(os.environ.get("RETENTION_MINUTES") or 5)
+    every = int(os.environ.get("EVERY") or 200)
+    options = json.loads(os.environ.get("SPARK_OPTIONS") or "{}")
+    settings = {
+        "prefix": _PREFIX,
+        "bootstrap_servers": kafka,
+        "warehouse": str(FOLDER / "warehouse"),
+        "checkpoint": str(FOLDER / "checkpoint"),
+        "trigger_interval": 0,
+        "max_offsets_per_trigger": RECORDS,
+        "metrics": {"port": 0},
+        "maintenance": {
+            "every": every,
+            "retention_hours": minutes / 60,
+            "purge_deleted_hours": 1,
+        },
+        "spark_options": options,
+    }
+    path.write_text(json.dumps(settings))
+    return path
+
+
+@contextmanager
+def _started(stack: Stack, config: Path) -> Iterator[Sink]:
+    sink = Sink.start(stack, config)
+    try:
+        yield sink
+    finally:
+        if sink.child.alive():
+            sink.stop()
+
+
+def _held(config: Path) -> dict[int, str]:
+    """The rows as a reader sees them."""
+    command = [sys.executable, "-m", "spark_sink", "--config", str(config)]
+    command += ["show", "shop.t", "--limit", "1000"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    return {int(k): v for k, v in re.findall(r"\|(\d+)\s*\|([\w ]+?)\s*\|", shown.stdout)}
+
+
+def _reach(stack: Stack, config: Path, mark: int) -> Look:
+    """Applies batches up to the mark, then starts the sink again."""
+    asyncio.run(write(stack.kafka, mark))
+    with _started(stack, config) as sink:
+        sink.until(mark, seconds=_START_SECONDS, every=0.5)
+        look = _look(sink, mark)
+    if _held(config) != expected(mark):
+        raise RunFailed(f"after {mark} batches the table holds other rows than were written")
+    asyncio.run(write(stack.kafka, mark + 1))
+    with _started(stack, config) as sink:
+        return replace(look, start_seconds=round(sink.first(), 2))
+
+
+def flat(early: dict[str, Any], late: dict[str, Any]) -> list[str]:
+    """What grew by more than half."""
+    folders = ("table", "table_log", "ledger", "checkpoint", "warehouse")
+    pairs = {(name, ""): (early[name], late[name]) for name in _FLAT}
+    pairs |= {(f, k): (early[f][k], late[f][k]) for f in folders for k in ("files", "bytes")}
+    return [" ".join(name).strip() for name, (then, now) in pairs.items() if now > 1.5 * then]
+
+
+def story() -> None:
+    """Goes on from what was reached."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    results = FOLDER / "looks.json"
+    looks = json.loads(results.read_text()) if results.exists() else []
+    wanted = int(os.environ.get("BATCHES") or MARKS[-1])
+    reached = looks[-1]["batches"] if looks else 0
+    marks = [mark for mark in (*MARKS, wanted) if reached < mark <= wanted]
+    if marks:
+        with Stack(FOLDER, ("kafka",), lasting=True) as stack:
+            config = settings_file(stack.kafka)
+            for mark in sorted(set(marks)):
+                looks.append(asdict(_reach(stack, config, mark)))
+                print(json.dumps(looks[-1]), flush=True)
+                results.write_text(json.dumps(looks, indent=1))
+    grown = flat(looks[min(1, len(looks) - 1)], looks[-1])
+    if grown:
+        raise BenchError(f"grew by more than half since {looks[1]['batches']}: {', '.join(grown)}")
+
+
+if __name__ == "__main__":
+    sys.exit(session.run("bench-sink-age", story))
