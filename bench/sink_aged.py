@@ -28,6 +28,7 @@ from bench.sink_age import _frame
 from bench.sink_past import Past
 from bench.sink_run import (
     FOLDER,
+    MARKS,
     RECORDS,
     SCHEMA,
     TOPIC,
@@ -50,7 +51,6 @@ from spark_sink.waits import Waits
 from spark_sink.warehouse import DeltaWarehouse, current
 
 PLACE: Final = (TOPIC, 0)
-MARKS: Final = (500, 1_500, 3_000, 5_000, 10_000, 20_000)
 _REAL: Final = 10
 """Batches that the sink applies itself at each mark."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -232,12 +232,7 @@ def story() -> None:
                 aged.applied, aged.past.number = json.loads(kept.read_text())
             else:
                 aged.apply(_REAL)
-            until = int(os.environ.get("BATCHES") or MARKS[-1])
-            for mark in [
-                one
-                for one in MARKS
-                if one <= until and (not looks or one > looks[-1]["batches"] + 1)
-            ]:
+            for mark in [one for one in MARKS if not looks or one > looks[-1]["batches"] + 1]:
                 looks.append(asdict(_reach(aged, stack, path, mark)))
                 kept.write_text(json.dumps([aged.applied, aged.past.number]))
                 results.write_text(json.dumps(looks, indent=1))

@@ -31,7 +31,8 @@ from devstack import Stack
 from devstack.processes import Child
 
 FOLDER: Final = Path(os.environ.get("FOLDER") or session.FOLDER / "sink_age").resolve()
-MARKS: Final = (500, 2_000, 5_000, 10_000, 20_000)
+BATCHES: Final = int(os.environ.get("BATCHES") or 20_000)
+MARKS: Final = tuple(BATCHES // part for part in (40, 10, 4, 2, 1))
 RECORDS: Final = 3
 """Of a batch."""
 _LIVE: Final = 100
@@ -353,13 +354,12 @@ def story() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     results = FOLDER / "looks.json"
     looks = json.loads(results.read_text()) if results.exists() else []
-    wanted = int(os.environ.get("BATCHES") or MARKS[-1])
     reached = looks[-1]["batches"] if looks else 0
-    marks = [mark for mark in (*MARKS, wanted) if reached < mark <= wanted]
+    marks = [mark for mark in MARKS if mark > reached]
     if marks:
         with Stack(FOLDER, ("kafka",), lasting=True) as stack:
             config = settings_file(stack.kafka)
-            for mark in sorted(set(marks)):
+            for mark in marks:
                 looks.append(asdict(_reach(stack, config, mark)))
                 print(json.dumps(looks[-1]), flush=True)
                 results.write_text(json.dumps(looks, indent=1))

@@ -1,7 +1,7 @@
 """The sink, killed within a step of its maintenance: ``python -m tests.crash.sink_killed CONFIG STEP SECONDS``.
 
-It is the product's own command with its ledger rewritten every third batch; `SECONDS` after it enters the step
-for the second time, its whole process group dies as by kill -9, its JVM included.
+It is the product's own command with its ledger rewritten every second batch; `SECONDS` after it enters the
+step, its whole process group dies as by kill -9, its JVM included.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_sink import ledger, maintenance, stream
 from spark_sink.delta_log import DeltaLog
 from spark_sink.names import LEDGER
 
-LEDGER_EVERY: Final = 3
+LEDGER_EVERY: Final = 2
 
 
 def main(config: str, step: str, seconds: float) -> int:
@@ -33,15 +33,15 @@ def main(config: str, step: str, seconds: float) -> int:
 
 
 class Death:
-    """Comes some time after a step has begun; the step's first time is let pass."""
+    """Comes some time after a step has begun."""
 
     def __init__(self, seconds: float, step: str) -> None:
-        self._seconds, self._step, self._left = seconds, step, 2
+        self._seconds, self._step, self._coming = seconds, step, False
 
     def come(self) -> None:
         """Dies soon, from a thread of its own."""
-        self._left -= 1
-        if self._left == 0:
+        if not self._coming:
+            self._coming = True
             threading.Thread(target=self._die, daemon=True).start()
 
     def _die(self) -> None:
