@@ -12,6 +12,7 @@ import sys
 
 from app.about import __version__
 from app.commands.groups import ALONE, GROUPS, Command, alone, command
+from app.log import escape_values
 from connectors.errors import AqueductError, SettingsError, UsageError
 
 INTERRUPTED = 130
@@ -20,6 +21,7 @@ INTERRUPTED = 130
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    escape_values()
     words = sys.argv[1:] if arguments is None else arguments
     parser, commands = _parser()
     chosen = _chosen(words)

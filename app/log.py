@@ -1,12 +1,19 @@
-"""What of the libraries' own logging is shown: warnings of Faust, nothing of aiokafka.
+"""The log: which of the libraries' own lines are shown, and that a message of ours is one line.
 
 Invariant: what goes wrong is reported once by us, with what to do; the libraries repeat it for each connection
-and topic. With ``faust worker -l debug`` all of theirs is shown.
+and topic. With ``faust worker -l debug`` all of theirs is shown. A value in a message of ours neither ends its
+line nor controls a terminal, whatever a table is named.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Any
+
+from connectors.errors import AqueductError, printed
+
+_OURS = ("app", "connectors", "tables")
 
 _LEVELS = {
     "faust": logging.WARNING,
@@ -18,6 +25,47 @@ _LEVELS = {
 
 SERVICES = logging.getLogger("mode.aqueduct")
 """For services of ours: mode logs each start and stop of one by its own logger."""
+
+
+class _Line(logging.LogRecord):
+    """A record whose values are escaped within its message."""
+
+    def getMessage(self) -> str:  # noqa: N802 - logging's own name
+        """The message with its values."""
+        text = str(self.msg)
+        if isinstance(self.args, Mapping):
+            return text % {name: _shown(value) for name, value in self.args.items()}
+        return text % tuple(map(_shown, self.args)) if self.args else text
+
+
+class _Shown:
+    """A value whose text is escaped."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __str__(self) -> str:
+        return printed(self._value)
+
+    def __repr__(self) -> str:
+        return printed(repr(self._value))
+
+
+def _shown(value: object) -> object:
+    # An error of ours escapes its own parts, and a list of faults keeps its lines.
+    if value is None or isinstance(value, int | float | AqueductError):
+        return value
+    return _Shown(value)
+
+
+def escape_values() -> None:
+    """Make each record of our own loggers a line, wherever it goes."""
+    logging.setLogRecordFactory(_record)
+
+
+def _record(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:
+    kind = _Line if name.partition(".")[0] in _OURS else logging.LogRecord
+    return kind(name, *args, **kwargs)
 
 
 def quiet_libraries() -> None:

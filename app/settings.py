@@ -32,7 +32,7 @@ from app.settings_records import RecordSettings
 from app.settings_source import Accept, FailoverSettings, SourceSettings
 from app.settings_start import Start
 from app.settings_zookeeper import ZooKeeperSettings
-from connectors.errors import SettingsError
+from connectors.errors import Faults, SettingsError
 from connectors.mysql.connection_charsets import connection_charset
 from connectors.secret import FileSecret
 
@@ -294,14 +294,15 @@ def load() -> Settings:
         return Settings()  # type: ignore[call-arg]  # the values come from the file and the environment
     except ValidationError as error:
         found = faults(error.errors())
-        listed = "".join(f"\n  - {fault}" for fault in found)
         if not path.is_file():
             raise SettingsError(
-                f"there is no file {path} here, and the environment alone is not enough:{listed}\n",
+                Faults.listed(
+                    f"there is no file {path} here, and the environment alone is not enough:", found
+                ),
                 remedy=f"Start in the folder of {path}, or name the file by {CONFIG_VARIABLE}",
             ) from None
         raise SettingsError(
-            f"{len(found)} fault(s) in {path} and the environment:{listed}\n",
+            Faults.listed(f"{len(found)} fault(s) in {path} and the environment:", found),
             remedy="docs/settings.md explains each setting",
         ) from None
     except EnvironmentFault as error:

@@ -24,7 +24,7 @@ from app.kafka_watch import KafkaWatch
 from app.leadership import Alone, Leadership
 from app.leadership_nodes import Identity, Nodes
 from app.leadership_shared import Shared
-from app.log import quiet_libraries
+from app.log import escape_values, quiet_libraries
 from app.others import client_id, group_of
 from app.plan import Plan
 from app.plans import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
@@ -57,6 +57,7 @@ def app_from_environment() -> AqueductApp:
 
 def build(settings: Settings) -> AqueductApp:
     """Put a worker together."""
+    escape_values()
     quiet_libraries()
     metrics.BUILD.labels(__version__).set(1)
     kafka = kafka_client(settings)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from connectors.errors_base import AqueductError as AqueductError
+from connectors.errors_base import Faults as Faults
 from connectors.errors_base import Retry as Retry
+from connectors.errors_base import printed as printed
 from connectors.errors_claims import ClaimBucketGone as ClaimBucketGone
 from connectors.errors_claims import ClaimGone as ClaimGone
 from connectors.errors_claims import ClaimStoreDenied as ClaimStoreDenied

@@ -2,11 +2,12 @@
 
 The law: a class's docstring is its message; ``retry`` says whether time heals it; ``remedy`` tells the
 operator what to do, with the very command, in which DEST becomes the destination. What and where are given
-when it is raised, and all of it prints as one line.
+when it is raised, and all of it prints as one line, whatever a name contains; only ``Faults`` take several.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import ClassVar
 
@@ -18,6 +19,17 @@ class Retry(Enum):
     """Time may heal it: begin anew from the cursor, with backoff."""
     MANUAL = "manual"
     """A person must act first; nothing is lost meanwhile."""
+
+
+class Faults(str):
+    """Several faults as the end of an error's detail, each on a line of its own."""
+
+    __slots__ = ()
+
+    @classmethod
+    def listed(cls, head: str, faults: Iterable[str]) -> Faults:
+        """A heading, and the faults below it."""
+        return cls("\n  - ".join(map(printed, (head, *faults))) + "\n")
 
 
 class AqueductError(Exception):
@@ -39,7 +51,8 @@ class AqueductError(Exception):
 
     def __str__(self) -> str:
         headline = (type(self).__doc__ or "").strip().splitlines()[0].rstrip(".")
-        text = f"{headline}: {self.detail}" if self.detail else headline
+        detail = self.detail if isinstance(self.detail, Faults) else printed(self.detail)
+        text = f"{headline}: {detail}" if detail else headline
         if self.where:
             text += (
                 " ["
@@ -48,12 +61,15 @@ class AqueductError(Exception):
             )
         # A list of faults ends in a line's end; what to do then stands on a line of its own.
         end = "" if text.endswith("\n") else ". "
-        advice = self.advice.replace("DEST", str(self.where.get("destination", "DEST")))
+        advice = printed(self.advice.replace("DEST", str(self.where.get("destination", "DEST"))))
         return f"{text.rstrip('.')}{end}{advice}".strip()
 
 
 def printed(value: object) -> str:
-    """A value within a line of a log: what is no visible character, such as a line's end, as its escape."""
+    """A value within a line for people: what is no visible character as its escape.
+
+    So no name ends a line, moves the cursor of a terminal, or turns the direction in which it is read.
+    """
     text = str(value)
     if text.isprintable():
         return text

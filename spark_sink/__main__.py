@@ -29,8 +29,9 @@ from spark_sink.errors import BadSettings, ReloadRefused, SinkError
 from spark_sink.failures import named
 from spark_sink.log import configure
 from spark_sink.metrics import Metrics
+from spark_sink.printed import printed
 from spark_sink.settings import Settings, read
-from spark_sink.status import listed
+from spark_sink.status import listed, shown
 from spark_sink.stream import Sink
 from spark_sink.waits import Request, Waits
 from spark_sink.warehouse import current
@@ -79,9 +80,8 @@ def _act(
     options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
 ) -> None:
     if options.command == "show":
-        database, _, table = options.table.partition(".")
-        rows = current(spark, settings.warehouse, database, table)
-        rows.show(options.limit, truncate=False)
+        rows = current(spark, settings.warehouse, *options.table)
+        _print(*shown(rows, options.limit))
         return
     if options.command == "dump":
         with written(options.file) as file:
@@ -89,8 +89,7 @@ def _act(
         _log.info("warehouse dumped rows=%d", number)
         return
     if options.command == "status":
-        for line in listed(spark, settings.warehouse):
-            print(line)  # noqa: T201 - what was asked for
+        _print(*listed(spark, settings.warehouse))
         return
     if options.command == "reload":
         _reload(options, spark, settings, stop)
@@ -110,7 +109,8 @@ def _reload(
     options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
 ) -> None:
     """Requests a reload of the sink that runs, or of the next that does, and waits for its answer."""
-    database, _, table = options.table.partition(".")
+    database, table = options.table
+    name = f"{database}.{table}"
     request = Request(
         number=uuid.uuid4().hex,
         database=database,
@@ -123,20 +123,37 @@ def _reload(
     )
     waits = Waits(spark, settings.warehouse, time.time)
     waits.ask(request)
-    _log.info("reload requested table=%s; waiting for the sink to do it", options.table)
+    _log.info("reload requested table=%s; waiting for the sink to do it", name)
     deadline = time.monotonic() + options.timeout
     while not stop.wait(1.0):
         answer = waits.tables.get(request.name) if waits.refresh() else None
         if answer is not None and answer.answered == request.number:
             if answer.error:
                 raise ReloadRefused(f"{answer.error}: {answer.reason}", advice=answer.action)
-            _log.info("table reloaded table=%s", options.table)
+            _log.info("table reloaded table=%s", name)
             return
         if time.monotonic() >= deadline:
             raise ReloadRefused(
-                f"no sink has reloaded {options.table} within {options.timeout} s",
+                f"no sink has reloaded {name} within {options.timeout} s",
                 advice="The request stays: a running sink meets it, or the next start does; see status",
             )
+
+
+def _print(*lines: str) -> None:
+    for line in lines:
+        print(printed(line))  # noqa: T201 - what was asked for
+
+
+def _table(text: str) -> tuple[str, str]:
+    """A table's name; both parts in backticks where one of them has a dot."""
+    if quoted := re.fullmatch(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`", text):
+        return quoted[1].replace("``", "`"), quoted[2].replace("``", "`")
+    database, _, table = text.partition(".")
+    if not (database and table):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no table: write database.table, or `database`.`table` where a name has a dot"
+        )
+    return database, table
 
 
 def _time_zone(text: str) -> str:
@@ -170,11 +187,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mode", choices=["continuous", "available-now"])
     commands = parser.add_subparsers(dest="command")
     show = commands.add_parser("show", help="print what a table holds now")
-    show.add_argument("table", metavar="DATABASE.TABLE")
+    show.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     show.add_argument("--limit", type=int, default=20)
     commands.add_parser("status", help="list the tables: which wait, why, and what to do")
     reload = commands.add_parser("reload", help="load a table that waits, or make one anew")
-    reload.add_argument("table", metavar="DATABASE.TABLE")
+    reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     reload.add_argument(
         "--from-beginning", action="store_true", help="read its topics anew from their beginning"
     )

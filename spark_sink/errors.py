@@ -9,6 +9,9 @@ cause is gone resumes from there.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
+
+from spark_sink.printed import printed
 
 
 class SinkError(Exception):
@@ -20,14 +23,14 @@ class SinkError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """`Name: what: where. What to do.` on one line."""
-        what = inspect.getdoc(type(self)) or ""
+        """`Name: what: where. What to do.` on one line, whatever a name contains."""
+        what = " ".join((inspect.getdoc(type(self)) or "").split())
         text = f"{type(self).__name__}: {what.rstrip('.')}"
         if self.where:
             text += f": {self.where}"
         if self.advice:
             text += f". {self.advice}"
-        return " ".join(text.split())
+        return printed(text)
 
 
 class TableError(SinkError):
@@ -47,7 +50,10 @@ class UnsupportedWire(SinkError):
 
 
 class UnsupportedPartialImage(TableError):
-    """A record lacks columns (its row image is partial); set binlog_row_image=FULL at the source."""
+    """A record lacks columns (its row image is partial) that no row of the table has."""
+
+    places: Sequence[tuple[str, int, int]] = ()
+    """All such records."""
 
 
 class RowLeftOut(TableError):

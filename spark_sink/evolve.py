@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.mysql_types import widened
-from spark_sink.names import delta, literal, quoted
+from spark_sink.names import action, delta, literal, quoted
 from spark_sink.schemas import BOOKKEEPING, DELTA_COLUMN, TableVersion
 
 KEY_PROPERTY = "aqueduct.primary_key"
@@ -60,8 +60,8 @@ def shaped(held: Shape | None, versions: Iterable[TableVersion], *, name: tuple[
         for column in version.columns:
             own = spelled.setdefault(column.name.lower(), column.name)
             wanted = column.reading.type
-            columns[own] = _widened(columns.get(own, wanted), wanted, f"{'.'.join(name)}.{own}")
-        key = _same_key(key, version.primary_key, spelled, ".".join(name))
+            columns[own] = _widened(columns.get(own, wanted), wanted, column=own, of=name)
+        key = _same_key(key, version.primary_key, spelled, of=name)
     mapped = not all(_SIMPLE_NAME.fullmatch(column) for column in columns)
     return Shape(name[0], name[1], tuple(columns.items()), key or (), mapped=mapped)
 
@@ -123,26 +123,30 @@ def _altered(name: str, kind: str) -> str:
     return f"{quoted(name)} TYPE {kind}"
 
 
-def _widened(held: str, wanted: str, where: str) -> str:
+def _widened(held: str, wanted: str, *, column: str, of: tuple[str, str]) -> str:
     result = widened(held, wanted)
     if result is None:
         raise TypeConflict(
-            f"{where} is {held} and would have to hold {wanted}",
-            advice=f"Run: python -m spark_sink reload {where.rpartition('.')[0]}",
+            f"{'.'.join(of)}.{column} is {held} and would have to hold {wanted}",
+            advice=action(of),
         )
     return result
 
 
 def _same_key(
-    held: tuple[str, ...] | None, wanted: tuple[str, ...], spelled: dict[str, str], table: str
+    held: tuple[str, ...] | None,
+    wanted: tuple[str, ...],
+    spelled: dict[str, str],
+    *,
+    of: tuple[str, str],
 ) -> tuple[str, ...]:
     own = tuple(spelled[column.lower()] for column in wanted)
     if held is None:
         return own
     if sorted(held) != sorted(own):
         raise KeyChanged(
-            f"{table} has {list(held) or 'none'}, its new version {list(own) or 'none'}",
-            advice=f"Run: python -m spark_sink reload {table}",
+            f"{'.'.join(of)} has {list(held) or 'none'}, its new version {list(own) or 'none'}",
+            advice=action(of),
         )
     return held
 

@@ -1,17 +1,26 @@
 """The sink's log: plain lines on the console, details in a file.
 
-Law: the console never has a traceback, and no line has row data.
+Invariant: the console never has a traceback, and no line has row data. A message is one line, whatever a name
+contains.
 """
 
 from __future__ import annotations
 
 import logging
 
+from spark_sink.printed import printed
 from spark_sink.settings import Log
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 # They write tracebacks of errors that the sink reports itself, in one line.
 _NOISY = ("py4j", "pyspark", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+class _Lines(logging.Formatter):
+    """Escapes what is not visible in a message; a traceback in the file keeps its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        return printed(super().formatMessage(record))
 
 
 def configure(log: Log) -> None:
@@ -23,7 +32,9 @@ def configure(log: Log) -> None:
         details = logging.FileHandler(log.file)
         details.setLevel(logging.DEBUG)
         handlers.append(details)
-    logging.basicConfig(level=logging.INFO, format=_FORMAT, handlers=handlers, force=True)
+    for handler in handlers:
+        handler.setFormatter(_Lines(_FORMAT))
+    logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
     logging.getLogger("spark_sink").setLevel(logging.DEBUG)
     for name in _NOISY:
         noisy = logging.getLogger(name)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from typing import Final
 from urllib.parse import unquote
+
+from spark_sink.printed import printed
 
 LEDGER: Final = "__ledger"
 FLOORS: Final = "__floors"
@@ -70,6 +73,22 @@ def table_path(warehouse: str, database: str, table: str) -> str:
 def quoted(name: str) -> str:
     """A Spark SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def argument(name: tuple[str, str]) -> str:
+    """A table as a command's argument, for a shell to take as it stands."""
+    text = ".".join(name)
+    if "." in name[0] or text.startswith("`"):
+        text = f"{quoted(name[0])}.{quoted(name[1])}"
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{printed(escaped)}'"
+
+
+def action(name: tuple[str, str]) -> str:
+    """What to do about a table that waits, where the error does not say."""
+    return f"Run: python -m spark_sink reload {argument(name)}"
 
 
 def literal(text: str) -> str:

@@ -70,6 +70,8 @@ def start(settings: Settings) -> SparkSession:
     wanted = {**defaults, **own, **asked, **ALWAYS}
     if not submitted() and SparkContext._gateway is None:
         _launch(wanted)
+        # PYSPARK_SUBMIT_ARGS comes after what the JVM is started with.
+        refuse_others(SparkConf())
     builder = SparkSession.builder.appName(f"aqueduct-sink {settings.prefix}")
     for key, value in wanted.items():
         builder = builder.config(key, value)

@@ -9,7 +9,7 @@ import datetime
 import time
 from collections.abc import Iterator
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.ledger import Ledger
 from spark_sink.waits import RELOADING, WAITING, Request, Standing, Waits
@@ -28,6 +28,12 @@ def listed(spark: SparkSession, warehouse: str) -> Iterator[str]:
     asked = {request.name: request for request in waits.requests}
     for name in sorted({*DeltaWarehouse(spark, warehouse).tables(), *waits.tables, *asked}):
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
+
+
+def shown(rows: DataFrame, limit: int) -> list[str]:
+    """The lines of a table's first rows, as Spark draws them."""
+    text: str = rows._show_string(limit, truncate=False)  # type: ignore[operator]
+    return text.rstrip("\n").split("\n")
 
 
 def _table(

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from spark_sink.errors import TableError
 from spark_sink.files import Files
 from spark_sink.ledger import Offsets, appended
-from spark_sink.names import WAITS
+from spark_sink.names import WAITS, action
 
 _COLUMNS: Final = (
     "number BIGINT, kind STRING, database STRING, `table` STRING, since_ms BIGINT, at_ms BIGINT, "
@@ -236,11 +236,6 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, Standing], lis
             answered=told["number"],
         )
     return tables, [one for number, one in asked.items() if number not in answered]
-
-
-def action(name: Name) -> str:
-    """What to do about a table that waits, where the error does not say."""
-    return f"Run: python -m spark_sink reload {'.'.join(name)}"
 
 
 def _text(offsets: Offsets) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from connectors.errors import printed
 from tables.finding import Severity
 from tables.impact import Impact, severest
 from tables.warehouse_rules import warehouse_path
@@ -27,7 +28,7 @@ def as_text(impacts: Sequence[Impact]) -> str:
     lines = [f"{severest(impacts).value}: {counts}"]
     for one in ordered:
         lines += ["", *_lines(one)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(printed, lines)) + "\n"
 
 
 def _lines(one: Impact) -> Iterator[str]:

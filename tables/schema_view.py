@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from connectors.errors import printed
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from connectors.mysql.letters import lowered
 from tables.place import Asked, HistoryPlace, reached
@@ -127,7 +128,8 @@ class SchemaView:
                 lines.append(f"{create_table(table, version)};")
             elif isinstance(version, Unresolved):
                 reason = " ".join(version.reason.split())
-                lines.append(f"-- {table[0]}.{table[1]} is not resolved: {reason}")
+                # Whatever the name contains, the comment ends with its line.
+                lines.append(printed(f"-- {'.'.join(table)} is not resolved: {reason}"))
         return {schema: "\n\n".join(lines) + "\n" for schema, lines in texts.items()}
 
     def versions(self) -> Iterator[tuple[TableName, Version]]:

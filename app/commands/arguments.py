@@ -18,6 +18,7 @@ from tables.place import Asked, AtGtid, AtTime
 _UUID = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _ONE_GTID = re.compile(rf"{_UUID}(:[a-z_]\w*)?:\d+")
 _GTIDS = re.compile(rf"{_UUID}:|\d+-\d+-\d+(,|$)")
+_QUOTED = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ].+)?")
 PLACES = "a GTID, a GTID set, file:pos, or a time such as 2026-11-21T10:00:00Z"
 
@@ -63,10 +64,15 @@ def _milliseconds(text: str) -> int:
 
 
 def table(text: str) -> TableName:
-    """Read ``database.table``; for argparse."""
+    """Read ``database.table``, or both names in backticks as MySQL writes them; for argparse."""
+    if quoted := _QUOTED.fullmatch(text):
+        database, name = (part.replace("``", "`") for part in quoted.groups())
+        return database, name
     database, dot, name = text.partition(".")
     if not (dot and database and name):
-        raise argparse.ArgumentTypeError(f"{text!r} is no table: write database.table")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no table: write database.table, or `database`.`table` where a name has a dot"
+        )
     return database, name
 
 

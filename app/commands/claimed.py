@@ -21,7 +21,7 @@ from app.commands.journal import Journal, operator
 from app.plan import Plan
 from app.published import Published, source_of
 from app.recovery import installation_of, recover
-from connectors.errors import Fenced, NotConfirmed
+from connectors.errors import Fenced, NotConfirmed, printed
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
 from tables.checkpoint import MemoryCheckpoint
@@ -64,7 +64,7 @@ def confirm(options: argparse.Namespace, effect: str) -> None:
     name = options.destination
     if not sys.stdin.isatty():
         raise NotConfirmed(effect, destination=name)
-    sys.stderr.write(f"{effect}.\nType {name!r} to go on: ")
+    sys.stderr.write(f"{printed(effect)}.\nType {name!r} to go on: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != name:
         raise NotConfirmed(effect, destination=name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from app.commands.cursor_export import FORM, WHAT
 from app.commands.cursor_set import cursor_at
 from app.commands.journal import Journal
 from app.commands.reached import reached
+from app.commands.report import answer
 from connectors.errors import JournalDamaged, UsageError
 from connectors.mysql.start import as_of_now, check
 from tables.cursor import Cursor
@@ -69,7 +69,8 @@ def run(options: argparse.Namespace) -> int:
         )
 
     told = claim(asked, change, why=options.why, sets=True)
-    sys.stdout.write(f"{options.destination}: at {offset} in epoch {told.epoch}; {told.effect}\n")
+    line = f"{options.destination}: at {offset} in epoch {told.epoch}; {told.effect}"
+    answer("text", None, [line])
     return 0
 
 

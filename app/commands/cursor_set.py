@@ -7,7 +7,6 @@ and agreed to.
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from typing import cast
 
@@ -15,6 +14,7 @@ from app.commands.claimed import Change, add_reason, claim, confirm
 from app.commands.cursor_effect import effect
 from app.commands.journal import Journal
 from app.commands.reached import Reached, reached
+from app.commands.report import answer
 from app.settings_start import milliseconds
 from connectors.errors import HistoryTooShort, PlaceUnknown, SourceDiverged, UsageError
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
@@ -85,7 +85,8 @@ def run(options: argparse.Namespace) -> int:
         )
 
     told = claim(asked, change, why=options.why, sets=True)
-    sys.stdout.write(f"{options.destination}: at {offset} in epoch {told.epoch}; {told.effect}\n")
+    line = f"{options.destination}: at {offset} in epoch {told.epoch}; {told.effect}"
+    answer("text", None, [line])
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from app.commands.arguments import add_destination, add_format
 from app.commands.journal import Journal
+from app.commands.report import answer
 from connectors.mysql.by_time import told
 from tables.journal import DestinationState
 
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         sys.stdout.write(json.dumps(found) + "\n")
     else:
-        sys.stdout.write("\n".join(_lines(found)) + "\n")
+        answer("text", None, _lines(found))
     return 0
 
 

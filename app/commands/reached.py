@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from app.commands.journal import Journal, operator
 from app.plan import Source
-from connectors.errors import AqueductError, NoSourceFits, SourceLost, SourceRefused
+from connectors.errors import AqueductError, NoSourceFits, SourceLost, SourceRefused, printed
 from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
 from tables.journal import DestinationState
 from tables.journal_format import Entry as Note
@@ -68,7 +68,8 @@ def reached(asked: Journal, state: DestinationState, *, server_uuid: str | None 
             remedy="Nothing was changed; mend one of them, and try again.",
         )
     for address, fault in faults:
-        sys.stderr.write(f"{address} does not answer, {first.address} is asked: {fault.detail}\n")
+        why = printed(fault.detail)
+        sys.stderr.write(f"{address} does not answer, {first.address} is asked: {why}\n")
     return first
 
 

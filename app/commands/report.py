@@ -1,6 +1,7 @@
 """What a command answers: text for people, JSON for programs, both with the same content.
 
-The law: the answer goes to standard output, and nothing else does. Times are UTC.
+Invariant: the answer goes to standard output, and nothing else does. Times are UTC. A line for people is one,
+whatever a name contains; JSON, and statements to be run, have names as they are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from connectors.errors import printed
 from connectors.mysql.ddl.definition import Column, Index, Table
 from tables.difference import Difference, key_text
 from tables.place import HistoryPlace
@@ -26,13 +28,13 @@ def answer(form: str, value: Any, lines: Iterable[str]) -> None:
     if form == "json":
         text = orjson.dumps(value, option=_JSON).decode()
     else:
-        text = "".join(f"{line.rstrip()}\n" for line in lines)
+        text = "".join(f"{printed(line).rstrip()}\n" for line in lines)
     sys.stdout.write(text)
 
 
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Rows below their headings; the last column may be as long as it likes."""
-    table = [list(head), *map(list, rows)]
+    table = [list(head), *([printed(cell) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in table) for at in range(len(head) - 1)]
     return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]) for row in table]
 

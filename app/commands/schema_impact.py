@@ -23,7 +23,7 @@ from app.pipeline.ddl_filter import shadow_rules
 from app.pipeline.filter import TableFilter
 from app.settings import Settings, load
 from app.statement_text import statements, used_database
-from connectors.errors import DdlUnresolved, SettingsError, UsageError
+from connectors.errors import DdlUnresolved, SettingsError, UsageError, printed
 from connectors.mysql import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.cut_over import logical
@@ -194,7 +194,7 @@ def _from_file(path: Path, database: str | None) -> Catalog:
         try:
             catalog.apply(sql, session)
         except DdlUnresolved as error:
-            sys.stderr.write(f"schema impact: {path}: left out: {error.detail}\n")
+            sys.stderr.write(f"schema impact: {path}: left out: {printed(error.detail)}\n")
     return catalog
 
 

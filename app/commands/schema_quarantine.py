@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from app.commands import arguments
 from app.commands.journal import Journal
-from app.commands.report import given_value, when
+from app.commands.report import answer, given_value, when
 from app.pipeline.parked import key_of
 from connectors.kafka.reading import read_each
 from connectors.wire import quarantine_topic
@@ -37,12 +37,13 @@ def run(options: argparse.Namespace) -> int:
         told += [_json(entry, 0) for _, entry in given_up]
         sys.stdout.write(json.dumps(told) + "\n")
     else:
-        for name, entry in sorted(entries.items()):
-            sys.stdout.write(_text(entry, waiting[name]))
+        lines = [
+            line for name, entry in sorted(entries.items()) for line in _lines(entry, waiting[name])
+        ]
         if not entries:
-            sys.stdout.write(f"no table of {options.destination} is set aside\n")
-        for _, entry in given_up:
-            sys.stdout.write(f"{'.'.join(entry.name)}: {given_up_text(entry)}\n")
+            lines.append(f"no table of {options.destination} is set aside")
+        lines += [f"{'.'.join(entry.name)}: {given_up_text(entry)}" for _, entry in given_up]
+        answer("text", None, lines)
     return 1 if entries else 0
 
 
@@ -63,14 +64,14 @@ async def _waiting(asked: Journal, entries: Mapping[Name, Entry]) -> dict[Name, 
     return {name: found[name] for name in entries}
 
 
-def _text(entry: Entry, waiting: int) -> str:
+def _lines(entry: Entry, waiting: int) -> list[str]:
     lines = [
         f"{'.'.join(entry.name)}: {waiting} event(s) wait since {entry.since}",
         f"  why: {entry.why}",
     ]
     if entry.reason:
         lines.append(f"  the last resolution was refused: {entry.reason}")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def given_up_text(entry: Entry) -> str:

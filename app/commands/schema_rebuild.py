@@ -6,6 +6,7 @@ The law: what the history does not know is a comment in its place, and the exit 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 
 from app.commands import arguments
@@ -28,8 +29,11 @@ def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the statements; the exit code."""
     view = source_of(options, tell)(options.destination).at(options.at, options.server)
     texts = _chosen(view.snapshot(create_table), options.database)
-    lines = [line for text in texts.values() for line in (*text.splitlines(), "")]
-    answer(options.format, {"databases": texts}, lines)
+    if options.format == "json":
+        answer("json", {"databases": texts}, [])
+    else:
+        # To be run as they are, so nothing in a name may be escaped or taken for the end of a line.
+        sys.stdout.write("".join(f"{text.rstrip()}\n\n" for text in texts.values()))
     lacking = [name for name in view.unresolved() if name[0] in texts]
     return 1 if lacking or (options.database and not texts) else 0
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import orjson
 
 from app.replay import replay
+from connectors.errors import printed
 
 WRONG_ARGUMENTS = 2
 _SUFFIX = ".jsonl"
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _told(message: str) -> int:
-    sys.stderr.write(f"schema replay: {message}\n")
+    sys.stderr.write(f"schema replay: {printed(message)}\n")
     return WRONG_ARGUMENTS
 
 

@@ -18,7 +18,8 @@ from app.commands import arguments
 from app.commands.journal import Journal, operator
 from app.commands.outcome import UNCONFIRMED, add_waiting, by_whom, untried
 from app.commands.reached import reached
-from connectors.errors import NotSetAside, UsageError
+from app.commands.report import answer
+from connectors.errors import NotSetAside, UsageError, printed
 from connectors.mysql.baseline import read_baseline, server_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     time, 2 where rows would be lost and nobody said so."""
     if options.give_up and not options.yes_lose_rows:
         sys.stderr.write(
-            f"What waits of {_told(options)} and what comes of it later would be lost to subscribers. "
+            f"What waits of {printed(_told(options))} and what comes of it later would be lost to subscribers. "
             "If that is wanted, say --yes-lose-rows too.\n"
         )
         return 2
@@ -110,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
             json.dumps({"table": _told(options), "resolution": resolution.id, "told": told}) + "\n"
         )
     else:
-        sys.stdout.write(f"{_told(options)}: {told}\n")
+        answer("text", None, [f"{_told(options)}: {told}"])
     return code
 
 

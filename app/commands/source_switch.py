@@ -14,6 +14,7 @@ import uuid
 
 from app.commands.journal import Journal, operator
 from app.commands.outcome import UNCONFIRMED, add_waiting, by_whom, untried
+from app.commands.report import answer
 from connectors.errors import UsageError
 from tables.journal import DestinationState
 from tables.source_choice import Asked, note_of
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         told = json.dumps({"source": wish.address, "id": wish.id, "told": told})
         sys.stdout.write(told + "\n")
     else:
-        sys.stdout.write(f"{wish.address}: {told}\n")
+        answer("text", None, [f"{wish.address}: {told}"])
     return code
 
 

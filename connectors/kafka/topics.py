@@ -16,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
 
-from connectors.errors import KafkaDenied, KafkaLost, KafkaRefused, TopicGone, TopicUnfit
+from connectors.errors import Faults, KafkaDenied, KafkaLost, KafkaRefused, TopicGone, TopicUnfit
 from connectors.kafka.making import MOST_NAMES, described, make
 from connectors.kafka.requests import metadata, topic_id
 from connectors.kafka.topic_plan import Compaction as Compaction
@@ -115,7 +115,7 @@ class Topics:
                 self._ready.add(plan.name)
                 self._warn(plan, facts)
         if found:
-            raise TopicUnfit("".join(f"\n  - {fault}" for fault in found) + "\n")
+            raise TopicUnfit(Faults.listed("", found))
         return [plan for plan in plans if plan.name not in existing]
 
     def _warn(self, plan: TopicPlan, facts: TopicFacts) -> None:

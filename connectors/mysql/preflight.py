@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from connectors.errors import PreflightError, ServerIdConflict
+from connectors.errors import Faults, PreflightError, ServerIdConflict
 from connectors.mysql.mariadb import preflight as mariadb
 from connectors.mysql.remedies import PERSISTS, account, database_pattern, grant, setting
 from connectors.mysql.server import REPORTED_HOST, Replica, ServerFacts, SourceAddress
@@ -47,9 +47,8 @@ def check(
     if not permissive and (fault := _mode_fault(facts)):
         faults.append(fault)
     if faults:
-        lines = "".join(f"\n  - {fault}" for fault in faults)
         raise PreflightError(
-            f"{len(faults)} thing(s) to mend on {address}:{lines}\n",
+            Faults.listed(f"{len(faults)} thing(s) to mend on {address}:", faults),
             remedy="Mend them, then restart this destination; nothing was read or written",
         )
     for replica in facts.replicas:

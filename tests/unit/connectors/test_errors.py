@@ -118,3 +118,18 @@ def test_a_name_cannot_begin_a_line_of_its_own_or_turn_the_text_around() -> None
     error = AqueductError("detail", table="shop.a\nERROR b\x1b[31m\u202e表 é")
     assert str(error).endswith(r"[table=shop.a\nERROR b\x1b[31m\u202e表 é].")
     assert str(error).isprintable()
+
+
+HOSTILE = "t\nFORGED\x1b[2J\u202e"
+SHOWN = "t\\nFORGED\\x1b[2J\\u202e"
+
+
+def test_whatever_a_name_contains_an_error_is_one_line_of_visible_characters() -> None:
+    told = str(SourceLost(f"of {HOSTILE}", remedy=f"Mend {HOSTILE}.", table=HOSTILE))
+    assert told.isprintable()
+    assert told.count(SHOWN) == 3
+
+
+def test_faults_have_lines_of_their_own_which_no_name_can_add_to() -> None:
+    told = str(PreflightError(errors.Faults.listed("2 faults:", [HOSTILE, "other"]), remedy="Do."))
+    assert told.split("\n")[1:] == [f"  - {SHOWN}", "  - other", "Do."]

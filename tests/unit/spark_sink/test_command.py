@@ -9,6 +9,8 @@ import pytest
 
 from spark_sink import __main__ as command
 from spark_sink import session
+from spark_sink.log import configure
+from spark_sink.settings import Log
 
 
 @pytest.mark.parametrize(
@@ -59,3 +61,37 @@ def test_a_dump_into_a_pipe_or_a_file_that_is_there_is_not_refused(tmp_path: Pat
         command._refuse_unwritable(file)
     assert (tmp_path / "there").read_text() == "kept"
     assert [file.name for file in tmp_path.iterdir()] == ["there"]
+
+
+def test_a_table_is_named_with_a_dot_or_as_mysql_quotes_it() -> None:
+    parse = command._parser().parse_args
+    for text, name in (
+        ("shop.t", ("shop", "t")),
+        ("shop.a.b", ("shop", "a.b")),
+        ("`x.y`.`a``.b`", ("x.y", "a`.b")),
+        ("shop.new\nline", ("shop", "new\nline")),
+    ):
+        assert parse(["show", text]).table == name
+    for text in ("shop", "shop.", ".t"):
+        with pytest.raises(SystemExit):
+            parse(["reload", text])
+
+
+def test_the_log_and_what_is_printed_are_lines_whatever_a_table_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = list(logging.getLogger().handlers)
+    try:
+        configure(Log(file=tmp_path / "log"))
+        logging.getLogger("spark_sink").error("table waits table=%s", "t\nFORGED\x1b\u202e")
+    finally:
+        for handler in set(logging.getLogger().handlers) - set(before):
+            handler.close()
+        logging.basicConfig(handlers=before, force=True)
+    command._print("t\nFORGED")
+    told = capsys.readouterr()
+    shown = "t\\nFORGED"
+    assert told.out == f"{shown}\n"
+    for text in (told.err, (tmp_path / "log").read_text()):
+        assert text.endswith(f"table waits table={shown}\\x1b\\u202e\n")
+        assert text.count("\n") == 1

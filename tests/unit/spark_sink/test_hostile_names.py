@@ -41,6 +41,20 @@ def test_columns_of_any_name_keep_their_values(warehouse: Warehouse) -> None:
     assert warehouse.rows() == [first | {"${late}": None}]
 
 
+def test_a_table_without_a_key_takes_columns_of_any_name(warehouse: Warehouse) -> None:
+    warehouse.schemas = [schema(*COLUMNS, key=())]
+    one: dict[str, Any] = {name: f"v{number}" for number, name in enumerate(NAMES)}
+    other, changed = one | {"${x}": None}, one | {"new\nline": "${x}"}
+    warehouse.take(
+        *(Change(op="c", seq=seq, after=one) for seq in (1, 2)), Change(op="c", seq=3, after=other)
+    )
+    warehouse.take(
+        Change(op="u", seq=4, before=one, after=changed), Change(op="d", seq=5, before=other)
+    )
+    assert sorted(row["new\nline"] for row in warehouse.rows()) == ["${x}", one["new\nline"]]
+    assert all(row in (one, changed) for row in warehouse.rows())
+
+
 def test_tables_of_any_name_stay_apart_within_the_warehouse(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:

@@ -2,12 +2,14 @@
 
 import posixpath
 import re
+import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_sink.names import folder, literal, quoted, table_path, topic_pattern, unfolder
+from spark_sink import __main__ as command
+from spark_sink.names import action, folder, literal, quoted, table_path, topic_pattern, unfolder
 
 NASTY = [
     "..",
@@ -78,3 +80,16 @@ def test_include_and_exclude_narrow_the_topics() -> None:
 def test_quotes_in_names_stay_inside_them() -> None:
     assert quoted("a`b") == "`a``b`"
     assert literal("a'b\\c") == r"'a\'b\\c'"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [("shop", "t"), ("x.y", "t"), ("a b", "it's\\"), ("${env}", "new\nline\x1b"), ("s", "a`.b")],
+)
+def test_the_remedy_names_a_table_as_a_shell_takes_it(name: tuple[str, str]) -> None:
+    told = action(name)
+    assert told.isprintable()
+    shell = ["bash", "-c", f"printf '%s\\0' {told.removeprefix('Run: ')}"]
+    words = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.split("\0")
+    assert words[:4] == ["python", "-m", "spark_sink", "reload"]
+    assert command._table(words[4]) == name

@@ -1,8 +1,11 @@
 """What became of tables: versions, differences, who did it, and how to make it again."""
 
+from typing import Any
+
 import pytest
 
-from tests.unit.app.commands.histories import Asked, story
+from app.commands import groups
+from tests.unit.app.commands.histories import Asked, options_of, story, tell
 from tests.unit.tables.made import UUID
 
 LIFE = (
@@ -157,3 +160,22 @@ def test_what_cannot_be_made_again_is_said(capsys: pytest.CaptureFixture[str]) -
     made = story("ALTER TABLE orders CONVERT TO CHARACTER SET klingon")
     lines = Asked(capsys, "rebuild").text(made, code=1)
     assert any(line.startswith("-- shop.orders is not resolved: ") for line in lines)
+
+
+def test_a_name_ends_no_line_and_no_comment(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "x\nDROP DATABASE shop;\u2028\x1b"
+    made = story(
+        f"CREATE TABLE `{name}` (`{name}` int PRIMARY KEY)",
+        f"CREATE TABLE `un{name}` LIKE klingon",
+        tables=("orders",),
+    )
+    for command, *words in (("history",), ("audit",), ("show", f"shop.{name}")):
+        for line in Asked(capsys, command).text(made, *words):
+            assert line.isprintable()
+            assert not line.startswith("DROP")
+    # Statements are to be run, so they have the name as it is, and comments have it escaped.
+    module: Any = groups.command("schema", "rebuild")
+    module.run(options_of("rebuild"), tell(made))
+    text = capsys.readouterr().out
+    assert f"CREATE TABLE `shop`.`{name}` (" in text
+    assert "-- shop.unx\\nDROP DATABASE shop;" in text

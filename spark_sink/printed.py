@@ -1,0 +1,15 @@
+"""Text for people: one line is one line, whatever a table or a column is named."""
+
+from __future__ import annotations
+
+
+def printed(text: str) -> str:
+    """The text with each character that is not visible as its escape.
+
+    So no name ends a line, moves the cursor of a terminal, or turns the direction in which it is read.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
