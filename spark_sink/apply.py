@@ -21,14 +21,16 @@ from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_sink.ahead import Ahead
 from spark_sink.batch import Contents, TablePart, contents, envelopes, of_table
 from spark_sink.claims import redeemed
-from spark_sink.compact import changes
-from spark_sink.errors import PoisonRecord, TableError
+from spark_sink.compact import changes, several, standing
+from spark_sink.errors import PoisonRecord, TableError, UnsupportedPartialImage
 from spark_sink.evolve import Shape, shaped
 from spark_sink.ledger import Entry, Floor, Floors, Ledger, Offsets, spans
 from spark_sink.metrics import Metrics
 from spark_sink.names import literal
+from spark_sink.partial import partial_images, whole
 from spark_sink.schemas import SchemaBook, TableVersion
 from spark_sink.waits import LOADED, Name, Waits
 from spark_sink.warehouse import Warehouse
@@ -55,6 +57,8 @@ class Applier:
     ledger: Ledger
     waits: Waits
     metrics: Metrics
+    ahead: Ahead | None = None
+    """What reads Kafka past a batch's end."""
     claim_checks: str = ""
     """Where the claim store is, if not where the worker says."""
     clock: Callable[[], float] = time.time
@@ -102,7 +106,7 @@ class Applier:
         if found.claims:
             batch, found, faults = self.fetched(without(batch, passed_by), found)
         parts = [part for part in found.tables.values() if part.name not in faults]
-        faults |= self._merge_all(batch, parts)
+        faults |= self._merge_all(batch, parts, moved[1])
         for name, fault in faults.items():
             self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
         applied = self.clock()
@@ -158,31 +162,58 @@ class Applier:
         faults |= {part.name: part.fault for part in again.tables.values() if part.fault}
         return whole, again, faults
 
-    def _merge_all(self, batch: DataFrame, parts: list[TablePart]) -> dict[Name, TableError]:
+    def paired(
+        self, batch: DataFrame, part: TablePart, until: Offsets
+    ) -> tuple[DataFrame, TablePart]:
+        """A table's records with those past the batch that complete its moves, and what they are."""
+        if not part.is_partial or self.ahead is None:
+            return batch, part
+        topics = sorted({topic for topic, _ in part.places})
+        more = self.ahead.missing(batch, part.name, topics, until)
+        if more is None:
+            return batch, part
+        found = contents(more)
+        if found.claims:
+            more, found, _ = self.fetched(more, found)
+        own = batch.where(of_table(part.name)).unionByName(more).localCheckpoint(eager=False)
+        again = contents(own).tables[part.name]
+        if fault := found.tables[part.name].fault or again.fault:
+            raise fault
+        _log.info("moves completed from later records table=%s.%s", *part.name)
+        return own, again
+
+    def _merge_all(
+        self, batch: DataFrame, parts: list[TablePart], until: Offsets
+    ) -> dict[Name, TableError]:
         """Merges all that can be; returns why the others cannot."""
-        if not parts:
-            return {}
-        self.book.fetch(key for part in parts for key in part.versions)
-        versions, faults = {}, {}
+        ready: list[Part] = []
+        faults: dict[Name, TableError] = {}
         for part in parts:
+            try:
+                ready.append(self.paired(batch, part, until))
+            except TableError as fault:
+                faults[part.name] = fault
+        self.book.fetch(key for _, part in ready for key in part.versions)
+        versions = {}
+        for _, part in ready:
             try:
                 versions[part.name] = list(self.book.versions(part.versions).values())
             except TableError as fault:
                 faults[part.name] = fault
-        whole = [part for part in parts if part.name in versions]
-        floors = self.raise_floors(floor for part in whole for floor in part.truncates)
+        known = [(records, part) for records, part in ready if part.name in versions]
+        floors = self.raise_floors(floor for _, part in known for floor in part.truncates)
 
-        def merge(part: TablePart) -> None:
-            started = self.clock()
+        def merge(one: Part) -> None:
+            started, (records, part) = self.clock(), one
             try:
-                self._merge(batch, part, versions[part.name], floors.get(part.name, {}))
+                self._merge(records, part, versions[part.name], floors.get(part.name, {}))
             except TableError as fault:
                 faults[part.name] = fault
             if (seconds := self.clock() - started) >= _LONG_SECONDS:
                 _log.info("table merged table=%s.%s seconds=%.1f", *part.name, seconds)
 
-        if whole:
-            _in_parallel(merge, whole, session=batch.sparkSession)
+        if known:
+            _in_parallel(merge, known, session=batch.sparkSession)
         return faults
 
     def _merge(
@@ -272,15 +303,31 @@ def merged(
     versions: list[TableVersion],
     floors: Floors,
 ) -> None:
-    """Merges a table's rows of some versions; raises PoisonRecord where one of them has no value."""
-    rows = changes(batch, shape, versions, floors=floors)
-    at_hand = few(rows=part.ops.total(), size=part.size)
+    """Merges a table's rows of some versions; raises PoisonRecord where one of them has no value.
+
+    Raises UnsupportedPartialImage where one lacks a column that nothing completes.
+    """
+    if part.is_partial and not shape.keyed:
+        raise _partial_images(batch, part)
     try:
+        if part.is_partial:
+            rows = standing(batch, shape, versions, floors=floors, marked=True)
+            held = warehouse.rows(shape, session=batch.sparkSession)
+            rows = whole(rows, held, shape, several=several(versions))
+        else:
+            rows = changes(batch, shape, versions, floors=floors)
+        at_hand = few(rows=part.ops.total(), size=part.size)
         warehouse.merge(shape, local(rows) if at_hand else rows)
     except (PySparkException, Py4JJavaError) as fault:
         if record := poisoned(str(fault)):
             raise PoisonRecord(record) from fault
         raise
+
+
+def _partial_images(batch: DataFrame, part: TablePart) -> UnsupportedPartialImage:
+    """The error of a table without a key, in which no row before can be told from others."""
+    found = batch.where(f"partial AND {of_table(part.name)}").select("topic", "partition", "offset")
+    return partial_images([(row.topic, row.partition, row.offset) for row in found.collect()])
 
 
 def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
@@ -305,6 +352,8 @@ def local(rows: DataFrame) -> DataFrame:
     held = rows._jdf.collectAsList()
     return DataFrame(session._jsparkSession.createDataFrame(held, rows._jdf.schema()), session)
 
+
+Part = tuple[DataFrame, TablePart]
 
 # (start, end) offsets of the batch, as Spark planned it.
 Moved = Callable[[], tuple[Offsets, Offsets]]
@@ -333,9 +382,7 @@ def _entries(
     ]
 
 
-def _in_parallel(
-    act: Callable[[TablePart], None], parts: list[TablePart], *, session: SparkSession
-) -> None:
+def _in_parallel(act: Callable[[Part], None], parts: list[Part], *, session: SparkSession) -> None:
     """Runs `act` on all parts; raises the first part's error after all have ended."""
     if len(parts) == 1:
         act(parts[0])

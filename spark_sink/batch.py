@@ -19,7 +19,6 @@ from spark_sink.errors import (
     PoisonRecord,
     RowLeftOut,
     TableError,
-    UnsupportedPartialImage,
     UnsupportedWire,
 )
 from spark_sink.ledger import Floor
@@ -54,6 +53,8 @@ class TablePart:
     """The partitions (topic, number) that have records of the table."""
     claims: list[Claim] = field(default_factory=list)
     """Where the values are of records that are too large for the topic."""
+    is_partial: bool = False
+    """Whether images lack columns."""
     fault: TableError | None = None
     """Why no record of the table is applied."""
 
@@ -81,7 +82,7 @@ class Contents:
 def envelopes(records: DataFrame) -> DataFrame:
     """Kafka's records as the columns of `wire.FIELDS`; tombstones say nothing more and go."""
     text = records.where("value IS NOT NULL").selectExpr(
-        "topic", "partition", "offset", "CAST(value AS STRING) AS text"
+        "topic", "partition", "offset", "headers", "CAST(value AS STRING) AS text"
     )
     parsed = text.withColumn("e", f.from_json("text", ENVELOPE, JSON_OPTIONS))
     return parsed.selectExpr(*(f"{sql} AS `{name}`" for name, sql in FIELDS.items()))
@@ -100,7 +101,7 @@ def contents(batch: DataFrame) -> Contents:
             f.expr("max(ts_ms)").alias("newest"),
             f.expr(f"min({where.format('reason')}) FILTER (WHERE reason IS NOT NULL)").alias("bad"),
             f.expr(f"min({where.format('wire')}) FILTER (WHERE wire <> {NUMBER})").alias("alien"),
-            f.expr(f"min({where.format('op')}) FILTER (WHERE partial)").alias("partial"),
+            f.expr("count_if(partial)").alias("partial"),
             f.expr(f"min({where.format('left_out')}) FILTER (WHERE left_out IS NOT NULL)").alias(
                 "left_out"
             ),
@@ -120,7 +121,7 @@ def of_table(name: tuple[str, str]) -> str:
 
 def unusable() -> str:
     """The condition that a record cannot be applied, whatever its table looks like."""
-    return "(reason IS NOT NULL OR coalesce(partial, false) OR left_out IS NOT NULL)"
+    return "(reason IS NOT NULL OR left_out IS NOT NULL)"
 
 
 def _refuse(rows: Iterable[Row]) -> None:
@@ -150,12 +151,6 @@ def _fault(row: Row) -> TableError | None:
             place(at.topic, at.partition, at.offset, f"bytes left out: {at.left_out}"),
             advice="Set oversize to claim_check, write the row at the source once more, then reload the table",
         )
-    if row.partial is not None:
-        at = row.partial
-        return UnsupportedPartialImage(
-            place(at.topic, at.partition, at.offset),
-            advice="Set binlog_row_image=FULL at the source, write the row there again, then reload the table",
-        )
     return None
 
 
@@ -170,6 +165,7 @@ def _gathered(rows: Iterable[Row]) -> Contents:
         if part.fault is not None:
             continue
         part.size += row.size
+        part.is_partial |= row.partial > 0
         # Only a truncate may come without: of a table that never had a row published.
         if row.version is not None:
             part.versions.add(

@@ -19,6 +19,11 @@ from spark_sink.schemas import Column, TableVersion, VersionKey
 from spark_sink.wire import LONGEST_TEXT, poison_sql
 
 _META: Final = ("topic", "partition", "offset", "op", "destination", "epoch", "seq", "version")
+OP: Final = "__aqueduct_op"
+ABSENT: Final = "__aqueduct_absent"
+MOVED: Final = "__aqueduct_moved"
+MARKS: Final = (OP, ABSENT, MOVED, "topic", "partition", "offset")
+"""What `partial` must know of a row beside its columns."""
 _NTH: Final = "__aqueduct_nth"
 
 
@@ -29,22 +34,43 @@ def changes(
 
     One row per key for a keyed table, one per signed image for a log.
     """
+    rows = standing(batch, shape, versions, floors=floors)
+    if not shape.keyed:
+        return rows
+    return folded(rows, shape, several_destinations=several(versions))
+
+
+def several(versions: Iterable[TableVersion]) -> bool:
+    """Whether more than one destination has written them."""
+    return len({version.key.destination for version in versions}) > 1
+
+
+def standing(
+    batch: DataFrame,
+    shape: Shape,
+    versions: Sequence[TableVersion],
+    *,
+    floors: Floors,
+    marked: bool = False,
+) -> DataFrame:
+    """All rows of the batch for one table that no truncate has removed; with `MARKS` where wanted."""
     parsed: DataFrame | None = None
     for columns, keys in _alike(versions):
         rows = _images(batch.where(_of_versions(keys)), shape)
-        for expressions in steps(shape, columns):
+        for expressions in steps(shape, columns, marked=marked):
             rows = rows.selectExpr(*expressions)
         parsed = rows if parsed is None else parsed.unionByName(rows)
     assert parsed is not None
     above = [f"NOT {below_sql(destination, floor)}" for destination, floor in floors.items()]
-    standing = parsed.where(" AND ".join(above)) if above else parsed
-    if not shape.keyed:
-        return standing
-    several = len({version.key.destination for version in versions}) > 1
-    for window in fold_windows(shape, several_destinations=several):
-        ranked = standing.selectExpr("*", f"row_number() OVER ({window}) AS {_NTH}")
-        standing = ranked.where(f"{_NTH} = 1").drop(_NTH)
-    return standing
+    return parsed.where(" AND ".join(above)) if above else parsed
+
+
+def folded(rows: DataFrame, shape: Shape, *, several_destinations: bool) -> DataFrame:
+    """The last row of each key."""
+    for window in fold_windows(shape, several_destinations=several_destinations):
+        ranked = rows.selectExpr("*", f"row_number() OVER ({window}) AS {_NTH}")
+        rows = ranked.where(f"{_NTH} = 1").drop(_NTH)
+    return rows
 
 
 def below_sql(destination: str, floor: tuple[int, int]) -> str:
@@ -81,9 +107,9 @@ def key_parts(shape: Shape, alias: str) -> list[str]:
     return parts
 
 
-def steps(shape: Shape, columns: Sequence[Column]) -> list[list[str]]:
+def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> list[list[str]]:
     """The projections from (meta, image, sign) to the table's row: text, values, reason, row."""
-    kept = [*_META, "ts_ms", "image", "sign"]
+    kept = [*_META, "ts_ms", "absent", "moved", "image", "sign"]
     fields = ", ".join(f"{quoted(column.name)} STRING" for column in columns)
     options = f"map('mode', 'PERMISSIVE', 'maxStringLen', '{LONGEST_TEXT}')"
     text = f"from_json(image, {literal(fields)}, {options}) AS r"
@@ -95,19 +121,22 @@ def steps(shape: Shape, columns: Sequence[Column]) -> list[list[str]]:
         [*kept, text],
         [*kept, "r", f"struct({values}) AS v"],
         [*kept, "r", "v", f"{reason_sql(shape, columns)} AS reason"],
-        _row(shape, columns),
+        [*_row(shape, columns), *(_marks(shape, columns) if marked else [])],
     ]
 
 
 def reason_sql(shape: Shape, columns: Sequence[Column]) -> str:
     """Why an image is no row of its version; NULL where it is one."""
     names = ", ".join(literal(name) for name in sorted(column.name for column in columns))
-    whens = [
-        (
-            f"WHEN NOT (sort_array(json_object_keys(image)) <=> array({names})) "
-            "THEN 'the columns are not those of its version'"
+    given = "sort_array(concat(json_object_keys(image), coalesce(absent, CAST(array() AS ARRAY<STRING>))))"
+    strange = f"NOT ({given} <=> array({names}))"
+    if shape.keyed:
+        # Of a delete the key is enough.
+        strange = (
+            f"if(op = 'd', coalesce(size(array_except(json_object_keys(image), array({names}))), 1) <> 0, "
+            f"{strange})"
         )
-    ]
+    whens = [f"WHEN {strange} THEN 'the columns are not those of its version'"]
     for column in columns:
         own = quoted(column.name)
         if not column.reading.total and not column.reading.temporal:
@@ -142,6 +171,23 @@ def _row(shape: Shape, columns: Sequence[Column]) -> list[str]:
     return row if shape.keyed else [*row, "sign AS __delta"]
 
 
+def _marks(shape: Shape, columns: Sequence[Column]) -> list[str]:
+    """The columns of `MARKS`; absent ones by the table's own spelling."""
+    named = ", ".join(
+        f"struct({literal(column.name)} AS k, {literal(shape.spelling(column.name) or column.name)} AS v)"
+        for column in columns
+    )
+    lacking = f"filter(array({named}), x -> coalesce(array_contains(absent, x.k), false))"
+    return [
+        f"op AS {OP}",
+        f"transform({lacking}, x -> x.v) AS {ABSENT}",
+        f"moved AS {MOVED}",
+        "topic",
+        "partition",
+        "offset",
+    ]
+
+
 def _unrepresentable(shape: Shape, present: dict[str | None, Column]) -> str:
     entries = []
     for name, column in present.items():
@@ -158,7 +204,7 @@ def _unrepresentable(shape: Shape, present: dict[str | None, Column]) -> str:
 
 
 def _images(rows: DataFrame, shape: Shape) -> DataFrame:
-    meta = [*_META, "ts_ms"]
+    meta = [*_META, "ts_ms", "absent", "moved"]
     changed = rows.where("op <> 't'")
     if shape.keyed:
         return changed.selectExpr(*meta, "coalesce(after, before) AS image", "1 AS sign")

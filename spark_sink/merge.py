@@ -23,7 +23,7 @@ NEWER: Final = (
 
 def merge_sql(path: str, shape: Shape, *, source: str) -> str:
     """The MERGE of the view `source`, which `compact.changes` made."""
-    merge = f"MERGE INTO {delta(path)} AS t USING {quoted(source)} AS s ON {_same(shape)}"
+    merge = f"MERGE INTO {delta(path)} AS t USING {quoted(source)} AS s ON {same_key(shape)}"
     # Spelled out: behind `*`, Delta trips over a name with a backtick.
     names = [quoted(name) for name, _ in shape.all_columns]
     if shape.keyed:
@@ -53,7 +53,8 @@ def truncate_sql(path: str, shape: Shape, floor: Floor) -> str:
     return f"{update} WHERE NOT __deleted AND {below}"
 
 
-def _same(shape: Shape) -> str:
+def same_key(shape: Shape) -> str:
+    """Whether the rows `t` and `s` are of one key; of a log, whether they are one image."""
     if not shape.keyed:
         return "t.__destination = s.__destination AND t.__seq = s.__seq AND t.__delta = s.__delta"
     pairs = zip(key_parts(shape, "t."), key_parts(shape, "s."), strict=True)

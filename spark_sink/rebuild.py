@@ -20,9 +20,15 @@ from pyspark.sql import functions as f
 from spark_sink.apply import Applier, merged
 from spark_sink.batch import TablePart, contents, envelopes, of_table, unusable
 from spark_sink.convert import keys_sql, needs_time_zone, row_sql, target
-from spark_sink.errors import KeyChanged, PoisonRecord, TableError, TypeConflict
+from spark_sink.errors import (
+    KeyChanged,
+    PoisonRecord,
+    TableError,
+    TypeConflict,
+    UnsupportedPartialImage,
+)
 from spark_sink.evolve import Shape, shaped
-from spark_sink.ledger import Floors
+from spark_sink.ledger import Floors, Offsets
 from spark_sink.names import literal, quoted
 from spark_sink.schemas import TableVersion, VersionKey
 from spark_sink.waits import Name, Request
@@ -86,8 +92,11 @@ class Rebuild:
             place(*min(places)),
         )
 
-    def apply(self, records: DataFrame) -> set[tuple[str, int]]:
-        """Brings the table's records into the stage; returns the partitions that had any."""
+    def apply(self, records: DataFrame, until: Offsets) -> set[tuple[str, int]]:
+        """Brings the table's records into the stage; returns the partitions that had any.
+
+        `until` says up to where the records go, for what must be read ahead.
+        """
         batch = self._own(records)
         found = contents(batch)
         part = found.tables.get(self.name)
@@ -100,6 +109,8 @@ class Rebuild:
             if faults:
                 raise faults[self.name]
             part = found.tables[self.name]
+        places = part.places
+        batch, part = self.applier.paired(batch, part, until)
         self.applier.book.fetch(part.versions)
         versions = self.applier.book.versions(part.versions)
         floors = self.applier.raise_floors(part.truncates).get(self.name, {})
@@ -108,7 +119,7 @@ class Rebuild:
                 self.stage.truncate(held, floor)
         self._fold(batch, part, list(versions.values()), floors)
         self.seen |= part.versions
-        return part.places
+        return places
 
     def _fold(
         self, batch: DataFrame, part: TablePart, versions: list[TableVersion], floors: Floors
@@ -208,7 +219,7 @@ class Rebuild:
         return batch
 
     def _unreplaced(self, records: DataFrame, places: Sequence[At]) -> list[At]:
-        """Records whose key no later usable record of the same partition has."""
+        """Records whose key no later usable record of the same partition has, with all columns."""
         kept = {*places, *self.aside}
         keys = records.where("key IS NOT NULL").selectExpr(
             "topic", "partition", "offset", "CAST(key AS STRING) AS k"
@@ -218,6 +229,7 @@ class Rebuild:
             for row in keys.where(_any_of(places)).collect()
         }
         batch = envelopes(records).where(of_table(self.name)).where(f"NOT {unusable()}")
+        batch = batch.where("NOT coalesce(partial, false) OR op = 'd'")
         usable = batch.select("topic", "partition", "offset").join(
             keys, ["topic", "partition", "offset"]
         )
@@ -235,10 +247,12 @@ class Rebuild:
 _WRITE_AGAIN = "Write these rows at the source once more, then reload the table"
 
 
-def place_of(fault: PoisonRecord) -> At | None:
-    """The record that an error names."""
+def places_of(fault: PoisonRecord | UnsupportedPartialImage) -> list[At]:
+    """The records that an error is about."""
+    if isinstance(fault, UnsupportedPartialImage):
+        return list(fault.places)
     found = _PLACE.search(fault.where)
-    return (found[1], int(found[2]), int(found[3])) if found else None
+    return [(found[1], int(found[2]), int(found[3]))] if found else []
 
 
 def _queues(versions: list[TableVersion]) -> list[list[TableVersion]]:

@@ -11,19 +11,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from typing import Any, Protocol
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_sink.apply import Applier
-from spark_sink.errors import PoisonRecord, ReloadRefused, ReloadRequested, SinkError
+from spark_sink.errors import (
+    PoisonRecord,
+    ReloadRefused,
+    ReloadRequested,
+    SinkError,
+    UnsupportedPartialImage,
+)
 from spark_sink.evolve import Shape
 from spark_sink.failures import named
 from spark_sink.ledger import Offsets
 from spark_sink.names import RELOAD
-from spark_sink.rebuild import Rebuild, place_of
+from spark_sink.rebuild import Rebuild, places_of
+from spark_sink.source import Topics
 from spark_sink.waits import LOADED, Request, Standing
 from spark_sink.warehouse import DeltaWarehouse
 
@@ -32,16 +39,6 @@ _ROUNDS = 5
 _MOST_VALUES = 1_000
 
 At = tuple[str, int]
-
-
-class Topics(Protocol):
-    """Kafka's row topics, as a reload reads them."""
-
-    def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
-        """(earliest, latest committed) offsets of these topics, or of all where none is named."""
-
-    def read(self, start: Offsets, end: Offsets) -> DataFrame:
-        """The records from `start` to `end` of each partition that `start` has."""
 
 
 class Reloader:
@@ -154,7 +151,7 @@ class Reloader:
                 records = self._topics.read(since, until)
                 part = rebuild.part(records)
                 if part is None or (part.fault is None and part.versions <= rebuild.seen):
-                    places |= rebuild.apply(records)
+                    places |= rebuild.apply(records, {**reached, **until})
                     end = {**end, **until}
                     cut = {at: end[at] for at in places | held.offsets.keys()}
                     self._put(request, held, cut)
@@ -187,12 +184,13 @@ class Reloader:
         while True:
             rebuild.begin(shape, self._store.rows(shape) if shape is not None else None)
             try:
-                return end, rebuild.apply(records)
-            except PoisonRecord as fault:
-                at = place_of(fault)
-                if at is None or at in rebuild.aside or len(rebuild.aside) >= _MOST_VALUES:
+                return end, rebuild.apply(records, {**self._position(), **end})
+            except (PoisonRecord, UnsupportedPartialImage) as fault:
+                places = places_of(fault)
+                known = any(at in rebuild.aside for at in places)
+                if not places or known or len(rebuild.aside) >= _MOST_VALUES:
                     raise
-                rebuild.put_aside(records, [at], fault)
+                rebuild.put_aside(records, places, fault)
 
     def _start(self, held: Standing, request: Request, put: dict[At, int] | None) -> dict[At, int]:
         names = self._names(request)

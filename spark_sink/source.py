@@ -8,17 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.errors import KafkaUnreachable
+from spark_sink.ledger import Offsets
 from spark_sink.names import schemas_topic, topic_pattern
 from spark_sink.settings import Settings
 
 _METADATA_MAX_AGE_MS = 1000
-_RECORDS = "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY"
+_RECORDS = (
+    "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
 
 
 def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
@@ -57,6 +61,7 @@ def options(settings: Settings) -> dict[str, str]:
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "kafka.isolation.level": "read_committed",
         "failOnDataLoss": "true",
+        "includeHeaders": "true",
     }
 
 
@@ -65,6 +70,16 @@ def matching(spark: SparkSession, wanted: str, names: Collection[str]) -> set[st
     jvm: Any = spark._jvm
     compiled = jvm.java.util.regex.Pattern.compile(wanted)
     return {name for name in names if compiled.matcher(name).matches()}
+
+
+class Topics(Protocol):
+    """Kafka's row topics, as reloads and batches read them beside the stream."""
+
+    def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
+        """(earliest, latest committed) offsets of these topics, or of all where none is named."""
+
+    def read(self, start: Offsets, end: Offsets) -> DataFrame:
+        """The records from `start` to `end` of each partition that `start` has."""
 
 
 class KafkaTopics:

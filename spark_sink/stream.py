@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_sink.ahead import Ahead
 from spark_sink.apply import Applier
 from spark_sink.checkpoint import Checkpoint, check_origin
 from spark_sink.errors import (
@@ -65,15 +66,16 @@ class Sink:
         self._ledger = Ledger(spark, settings.warehouse, retention_seconds=retention)
         self._failure: Exception | None = None
         self._waits = Waits(spark, settings.warehouse, time.time)
+        topics = KafkaTopics(spark, settings)
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),
             warehouse=DeltaWarehouse(spark, settings.warehouse),
             ledger=self._ledger,
             waits=self._waits,
             metrics=metrics,
+            ahead=Ahead(topics),
             claim_checks=settings.claim_checks,
         )
-        topics = KafkaTopics(spark, settings)
         self._reloader = Reloader(spark, settings.warehouse, applier=self._applier, topics=topics)
         self._beside: threading.Thread | None = None
         self._watch = Watch(topics.ends, lambda: self._applier.applied, metrics, clock=time.time)

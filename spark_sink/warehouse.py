@@ -50,8 +50,8 @@ class Warehouse(Protocol):
     def truncate(self, shape: Shape, floor: Floor) -> None:
         """Removes what came before a truncate."""
 
-    def rows(self, shape: Shape) -> DataFrame:
-        """All that the table holds, bookkeeping included."""
+    def rows(self, shape: Shape, *, session: SparkSession | None = None) -> DataFrame:
+        """All that the table holds, bookkeeping included; for use in a session of a batch's."""
 
 
 class DeltaWarehouse:
@@ -133,10 +133,10 @@ class DeltaWarehouse:
         """Removes the table with all of its files."""
         Files(self._spark).delete(table_path(self._root, database, table))
 
-    def rows(self, shape: Shape) -> DataFrame:
+    def rows(self, shape: Shape, *, session: SparkSession | None = None) -> DataFrame:
         """See Warehouse."""
         path = table_path(self._root, shape.database, shape.table)
-        return self._spark.read.format("delta").load(path)
+        return (session or self._spark).read.format("delta").load(path)
 
     def tables(self) -> list[tuple[str, str]]:
         """The names of all tables that are there."""

@@ -19,6 +19,8 @@ ENVELOPE: Final = (
     "logical_table STRING, ts_ms BIGINT, seq BIGINT, epoch BIGINT, `schema` INT, wire INT>, "
     f"claim_check {CLAIM}, left_out STRING, {_CORRUPT} STRING"
 )
+OLD_KEY: Final = "__debezium.oldkey"
+NEW_KEY: Final = "__debezium.newkey"
 LONGEST_TEXT: Final = str(2**31 - 1)
 """Characters of a text in JSON; a reader's own limit is 20 million."""
 JSON_OPTIONS: Final = {
@@ -65,6 +67,9 @@ FIELDS: Final = {
     + "END",
     "wire": "e.source.wire",
     "partial": "size(e.absent) > 0",
+    "absent": "e.absent",
+    # One half of a change of the key: a delete, or the create that follows it.
+    "moved": f"coalesce(exists(headers, x -> x.key IN ('{OLD_KEY}', '{NEW_KEY}')), false)",
     "claim": "e.claim_check",
     "left_out": "e.left_out",
     "op": "e.op",

@@ -157,7 +157,7 @@ class Warehouse:
                 version=source["schema"],
                 partition=at[0],
                 offset=at[1],
-                image=orjson.dumps([source["db"], source["table"], image]),
+                image=orjson.dumps([source["db"], source["table"], image, value.get("absent", [])]),
             )
             self._store.want(wanted)
 
@@ -197,13 +197,13 @@ class Warehouse:
             table.may_be_emptied = max(table.may_be_emptied, floor)
         missing: list[Wanted] = []
         for wanted, told in self._store.wanted(table.t):
-            database, name, image = orjson.loads(wanted.image)
+            database, name, image, absent = orjson.loads(wanted.image)
             place = (wanted.epoch, wanted.seq)
             if place < self._dropped.get((database, name), _NEVER):
                 verdict.unjudged["rows from before their table was dropped or renamed"] += 1
             elif told is not None:
                 types = _types(self._versions.get((database, name, wanted.version)))
-                _compare(table, wanted, told, verdict, image=image, types=types)
+                _compare(table, wanted, told, verdict, image=image, types=types, absent=absent)
             elif place < table.may_be_emptied:
                 verdict.unjudged[_EMPTYING] += 1
             elif self._store.is_left(table.t, wanted.key):
@@ -239,6 +239,7 @@ def _compare(
     *,
     image: dict[str, Any] | None,
     types: Mapping[str, str],
+    absent: Collection[str],
 ) -> None:
     if image is None:
         verdict.unjudged["rows whose images are not at hand"] += 1
@@ -246,6 +247,10 @@ def _compare(
     verdict.rows += 1
     values, unrepresentable, version = orjson.loads(told)
     held = dict(zip(table.columns, values, strict=True))
+    for name in absent:
+        # They are as an earlier change has left them.
+        held.pop(name.lower(), None)
+        verdict.unjudged["columns that the last change of their row does not hold"] += 1
     column = different(image, types, held, _lower(unrepresentable))
     if column is not None:
         verdict.add("different", f"{_where(wanted)}: {column} has another value")

@@ -17,6 +17,7 @@ from app.pipeline.rules import Rules
 from app.pipeline.told import told_of
 from connectors.kafka.batches import BatchWriter
 from connectors.mysql.changes import Transaction
+from connectors.mysql.compiled.decoder import SPLIT
 from connectors.mysql.compiled.generate import Row
 from connectors.mysql.session import user_of
 from connectors.mysql.statements import type_of
@@ -111,11 +112,13 @@ class Envelope:
         head, middle, tail, end = texts
         name, ordinal, order = place
         old_key, new_key = (old or "").encode(), (new or "").encode()
-        marked = f",{marks}" if marks else ""
+        first, split, second = (marks or "").partition(SPLIT)
+        marked = {1: first, 2: second if split else first}
 
         def value(was: str, is_: str, op: str, half: int) -> bytes:
+            absent = f",{marked[half]}" if marked[half] else ""
             return (
-                f'{{"before":{was},"after":{is_}{marked}{head}{ordinal}'
+                f'{{"before":{was},"after":{is_}{absent}{head}{ordinal}'
                 f"{middle}{self.seq + half}{tail}{op}{end}{order + half}}}}}"
             ).encode()
 

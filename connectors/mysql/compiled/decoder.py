@@ -47,6 +47,10 @@ _MOST_COLUMNS = 8192
 """Columns that all those functions have together, so that a wide table's are fewer."""
 
 
+SPLIT = "\0"
+"""Between two texts of marks: no JSON has it."""
+
+
 class RowText(NamedTuple):
     """A changed row as JSON text: no ``before`` for an insert, no ``after`` for a delete.
 
@@ -59,7 +63,8 @@ class RowText(NamedTuple):
     new_key: str | None
     marks: str | None = None
     """Members of a JSON object: ``absent`` lists the columns that no image holds, ``replaced`` those with
-    characters that Unicode lacks."""
+    characters that Unicode lacks. Of a row whose key changed there may be two, with SPLIT between: those of the
+    image before, and of the one after."""
 
 
 class _Kind:
@@ -220,13 +225,14 @@ class CompiledDecoder:
 
     def _from_images(self, change: RowChange) -> Row:
         before, after = _completed(change)
-        return (
-            self._object(before),
-            self._object(after),
-            self._key_of(before),
-            self._key_of(after),
-            self._marks(before, after),
-        )
+        old_key, new_key = self._key_of(before), self._key_of(after)
+        marks = self._marks(after or before or (), before, after)
+        if before is not None and after is not None and old_key != new_key:
+            # A record of its own shows the image before alone, which may lack more than the other.
+            of_before = self._marks(before, before, after)
+            if of_before != marks:
+                marks = f"{of_before or ''}{SPLIT}{marks or ''}"
+        return self._object(before), self._object(after), old_key, new_key, marks
 
     def _object(self, image: Image | None) -> str | None:
         if image is None:
@@ -257,14 +263,13 @@ class CompiledDecoder:
                 )
         return _dumped(key)
 
-    def _marks(self, before: Image | None, after: Image | None) -> str | None:
+    def _marks(self, shown: Image | tuple[()], *images: Image | None) -> str | None:
         marks: dict[str, list[str]] = {}
-        last = after or before or ()
-        if absent := [name for name, value in self._told(last) if value is ABSENT]:
+        if absent := [name for name, value in self._told(shown) if value is ABSENT]:
             marks["absent"] = absent
         found = {
             name
-            for image in (before, after)
+            for image in images
             if image is not None
             for name, value in self._told(image)
             if isinstance(value, ReplacedText)

@@ -72,9 +72,10 @@ class Warehouse:
         key = None
         if isinstance(change, Change) and (image := change.after or change.before):
             key = json.dumps({"id": image.get("id")})
+        headers = [{"key": name} for name in change.headers] if isinstance(change, Change) else None
         self.records.append(
             {"topic": TOPIC[0], "partition": TOPIC[1], "offset": len(self.records)}
-            | {"key": key, "value": value}
+            | {"key": key, "value": value, "headers": headers}
         )
 
     def catch_up(self, start: Offsets) -> None:
@@ -138,7 +139,8 @@ class Warehouse:
 
         parsed = f.from_json(
             f.lit(json.dumps(rows)),
-            "array<struct<topic:string,partition:int,offset:bigint,key:string,value:string>>",
+            "array<struct<topic:string,partition:int,offset:bigint,key:string,value:string,"
+            "headers:array<struct<key:string>>>>",
         )
         return self.spark.range(1, numPartitions=1).select(f.inline(parsed))
 

@@ -24,6 +24,7 @@ class Change:
     version: int | None = 1
     more: Image | None = None
     """Members of the envelope beside those."""
+    headers: tuple[str, ...] = ()
 
     @property
     def place(self) -> tuple[int, int]:

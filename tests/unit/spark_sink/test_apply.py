@@ -204,7 +204,12 @@ GOOD = Change(op="c", seq=1, after={"id": 1, "v": 1})
         (GOOD.value().replace(',"v":1', ""), PoisonRecord, "columns are not those"),
         (GOOD.value().replace('"id":1', '"id":null'), PoisonRecord, "key column id is null"),
         (GOOD.value().replace('"wire":1', '"wire":2'), UnsupportedWire, "wire 2"),
-        (GOOD.value()[:-1] + ',"absent":["w"]}', UnsupportedPartialImage, "partial"),
+        (
+            GOOD.value().replace(',"v":1', "")[:-1] + ',"absent":["v"]}',
+            UnsupportedPartialImage,
+            "partial",
+        ),
+        (GOOD.value()[:-1] + ',"absent":["v"]}', PoisonRecord, "columns are not those"),
     ],
 )
 def test_a_poison_record_stops_the_batch_by_topic_partition_and_offset(

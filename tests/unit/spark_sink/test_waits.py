@@ -267,7 +267,7 @@ def test_rows_without_a_value_in_the_new_key_are_refused_and_only_new_ones_can_b
 @pytest.mark.parametrize(
     ("bad", "error"),
     [
-        ({"absent": ["k"]}, UnsupportedPartialImage),
+        ({"after": {"id": 2}, "absent": ["k"]}, UnsupportedPartialImage),
         pytest.param({"after": {"id": 2, "k": "x"}}, PoisonRecord, marks=long),
     ],
 )

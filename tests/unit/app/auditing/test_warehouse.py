@@ -158,6 +158,15 @@ def test_each_difference_is_found_and_told_by_its_change(
     assert lines([found])[1].startswith("  ")
 
 
+def test_a_column_that_a_change_does_not_hold_is_as_it_was_and_no_fault(case: Case) -> None:
+    partial = {**change("u", 6, {"id": 1}), "absent": ["v"]}
+    found = case.verdict([row(2, 2, "b"), row(6, 1, "c")], [*HISTORY, partial])
+    assert counted(found) == (0, 0, 0)
+    assert found.unjudged == {"columns that the last change of their row does not hold": 1}
+    late = case.verdict([row(2, 2, "b"), row(3, 1, "c")], [*HISTORY, partial])
+    assert counted(late) == (0, 0, 1)
+
+
 def test_what_the_sink_has_not_applied_yet_is_behind_and_no_fault(case: Case) -> None:
     case.applied = 3
     found = case.verdict([row(1, 1, "a"), row(2, 2, "b")], HISTORY)
