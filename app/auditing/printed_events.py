@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from app.auditing.errors import TruthUnreadable
 from app.auditing.printed_tables import Shape, shape_of
+from connectors.errors import printed
 from connectors.mysql.statements import Kind, kind_of
 
 
@@ -88,8 +90,9 @@ Event = Opened | Before | Begun | Row | Unprinted | Statement | XaBegun | XaEnde
 _HEADER = re.compile(
     rb"#(\d{6} +\d+:\d\d:\d\d) server id \d+  end_log_pos (\d+)(?: CRC32 0x[0-9a-f]+)? *\t(.*)\n?"
 )
-_MAP = re.compile(rb"Table_map: `(.*)` mapped to number \d+")
-_ROW = re.compile(rb"### (INSERT INTO|UPDATE|DELETE FROM) `(.*)`\n")
+_MAP = re.compile(rb"Table_map: `(.*)` mapped to number \d+", re.DOTALL)
+_ROW = re.compile(rb"### (INSERT INTO|UPDATE|DELETE FROM) `(.*)`\n", re.DOTALL)
+_HEADS = (b"### INSERT INTO `", b"### UPDATE `", b"### DELETE FROM `")
 _COMMITTED = re.compile(rb"original_committed_timestamp=(\d+)")
 _NEXT = re.compile(rb"SET @@SESSION.GTID_NEXT= '([^']*)'")
 _USE = re.compile(rb"use `(.*)`/\*!\*/;\n")
@@ -170,7 +173,8 @@ class _Reading(Transactions):
         self._line = b""
         """The next line; empty at the end."""
         self._rows_pos: int | None = None
-        self._tables: dict[bytes, Shape] = {}
+        self._tables: dict[bytes, tuple[bytes, ...]] = {}
+        """What is printed of a table, by its name as that has it: MySQL's program doubles no backtick there."""
 
     def events(self) -> Iterator[Event]:
         self._advance()
@@ -199,8 +203,13 @@ class _Reading(Transactions):
             if self._rows_pos is None:
                 self._rows_pos = self._pos
             return
-        if found := _MAP.match(text):
-            self._tables[found[1].replace(b"``", b"`")] = self._described(found[1])
+        if text.startswith(b"Table_map: `"):
+            # A name may have line ends.
+            while (found := _MAP.match(text)) is None and self._line:
+                text += b"\n" + self._line.removesuffix(b"\n")
+                self._advance()
+            if found is not None:
+                self._tables[found[1]] = self._described()
             return
         self._rows_pos = None
         if text.startswith(b"Query\t"):
@@ -224,12 +233,31 @@ class _Reading(Transactions):
         text = "".join(found)
         return "" if text == "[empty]" else text
 
-    def _described(self, name: bytes) -> Shape:
-        lines = [name]
+    def _described(self) -> tuple[bytes, ...]:
+        lines = []
         while self._line.startswith(b"#") and not self._line.startswith(b"# at "):
             lines.append(self._line)
             self._advance()
-        return shape_of(tuple(lines))
+            # A name may have line ends.
+            while lines[-1].count(b"`") % 2 and self._line and not self._line.startswith(b"#"):
+                lines[-1] += self._line
+                self._advance()
+        return tuple(lines)
+
+    def _whole(self, line: bytes) -> bytes:
+        """The line with a table's name, and those that follow if the name has line ends."""
+        while line.count(b"`") % 2 and (more := next(self._lines, b"")):
+            line += more
+        return line
+
+    def _shape(self, name: bytes) -> Shape:
+        """The table of rows, by its name as they have it."""
+        plain = name.replace(b"``", b"`")
+        lines = self._tables.get(plain, self._tables.get(name))
+        if lines is None:
+            shown = printed(plain.decode("utf-8", "replace"))
+            raise TruthUnreadable(f"rows of `{shown}` without a description of it at {self._pos}")
+        return shape_of((plain, *lines))
 
     def _query(self, clock: bytes) -> Iterator[Event]:
         """A QUERY event: settings and the default database, each on a line that ends so, then its text."""
@@ -266,10 +294,10 @@ class _Reading(Transactions):
                 image = after
             elif line == b"### WHERE\n":
                 image = before
-            elif found := _ROW.match(line):
+            elif line.startswith(_HEADS) and (found := _ROW.match(self._whole(line))):
                 if shape is not None:
                     yield _row(kind, shape, pos, before, after)
-                kind, shape = _KINDS[found[1]], self._tables[found[2].replace(b"``", b"`")]
+                kind, shape = _KINDS[found[1]], self._shape(found[2])
                 before, after = [], []
             line = next(lines, b"")
         if shape is not None:

@@ -60,8 +60,8 @@ class Shape:
 
 @lru_cache(maxsize=4096)
 def shape_of(lines: tuple[bytes, ...]) -> Shape:
-    """Read the table's quoted name, and the lines that follow it."""
-    database, _, table = lines[0].decode().replace("``", "`").partition("`.`")
+    """Read the table's name, with no backtick doubled, and the lines that follow it."""
+    database, _, table = lines[0].decode().partition("`.`")
     # Labels are printed in the bytes of their columns' character sets, so each byte is one character here.
     text = [line.decode("latin-1") for line in lines[1:]]
     columns: list[Column] = []

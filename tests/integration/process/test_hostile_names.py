@@ -220,7 +220,7 @@ def commands(person: Person, first: str) -> None:
     assert person.answers("schema", "quarantine", "shop")[0]["table"] == TORN
     person.says("dead-letters", "list", "shop")
     impact = f"ALTER TABLE {quoted(first)}.{quoted(FORGER)} DROP COLUMN {quoted(FORGER)}"
-    person.says("schema", "impact", "shop", "--statement", impact)
+    person.says("schema", "impact", "shop", impact)
 
 
 async def everything(stack: Stack, prefix: str) -> dict[str, list[bytes]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from app.auditing.errors import TruthUnreadable
 from app.auditing.printed_events import (
     Before,
     Begun,
@@ -40,6 +43,26 @@ def query(sql: str, before: str = "") -> str:
 
 def read(*parts: str) -> list[Event]:
     return list(events(iter("".join(parts).encode().splitlines(keepends=True))))
+
+
+def test_a_name_may_have_backticks_and_line_ends() -> None:
+    # MySQL's program doubles a backtick in the head of rows only, MariaDB's in both places.
+    for shown in ("a`b``\n### c", "a``b````\n### c"):
+        rows = read(
+            header(f"Table_map: `shop`.`{shown}` mapped to number 5"),
+            "# Columns(`new\nline` INT NOT NULL,\n#         `b` INT)\n",
+            header("Write_rows: table id 5 flags: STMT_END_F", at=300),
+            "### INSERT INTO `shop`.`a``b````\n### c`\n### SET\n###   @1=1\n###   @2=2\n",
+        )
+        (row,) = [one for one in rows if isinstance(one, Row)]
+        assert row.shape.name == ("shop", "a`b``\n### c")
+        assert [column.name for column in row.shape.columns] == ["new\nline", "b"]
+        assert row.after == b"1=1\n2=2"
+
+
+def test_rows_of_a_table_that_nothing_describes_are_a_named_error() -> None:
+    with pytest.raises(TruthUnreadable, match=r"shop`.`t\\n"):
+        read("### INSERT INTO `shop`.`t\n`\n### SET\n###   @1=1\n")
 
 
 def test_a_transaction_has_its_name_time_and_rows() -> None:
