@@ -5,7 +5,8 @@ The law: versions of a table count from 1 without gaps within a destination, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 from connectors.errors import JournalUnreadable
@@ -15,12 +16,15 @@ from connectors.wire import WIRE_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: its name, ``column_type``, nullability, and the character set of text."""
+    """A column: its name, the type of its values, nullability, and the character set of text."""
 
     name: str
     type: str
+    """As the rows have it: without display width, ZEROFILL, and all else that changes no value."""
     nullable: bool
     charset: str | None
+    column_type: str | None = None
+    """As ``information_schema`` prints it; None where no definition is known, and in records of older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,51 @@ class Definition:
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
     """In the key's order; empty where there is none."""
+
+    def is_same(self, other: Definition) -> bool:
+        """Whether both are one version: equal, with a ``column_type`` that is missing in one taken from the other.
+
+        A display width that the server chose is not compared: from 8.0.19 on MySQL prints none.
+        """
+        return _comparable(self, other) == _comparable(other, self)
+
+
+def _column(value: dict[str, Any]) -> Column:
+    return Column(
+        name=value["name"],
+        type=value["type"],
+        nullable=value["nullable"],
+        charset=value["charset"],
+        column_type=value.get("column_type"),
+    )
+
+
+def _comparable(one: Definition, other: Definition) -> Definition:
+    known = {column.name: column.column_type for column in other.columns}
+    columns = (
+        replace(
+            column,
+            column_type=None
+            if column.column_type is None or known.get(column.name) is None
+            else without_chosen_width(column.column_type),
+        )
+        for column in one.columns
+    )
+    return replace(one, columns=tuple(columns))
+
+
+_CHOSEN = {
+    "tinyint(4)", "smallint(6)", "mediumint(9)", "int(11)", "bigint(20)", "year(4)",
+    "tinyint(3) unsigned", "smallint(5) unsigned", "mediumint(8) unsigned", "int(10) unsigned",
+    "bigint(20) unsigned",
+}  # fmt: skip
+"""What servers print of a type that was written without a width."""
+_WIDTH = re.compile(r"\(\d+\)")
+
+
+def without_chosen_width(column_type: str) -> str:
+    """A ``column_type`` as MySQL prints it from 8.0.19 on, if its width is not one that a statement gave."""
+    return _WIDTH.sub("", column_type) if column_type in _CHOSEN else column_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +113,13 @@ class TableVersion:
             **self.key_json(),
             "topic": self.topic,
             "columns": [
-                {"name": c.name, "type": c.type, "nullable": c.nullable, "charset": c.charset}
+                {
+                    "name": c.name,
+                    "type": c.type,
+                    "nullable": c.nullable,
+                    "charset": c.charset,
+                    "column_type": c.column_type,
+                }
                 for c in self.definition.columns
             ],
             "primary_key": list(self.definition.primary_key),
@@ -87,7 +142,7 @@ class TableVersion:
                 version=value["version"],
                 topic=value["topic"],
                 definition=Definition(
-                    columns=tuple(Column(**column) for column in value["columns"]),
+                    columns=tuple(map(_column, value["columns"])),
                     primary_key=tuple(value["primary_key"]),
                 ),
                 gtid=value["gtid"],

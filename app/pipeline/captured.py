@@ -46,7 +46,9 @@ class CapturedTable:
         left_out: frozenset[int] = frozenset(),
         never_null: frozenset[int] = frozenset(),
         key_is_told: bool = True,
+        known: Table | None = None,
     ) -> None:
+        """``known``: the definition that its history has, from which ``table_map`` does not differ."""
         self.name = (table_map.database, table_map.table)
         self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
             table_map, charsets, left_out=left_out, key_is_told=key_is_told
@@ -55,7 +57,7 @@ class CapturedTable:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
         self.shows_not_null = not table_map.hides_not_null
         """Whether ``definition`` has the columns' nullability."""
-        self.definition = _definition(table_map, charsets, left_out)
+        self.definition = _definition(table_map, charsets, left_out, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +249,7 @@ class TableBook:
             left_out=left_out,
             never_null=never_null,
             key_is_told=names_columns,
+            known=known,
         )
 
     def _meet(self, name: Name) -> None:
@@ -277,8 +280,14 @@ def _unproven(told: TableMap, completed: TableMap) -> frozenset[int]:
     return frozenset(index for index, (one, other) in both if one.nullable and not other.nullable)
 
 
-def _definition(table_map: TableMap, charsets: Charsets, left_out: frozenset[int]) -> Definition:
+def _definition(
+    table_map: TableMap, charsets: Charsets, left_out: frozenset[int], known: Table | None
+) -> Definition:
     columns = [_column(column, charsets) for column in table_map.columns]
+    # A server lists its own columns nowhere, and rows have them after all others.
+    for index, column in enumerate(known.columns if known is not None else ()):
+        shown = None if column.by_rows else column.type
+        columns[index] = replace(columns[index], column_type=shown)
     for index in table_map.primary_key or ():
         columns[index] = replace(columns[index], nullable=False)
     key = tuple(columns[index].name for index in table_map.primary_key or ())

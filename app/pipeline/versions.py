@@ -73,7 +73,7 @@ class VersionBook:
         if latest is not None:
             if not shows_not_null:
                 definition = _with_nullability(definition, latest.definition)
-            if latest.definition == definition:
+            if latest.definition.is_same(definition):
                 return latest, False
         version = TableVersion(
             destination=self._destination,

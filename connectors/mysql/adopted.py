@@ -50,4 +50,5 @@ def _column(column: MappedColumn, charsets: Charsets, *, nullable: bool) -> Colu
         charset=charset,
         collation=charsets.collation(number) if charset and number is not None else None,
         invisible=column.visible is False,
+        by_rows=True,
     )

@@ -32,6 +32,9 @@ class Column:
     exact_type: str = ""
     """``type`` with the labels of an ENUM or SET as its statement has them, where a label has a question mark:
     ``information_schema`` prints one for each character outside the BMP. Empty where no statement is known."""
+    by_rows: bool = False
+    """Whether rows alone showed it, so that ``type`` lacks what they do not show: display width, ZEROFILL, and the
+    names of MariaDB's types that rows hold as bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

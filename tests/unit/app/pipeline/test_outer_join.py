@@ -42,9 +42,11 @@ def bare(table_map: TableMap) -> TableMap:
     return replace(table_map, columns=columns, primary_key=None)
 
 
-def met(table_map: TableMap, known: Table | None) -> CapturedTable:
+def met(
+    table_map: TableMap, known: Table | None, server: Server = Server(version=(8, 0, 36))
+) -> CapturedTable:
     held: dict[tuple[str, str], Schema] = {} if known is None else {NAME: known}
-    book = TableBook(TableFilter(".*", ""), CHARSETS, server=Server(version=(8, 0, 36)), known=held)
+    book = TableBook(TableFilter(".*", ""), CHARSETS, server=server, known=held)
     found = book.of(table_map)
     assert isinstance(found, CapturedTable)
     return found
