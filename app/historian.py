@@ -108,6 +108,9 @@ class Historian:
         record = self._history.apply(place, query.database, query.sql, session)
         if record is None:
             return self._without_change(query.sql, session)
+        if record.is_of_views:
+            applied = self._without_change(query.sql, session)
+            return replace(applied or Applied(record=None, type=record.type), record=record)
         self._follow(record)
         meaning = logical(record.changes, self._shadows, known=self._there, before=self._gone.get)
         self._remember(record)

@@ -17,11 +17,11 @@ from app.proving import Proving
 from connectors.mysql.baseline import Baseline, read_baseline, server_of
 from connectors.mysql.ddl.definition import Database, Table, TableName
 from connectors.mysql.inventory import InventoryReader
-from connectors.mysql.passage import Passage
+from connectors.mysql.passage import Passage, Written
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress, connected
 from connectors.mysql.start import Earliest, Latest, Start, as_of_now, check, first_offset
-from connectors.mysql.touched import touched
+from connectors.mysql.touched import mentioned, touched
 from tables.cursor import Cursor
 from tables.history import SchemaHistory
 from tables.history_journal import checkpoint_records, history_records, rewound_records
@@ -138,7 +138,9 @@ class Opening:
         self._look_at_rows()
         if self.policy is not None and isinstance(self.start, Latest):
             baseline = self._baseline()
-            return self._begun(self._cursor(baseline.at), baseline.tables, baseline.databases)
+            return self._begun(
+                self._cursor(baseline.at), baseline.tables, baseline.databases, views=baseline.views
+            )
         offset = first_offset(self.start, self.facts, self.address)
         if self.policy is None:
             return Opened(cursor=self._cursor(offset), history=None)
@@ -188,20 +190,20 @@ class Opening:
         if tells_columns(self.facts) and not self._is_near(cursor.offset):
             opened = self._begun(cursor, {}, baseline.databases, before)
             return replace(opened, is_partial=bool(baseline.tables))
-        kept, changed = self._certain(cursor, baseline)
+        kept, changed, views = self._certain(cursor, baseline)
         if changed and not tells_columns(self.facts):
             log.warning(
                 "%s: nobody knows what these were at %s, and their rows will be set aside until a statement "
                 "makes them anew: %s", self.destination, cursor.offset.coordinates, _listed(changed),
             )  # fmt: skip
-        return self._begun(cursor, kept, baseline.databases, before)
+        return self._begun(cursor, kept, baseline.databases, before, views=views)
 
     def _certain(
         self, cursor: Cursor, baseline: Baseline
-    ) -> tuple[dict[TableName, Table], set[TableName]]:
+    ) -> tuple[dict[TableName, Table], set[TableName], set[TableName]]:
         """The tables of a place before a baseline: as they are there, where no statement came between.
 
-        Beside them the names of the others.
+        Beside them the names of the others, and the views of which the same is true.
         """
         passage = Passage(
             begin=cursor.offset, server=baseline.server, by_place=self._by_place(cursor)
@@ -214,7 +216,12 @@ class Opening:
             for name in touched(written.query, written.told, known)
         } & known
         kept = {name: table for name, table in baseline.tables.items() if name not in changed}
-        return kept, changed
+        views = {
+            name
+            for name in baseline.views
+            if not any(_concerns(written, name) for written in passage.statements)
+        }
+        return kept, changed, views
 
     def _is_near(self, offset: SourceOffset) -> bool:
         """Whether all that the server wrote since then is read in a few seconds."""
@@ -231,6 +238,8 @@ class Opening:
         tables: Mapping[TableName, Table],
         databases: Mapping[str, Database],
         before: SchemaHistory | None = None,
+        *,
+        views: Iterable[TableName] = (),
     ) -> Opened:
         """A history that begins at the cursor; the numbers of one before go on."""
         now, history = _now_ms(), before or SchemaHistory(policy=self.policy)
@@ -238,7 +247,9 @@ class Opening:
         if before is None:
             history.init(self.destination)
         at = HistoryPlace.between(cursor.offset, ts_ms=now)
-        checkpoint = history.baseline(tables, databases, at, server_of(self.facts), made_ms=now)
+        checkpoint = history.baseline(
+            tables, databases, at, server_of(self.facts), made_ms=now, views=views
+        )
         log.info("%s: the schema history begins with %d table(s)", self.destination, len(tables))
         return Opened(
             cursor=replace(cursor, history=history.count),
@@ -263,25 +274,32 @@ class Opening:
         )
 
     def _lacks(self, history: SchemaHistory) -> bool:
-        """Whether the server has tables of which the history has never heard."""
-        now = history.now()
-        return any(now.state(*name) is None for name in self.names or self._names())
-
-    def _names(self) -> set[TableName]:
+        """Whether the server has tables or views of which the history has never heard."""
+        now, server = history.now(), server_of(self.facts)
         with connected(self.address) as cursor:
-            return InventoryReader(cursor, server_of(self.facts)).names()
+            reader = InventoryReader(cursor, server)
+            if any(now.state(*name) is None for name in self.names or reader.names()):
+                return True
+            return any(not now.has_view(*name) for name in reader.views())
 
     def _taken_in(self, history: SchemaHistory, cursor: Cursor) -> list[Note]:
         """Complete a history by the tables that are certain at its end, which is the cursor's place."""
         baseline = self._baseline()
-        kept, _ = self._certain(cursor, baseline)
+        kept, _, views = self._certain(cursor, baseline)
         now = history.now()
         news = {name: table for name, table in kept.items() if now.state(*name) is None}
         at = HistoryPlace.between(cursor.offset, ts_ms=_now_ms())
-        records = history.add_baseline(news, baseline.databases if news else {}, at)
+        records = history.add_baseline(news, baseline.databases if news else {}, at, views)
         if news:
             log.info("%s: the schema history takes in %s", self.destination, _listed(news))
         return [note for record in records for note in history_records(record)]
+
+
+def _concerns(written: Written, name: TableName) -> bool:
+    """Whether a statement may have made or dropped a view; rather once too often."""
+    names = (name,)
+    found = touched(written.query, written.told, names) | mentioned(written.query, names)
+    return name in found
 
 
 def tells_columns(facts: ServerFacts) -> bool:

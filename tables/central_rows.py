@@ -31,7 +31,7 @@ PART_CHARACTERS = 16_000
 """Of these none takes more than four bytes, quoted or not."""
 LIST_CHARACTERS, TYPE_CHARACTERS = 1024, 256
 _PART = orjson.dumps({"format": FORMAT}).decode()
-_LARGE = ("changes", "unresolved", "tables", "gtid_set", "reason")
+_LARGE = ("changes", "unresolved", "tables", "views", "gtid_set", "reason")
 """What may be too large for ``extra``."""
 _OTHERS = {"baseline": "#base-", "resolution": "#given-"}
 """What the server's name goes on with where no statement stands, so that they share no key with one."""

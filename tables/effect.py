@@ -7,7 +7,7 @@ anew, puts an end to that.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
@@ -19,6 +19,7 @@ from connectors.mysql.ddl.definition import (
     Table,
     TableChange,
     TableName,
+    ViewChange,
 )
 from connectors.mysql.ddl.summary import summary
 from tables.schema_view import SchemaView
@@ -40,9 +41,10 @@ class Effect:
     unresolved: tuple[TableName, ...] = ()
     unchanged: tuple[TableName, ...] = ()
     """Tables that it empties."""
+    views: tuple[ViewChange, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.changes or self.unchanged) or self.reason is not None
+        return bool(self.changes or self.unchanged or self.views) or self.reason is not None
 
 
 def fill(catalog: Catalog, view: SchemaView) -> None:
@@ -53,10 +55,13 @@ def fill(catalog: Catalog, view: SchemaView) -> None:
         catalog.put(table_name, table)
     for table_name in view.unresolved():
         catalog.put(table_name, UNKNOWN)
+    for view_name in view.views():
+        catalog.put_view(view_name)
 
 
 def effect_of(sql: str, session: Session, catalog: Catalog) -> Effect:
     """What a statement does to a catalog, which it changes."""
+    views = catalog.views
     try:
         changes = catalog.apply(sql, session)
         effect = _trusted(changes) if changes else Effect(unchanged=_emptied(sql, session, catalog))
@@ -69,7 +74,13 @@ def effect_of(sql: str, session: Session, catalog: Catalog) -> Effect:
         effect = Effect(reason=repr(error), unresolved=tuple(names))
     for name in effect.unresolved:
         catalog.put(name, UNKNOWN)
-    return effect
+    return effect if catalog.views == views else replace(effect, views=_moved(views, catalog.views))
+
+
+def _moved(old: frozenset[TableName], new: frozenset[TableName]) -> tuple[ViewChange, ...]:
+    gone = (ViewChange(name=name, is_there=False) for name in sorted(old - new))
+    made = (ViewChange(name=name, is_there=True) for name in sorted(new - old))
+    return (*gone, *made)
 
 
 def _emptied(sql: str, session: Session, catalog: Catalog) -> tuple[TableName, ...]:

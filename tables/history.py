@@ -22,6 +22,7 @@ from connectors.mysql.ddl.definition import (
     Table,
     TableChange,
     TableName,
+    ViewChange,
 )
 from connectors.mysql.ddl.rebuild import create_table
 from connectors.mysql.ddl.summary import summary
@@ -77,6 +78,7 @@ class SchemaHistory:
         server: Server,
         *,
         made_ms: int | None = None,
+        views: Iterable[TableName] = (),
     ) -> SchemaCheckpoint:
         """Begin with these tables; what was before is no longer of this history."""
         with self._lock:
@@ -85,6 +87,7 @@ class SchemaHistory:
                 head=self._head(place, count, server, made_ms=made_ms, begins=True),
                 tables=dict(tables),
                 databases=dict(databases),
+                views=frozenset(views),
                 given=self._corrections.behind(place),
             )
             self._steps = Steps(checkpoint)
@@ -96,8 +99,12 @@ class SchemaHistory:
         tables: Mapping[TableName, Table],
         databases: Mapping[str, Database],
         place: HistoryPlace,
+        views: Iterable[TableName] = (),
     ) -> tuple[SchemaRecord, ...]:
-        """Take tables in that come later, as the server tells them at a place; those that are known stay."""
+        """Take in tables and views that come later, as the server has them at a place; known ones stay.
+
+        A table that the history has under the name of a view is none.
+        """
         with self._lock:
             steps, now = self._begun(), self.now()
             news: list[Change] = [
@@ -110,6 +117,17 @@ class SchemaHistory:
                 for name, table in tables.items()
                 if now.find(*name) is None
             ]
+            known = now.views()
+            met = [
+                ViewChange(name=name, is_there=True)
+                for name in views
+                if steps.versions.name(name) not in known
+            ]
+            news += [
+                TableChange(name=view.name, old=table, new=None)
+                for view in met
+                if (table := now.find(*view.name)) is not None
+            ]
             return tuple(
                 self._take(
                     SchemaRecord(
@@ -119,9 +137,10 @@ class SchemaHistory:
                         place=place,
                         type="BASELINE",
                         changes=tuple(pack),
+                        views=tuple(met) if number == 0 else (),
                     )
                 )
-                for pack in packs(news)
+                for number, pack in enumerate(packs(news) or ([[]] if met else []))
             )
 
     def load(
@@ -223,6 +242,7 @@ class SchemaHistory:
                     reason=effect.reason,
                     unresolved=effect.unresolved,
                     unchanged=effect.unchanged,
+                    views=effect.views,
                 ),
                 follows=bool(given),
             )
@@ -328,6 +348,9 @@ class SchemaHistory:
         if follows and self._catalog is not None:
             for change in record.changes:
                 self._follow(change, self._catalog)
+            for view in record.views:
+                if view.is_there:
+                    self._catalog.put_view(view.name)
         return record
 
     def _follow(self, change: Change, catalog: Catalog) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from connectors.mysql.ddl.definition import Database, Table, TableName
+from connectors.mysql.ddl.definition import Database, Table, TableName, ViewChange
 from connectors.mysql.position import Coordinates, parse_gtids
 from tables.definition_json import (
     Definitions,
@@ -70,6 +70,8 @@ def record_json(record: SchemaRecord) -> dict[str, Any]:
         found["given"] = given_json(record.given)
     if record.unchanged:
         found["unchanged"] = record.unchanged
+    if record.views:
+        found["views"] = [[one.name, one.is_there] for one in record.views]
     return found
 
 
@@ -114,6 +116,7 @@ def items_json(checkpoint: SchemaCheckpoint) -> list[list[Any]]:
         items.append(["unresolved", table_name, [state.reason, *places]])
     for table_name, since in checkpoint.dropped.items():
         items.append(["dropped", table_name, place_json(since)])
+    items += (["view", name, True] for name in sorted(checkpoint.views))
     items += (["given", record.tables[0], record_json(record)] for record in checkpoint.given)
     return items
 
@@ -163,6 +166,12 @@ class Reading:
             current=value.get("current", True),
             given=given_from(value.get("given")),
             unchanged=tuple([definitions.name(name) for name in value.get("unchanged", ())]),
+            views=tuple(
+                [
+                    ViewChange(name=definitions.name(name), is_there=is_there)
+                    for name, is_there in value.get("views", ())
+                ]
+            ),
         )
 
     def head(self, value: dict[str, Any]) -> CheckpointHead:
@@ -185,6 +194,7 @@ class Reading:
         unresolved: dict[TableName, Unresolved] = {}
         dropped: dict[TableName, HistoryPlace] = {}
         given: list[SchemaRecord] = []
+        views: set[TableName] = set()
         for kind, name, value in items:
             if kind == "table":
                 tables[self.definitions.name(name)] = self.definitions.table(*value)
@@ -196,6 +206,8 @@ class Reading:
                 unresolved[self.definitions.name(name)] = state
             elif kind == "dropped":
                 dropped[self.definitions.name(name)] = self.place(value)
+            elif kind == "view":
+                views.add(self.definitions.name(name))
             elif kind == "given":
                 given.append(self.record(value))
             else:
@@ -207,4 +219,5 @@ class Reading:
             unresolved=unresolved,
             dropped=dropped,
             given=tuple(given),
+            views=frozenset(views),
         )

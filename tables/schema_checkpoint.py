@@ -64,3 +64,5 @@ class SchemaCheckpoint:
     """Of the tables that were there, and when they went."""
     given: tuple[SchemaRecord, ...] = ()
     """Definitions that a person gave for places still to come: the destination went back behind them."""
+    views: frozenset[TableName] = frozenset()
+    """The names of all views; none in checkpoints of versions that did not keep them."""

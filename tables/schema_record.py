@@ -16,6 +16,7 @@ from connectors.mysql.ddl.definition import (
     Table,
     TableChange,
     TableName,
+    ViewChange,
 )
 from tables.place import HistoryPlace
 
@@ -97,11 +98,18 @@ class SchemaRecord:
     """Of a resolution: who gave it; None where an older version did not note that."""
     unchanged: tuple[TableName, ...] = ()
     """The tables that it concerns and whose definition stays: those that it empties, for example."""
+    views: tuple[ViewChange, ...] = ()
+    """Views that it made and dropped; their columns are not kept."""
 
     @property
     def outcome(self) -> Literal["resolved", "unresolved"]:
         """Whether the changes are all that it did."""
         return "resolved" if self.reason is None else "unresolved"
+
+    @property
+    def is_of_views(self) -> bool:
+        """Whether it concerns views alone."""
+        return bool(self.views) and not (self.changes or self.unchanged or self.reason)
 
     @property
     def use_schema(self) -> str | None:

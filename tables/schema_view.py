@@ -43,6 +43,8 @@ class Versions:
     server: Server
     tables: Timeline[TableName, Version] = field(default_factory=Timeline)
     databases: Timeline[str, Database | None] = field(default_factory=Timeline)
+    views: Timeline[TableName, bool] = field(default_factory=Timeline)
+    """Whether a view has the name."""
     amendments: dict[TableName, tuple[Amendment, ...]] = field(default_factory=dict)
 
     def name(self, name: TableName) -> TableName:
@@ -67,6 +69,7 @@ class SchemaView:
     ) -> None:
         self._versions = versions
         self._tables, self._databases = versions.tables, versions.databases
+        self._views = versions.views
         self._amendments = dict(versions.amendments)
         self.number = number
         """Of the last step that had happened."""
@@ -114,6 +117,15 @@ class SchemaView:
         """All databases."""
         found = self._databases.all_at(self.number)
         return {name: version for name, _, version in found if version is not None}
+
+    def views(self) -> frozenset[TableName]:
+        """The names of all views, as the server compares them."""
+        return frozenset(name for name, _, is_there in self._views.all_at(self.number) if is_there)
+
+    def has_view(self, schema: str, view: str) -> bool:
+        """Whether a view has that name."""
+        found = self._views.at(self._versions.name((schema, view)), self.number)
+        return found is not None and found[1]
 
     def snapshot(self, create_table: Callable[[TableName, Table], str]) -> Mapping[str, str]:
         """Of each database the statements that rebuild it."""

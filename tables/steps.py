@@ -75,6 +75,8 @@ class Steps:
         self.records.append(record)
         for change in record.changes:
             self._change(change, record.number)
+        for view in record.views:
+            self.versions.views.put(self.versions.name(view.name), record.number, view.is_there)
         for name in record.unresolved:
             self._put(name, record.number, self._unresolved(name, record))
         if record.kind == "statement":
@@ -210,6 +212,7 @@ class Steps:
         new = Steps(SchemaCheckpoint(head=self.base, tables={}, databases={}))
         new.versions.tables = self.versions.tables.until(number)
         new.versions.databases = self.versions.databases.until(number)
+        new.versions.views = self.versions.views.until(number)
         kept = self.records[: number - self.base.count]
         later = self.records[number - self.base.count :]
         new.heads = [head for head in self.heads if not _is_behind(head, number, asked)]
@@ -247,6 +250,7 @@ class Steps:
             databases=view.databases(),
             unresolved=view.unresolved(),
             dropped=view.dropped(),
+            views=view.views(),
         )
 
     def _note(self, records: list[SchemaRecord]) -> None:
@@ -299,6 +303,8 @@ def _versions_of(base: SchemaCheckpoint) -> Versions:
         found.tables.put(found.name(name), count, version)
     for database, value in base.databases.items():
         found.databases.put(found.database_name(database), count, value)
+    for view in base.views:
+        found.views.put(found.name(view), count, True)
     return found
 
 

@@ -24,7 +24,7 @@ class Column:
     nullable: bool
     charset: str | None
     column_type: str | None = None
-    """As ``information_schema`` prints it; None where no definition is known, and in records of older versions."""
+    """As ``information_schema`` prints it; None where no definition is known, and in older records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Definition:
     """In the key's order; empty where there is none."""
 
     def is_same(self, other: Definition) -> bool:
-        """Whether both are one version: equal, with a ``column_type`` that is missing in one taken from the other.
+        """Whether both are one version: equal, but for a ``column_type`` that one of them lacks.
 
         A display width that the server chose is not compared: from 8.0.19 on MySQL prints none.
         """

@@ -20,7 +20,7 @@ from tables.impact import Subscribers, ddl_effects, truncated
 
 def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
     """Fields of a DDL record; none where no history is kept, or the statement concerns nothing in it."""
-    if applied is None:
+    if applied is None or (applied.record is not None and applied.record.is_of_views):
         return {}
     record, changes = applied.record, list(_changes(applied.meaning))
     told: dict[str, Any] = {

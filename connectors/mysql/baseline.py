@@ -12,6 +12,7 @@ the GTIDs that the server says it has executed tell; on a server without them, a
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -21,7 +22,8 @@ import pymysql
 from pymysql.constants import ER
 from pymysql.cursors import Cursor
 
-from connectors.errors import SourceRefused
+from connectors.errors import DdlUnresolved, SourceRefused
+from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from connectors.mysql.definitions import end_of_binlog, hold, prepare
 from connectors.mysql.gtid import GtidSet
@@ -33,7 +35,7 @@ from connectors.mysql.remedies import account
 from connectors.mysql.server import ServerFacts, SourceAddress, connected
 from connectors.mysql.sight import Sight, remedy
 from connectors.mysql.system_databases import SYSTEM
-from connectors.mysql.touched import sets_defaults, touched
+from connectors.mysql.touched import session_for, sets_defaults, touched
 
 _PATIENCE = 200.0
 """Seconds of which three may pass while the server gathers a large answer."""
@@ -61,6 +63,8 @@ class Baseline:
     """With all GTIDs before it, where the server has them."""
     unseen: Mapping[TableName, str]
     """What is there and not among the tables, each with the reason."""
+    views: frozenset[TableName] = frozenset()
+    """The views that may be seen."""
 
 
 def read_baseline(
@@ -121,7 +125,7 @@ class _Reading:
         for _ in range(_WHOLE):
             passage = Passage(begin=self._begin(), server=self._server)
             listed = set() if self._is_atomic else self._reader.names()
-            inventory = self._reader.all()
+            inventory, views = self._reader.all(), self._reader.views()
             at = self._read_to_end(passage)
             if not inventory.is_whole:
                 continue
@@ -130,7 +134,7 @@ class _Reading:
             missed = set() if self._is_atomic else (listed | self._reader.names()) - known
             changed = _touched(passage.up_to(at), known) | missed
             if not changed and not passage.up_to(at):
-                return self._result(inventory, passage.at(at))
+                return self._result(inventory, views, passage.at(at))
             if len(changed) <= _FEW:
                 break
         if not inventory.is_whole:
@@ -139,14 +143,16 @@ class _Reading:
                 source=self._address,
                 remedy="Aqueduct tries again by itself; end the statement if it does not end.",
             )
-        return self._settled(inventory, passage, missed)
+        return self._settled(inventory, views, passage, missed)
 
     def _read_to_end(self, passage: Passage) -> Coordinates:
         at = self._end()
         passage.read_to(at, self._address, self._facts.charsets)
         return at
 
-    def _settled(self, inventory: Inventory, passage: Passage, missed: set[TableName]) -> Baseline:
+    def _settled(
+        self, inventory: Inventory, views: set[TableName], passage: Passage, missed: set[TableName]
+    ) -> Baseline:
         """The same, with the tables that were changed meanwhile as they are at a later place."""
         known = _names(inventory) | missed
         for _ in range(_ROUNDS):
@@ -162,7 +168,19 @@ class _Reading:
             if not restless and not any(sets_defaults(one.told) for one in late):
                 break
         joined = _joined(inventory, moment.again or inventory, changed, moment.there)
-        return self._result(joined, passage.at(moment.at), restless=restless)
+        views = self._replayed(views, passage.up_to(moment.at))
+        return self._result(joined, views, passage.at(moment.at), restless=restless)
+
+    def _replayed(self, views: set[TableName], written: list[Written]) -> set[TableName]:
+        """Views that were listed amid statements, once these have had their effect."""
+        catalog = Catalog(self._server)
+        for name in views:
+            catalog.put_view(name)
+        for one in written:
+            # What is no matter of views fails for want of its tables.
+            with contextlib.suppress(DdlUnresolved):
+                catalog.apply(one.query.sql, session_for(one.query))
+        return set(catalog.views)
 
     def _restless(
         self, changed: set[TableName], moment: _Moment, late: list[Written]
@@ -238,6 +256,7 @@ class _Reading:
     def _result(
         self,
         inventory: Inventory,
+        views: set[TableName],
         at: SourceOffset,
         *,
         restless: Collection[TableName] = (),
@@ -262,6 +281,7 @@ class _Reading:
             server=self._server,
             at=at,
             unseen=unseen,
+            views=frozenset(views),
         )
 
 

@@ -95,6 +95,13 @@ class InventoryReader:
         sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {where}"  # noqa: S608
         return set(self._rows(sql, self._leave_out))
 
+    def views(self) -> set[TableName]:
+        """Every view, by name alone."""
+        names = ", ".join(["%s"] * len(self._leave_out))
+        where = f"table_schema NOT IN ({names}) AND table_type LIKE '%%VIEW'"
+        sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {where}"  # noqa: S608
+        return set(self._rows(sql, self._leave_out))
+
     def _read(self, where: str, questions: Iterable[Iterable[str]]) -> Inventory:
         """What is told of the tables that each question selects."""
         self._is_whole = True

@@ -18,8 +18,12 @@ from connectors.mysql.letters import lowered
 
 def summed_up(query: Query, server: Server) -> Summary:
     """What a statement of the binlog is."""
-    session = Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
-    return summary(query.sql, server, session)
+    return summary(query.sql, server, session_for(query))
+
+
+def session_for(query: Query) -> Session:
+    """What a statement's names depend on."""
+    return Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
 
 
 def touched(query: Query, told: Summary, names: Iterable[TableName]) -> set[TableName]:

@@ -52,6 +52,15 @@ class Catalog(Mapping[TableName, Table]):
         """A table that is gone."""
         self._state.tables.pop(self._state.key(name), None)
 
+    @property
+    def views(self) -> frozenset[TableName]:
+        """The names of views, as the server compares them."""
+        return self._state.others
+
+    def put_view(self, name: TableName) -> None:
+        """A view that is there."""
+        self._state.others |= {self._state.key(name)}
+
     def put_database(self, name: str, database: Database) -> None:
         """A database as it is from now on."""
         self._state.databases[self._state.folded(name)] = (name, database)

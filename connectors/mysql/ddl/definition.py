@@ -33,8 +33,8 @@ class Column:
     """``type`` with the labels of an ENUM or SET as its statement has them, where a label has a question mark:
     ``information_schema`` prints one for each character outside the BMP. Empty where no statement is known."""
     by_rows: bool = False
-    """Whether rows alone showed it, so that ``type`` lacks what they do not show: display width, ZEROFILL, and the
-    names of MariaDB's types that rows hold as bytes."""
+    """Whether rows alone showed it, so that ``type`` lacks what they do not show: display width, ZEROFILL, and
+    the names of MariaDB's types that rows hold as bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +141,14 @@ class DatabaseChange:
     name: str
     old: Database | None
     new: Database | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewChange:
+    """A view that a statement made or dropped; its name can be no table's meanwhile."""
+
+    name: TableName
+    is_there: bool
 
 
 Change = TableChange | DatabaseChange

@@ -24,7 +24,7 @@ class State:
         self.temporary: dict[TemporaryName, Table | None] = {}
         """None: it is there, and its columns are not known."""
         self.others: frozenset[TableName] = frozenset()
-        """Views that statements made."""
+        """Views."""
 
     def copy(self) -> State:
         """Another state of the same content."""

@@ -95,6 +95,27 @@ def test_a_sequence_of_mariadb_is_told_as_the_table_that_its_rows_are_of(servers
     ]
 
 
+@pytest.mark.parametrize("series", SERIES)
+def test_a_view_is_told_by_its_name_and_is_no_table(servers: Servers, series: str) -> None:
+    mysql = servers(series)
+    emptied(mysql, FIRST, AGAIN)
+    run(
+        mysql,
+        f"CREATE TABLE {FIRST}.t (a int)",
+        f"CREATE VIEW {FIRST}.v AS SELECT a FROM {FIRST}.t",
+        f"CREATE VIEW {FIRST}.broken AS SELECT a FROM {FIRST}.t",
+        f"DROP TABLE {FIRST}.t",
+        f"CREATE VIEW {AGAIN}.gone AS SELECT 1 AS a",
+        f"DROP DATABASE {AGAIN}",
+    )
+    found = read_baseline(address_of(mysql), facts_of(mysql))
+    assert {name for name in found.views if name[0] in (FIRST, AGAIN)} == {
+        (FIRST, "v"),
+        (FIRST, "broken"),
+    }
+    assert not [name for name in found.tables if name[0] == FIRST]
+
+
 def test_each_database_is_told_with_what_its_tables_take(servers: Servers) -> None:
     mysql = servers("9.7")
     run(mysql, "DROP DATABASE IF EXISTS d1", "CREATE DATABASE d1 COLLATE latin1_bin")

@@ -1,4 +1,4 @@
-"""The ``column_type`` of a schemas record, from DDL alone: what information_schema prints on the same server."""
+"""The ``column_type`` of a schemas record, from DDL alone: what the same server prints."""
 
 from __future__ import annotations
 
@@ -109,7 +109,8 @@ def test_the_column_types_of_a_version_are_those_that_the_server_prints(
 ) -> None:
     mysql = servers(name)
     run(mysql, f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}")
-    wrong, seen = {}, set()
+    wrong: dict[str, object] = {}
+    seen: set[str] = set()
     with telling(mysql, level):
         for table, statements in tables(mysql, name):
             ours = {one.name: one.column_type for one in published(mysql, table, statements)}
@@ -121,7 +122,9 @@ def test_the_column_types_of_a_version_are_those_that_the_server_prints(
                 for column, kind in theirs.items()
                 if ours.get(column) != kind
             }
-            wrong |= {f"{table}.{one}": kind for one, kind in ours.items() if kind and one not in theirs}
+            wrong |= {
+                f"{table}.{one}": kind for one, kind in ours.items() if kind and one not in theirs
+            }
     assert wrong == {}
     assert len(seen) > 100
     assert {"tinyint(1)", "float(5,2)", "int(5) unsigned zerofill"} <= seen

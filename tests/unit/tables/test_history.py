@@ -8,8 +8,11 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import HistoryTooShort, PlaceUnknown
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Server, Session, TableChange
 from tables.history import SchemaHistory
+from tables.history_fold import HistoryFold
+from tables.history_journal import checkpoint_records, history_records
 from tables.place import AtGtid, AtTime
 from tables.schema_checkpoint import CheckpointPolicy
 from tables.schema_record import Dropped, Known, Unresolved
@@ -80,7 +83,7 @@ def test_a_transaction_that_comes_again_from_another_server_changes_nothing() ->
 
 def test_what_changes_no_table_is_no_record() -> None:
     history = begun("orders")
-    assert history.apply(at(200), "shop", "CREATE VIEW v AS SELECT 1", SHOP) is None
+    assert history.apply(at(200), "shop", "CREATE FUNCTION f () RETURNS int RETURN 1", SHOP) is None
     assert history.apply(at(300), "shop", "ANALYZE TABLE orders", SHOP) is None
     assert history.count == 0
 
@@ -341,3 +344,69 @@ def test_one_thread_goes_on_while_others_ask() -> None:
     for thread in threads:
         thread.join()
     assert not faults
+
+
+IF_NOT_EXISTS = "CREATE TABLE IF NOT EXISTS {} (x INT)"
+
+
+def restarted(history: SchemaHistory, *, at_record: int | None = None) -> SchemaHistory:
+    """The history as the journal has it: from the checkpoint of a record, or from its first one."""
+    made = checkpoint_records(
+        history.content(history.checkpoints[0])
+        if at_record is None
+        else history.checkpoint(between(5000), made_ms=9, count=at_record)
+    )
+    behind = [one for one in history.records if at_record is None or one.number > at_record]
+    entries = [*made, *(entry for one in behind for entry in history_records(one))]
+    fold = HistoryFold()
+    for number, (key, value) in enumerate(entries):
+        kind, _, *names = key.decode().split("/")
+        fold.take(kind, names, StoredRecord(key, value, number))
+    return fold.build(history.count)
+
+
+@pytest.mark.parametrize("by_checkpoint", [False, True])
+def test_views_are_known_after_a_restart(by_checkpoint: bool) -> None:
+    history = begun("orders")
+    history.baseline({}, {"shop": UTF8}, between(150), SERVER, views=[("shop", "old")])
+    statements = (
+        "CREATE VIEW made AS SELECT 1", "CREATE OR REPLACE VIEW made AS SELECT 2",
+        "CREATE VIEW gone AS SELECT 1", "DROP VIEW gone",
+        "CREATE VIEW moved AS SELECT 1", "RENAME TABLE moved TO here", "CREATE DATABASE d",
+        "CREATE VIEW d.v AS SELECT 1", "DROP DATABASE d",
+    )  # fmt: skip
+    for number, statement in enumerate(statements):
+        history.apply(at(200 + number * 100), "shop", statement, SHOP)
+    views = {("shop", name) for name in ("old", "made", "here")}
+    assert history.now().views() == views
+    again = restarted(history, at_record=history.count if by_checkpoint else None)
+    assert again.now().views() == views
+    for number, (_, name) in enumerate(sorted(views)):
+        assert (
+            again.apply(at(8000 + number * 100), "shop", IF_NOT_EXISTS.format(name), SHOP) is None
+        )
+    for number, name in enumerate(("gone", "moved", "d.v")):
+        assert again.apply(at(8500 + number * 100), "shop", IF_NOT_EXISTS.format(name), SHOP)
+
+
+def test_what_is_gone_back_behind_made_no_view() -> None:
+    history = begun("orders")
+    history.apply(at(200), "shop", "CREATE VIEW v AS SELECT 1", SHOP)
+    history.apply(at(300), "shop", "DROP VIEW v", SHOP)
+    history.rollback(offset(250))
+    assert history.now().views() == {("shop", "v")}
+    assert history.apply(at(400), "shop", IF_NOT_EXISTS.format("v"), SHOP) is None
+    history.rollback(offset(150))
+    assert history.now().views() == frozenset()
+    assert history.apply(at(400), "shop", IF_NOT_EXISTS.format("v"), SHOP)
+
+
+def test_a_table_under_the_name_of_a_view_is_none_once_the_server_shows_the_view() -> None:
+    history = begun("orders")
+    history.apply(at(200), "shop", IF_NOT_EXISTS.format("v"), SHOP)
+    assert history.find("shop", "v") is not None
+    (record,) = history.add_baseline({}, {}, between(500), [("shop", "v")])
+    assert [(change.name, change.new) for change in record.changes] == [(("shop", "v"), None)]
+    assert history.find("shop", "v") is None
+    assert history.apply(at(600), "shop", IF_NOT_EXISTS.format("v"), SHOP) is None
+    assert history.add_baseline({}, {}, between(700), [("shop", "v")]) == ()

@@ -212,8 +212,6 @@ def _drop(statement: DropTables, draft: Draft) -> None:
             continue
         elif draft.table(name) is not None:
             draft.change(name, None)
-        elif draft.is_other(name):
-            draft.remove_other(name)
         elif not statement.if_exists and not draft.logged:
             raise Refused(f"the table {name[0]}.{name[1]} is not known")
 

@@ -17,7 +17,8 @@ from tests.unit.tables.test_version import VERSION
 def test_a_definition_gives_the_column_types_that_rows_do_not_show() -> None:
     catalog = Catalog(Server(version=(8, 0, 36)))
     catalog.apply(
-        "CREATE TABLE shop.t (a int(5) NOT NULL PRIMARY KEY, b int NOT NULL, c int(3) UNSIGNED ZEROFILL)", Session()
+        "CREATE TABLE shop.t (a int(5) NOT NULL PRIMARY KEY, b int NOT NULL, c int(3) UNSIGNED ZEROFILL)",
+        Session(),
     )
     columns = (*PLAIN.columns[:2], replace(PLAIN.columns[2], unsigned=True))
     for table_map in (replace(PLAIN, columns=columns), bare(PLAIN)):
@@ -52,4 +53,3 @@ def test_the_sink_reads_values_by_their_type_alone() -> None:
     definition = replace(VERSION.definition, columns=(addresses,))
     (read,) = parse_version(json.dumps(replace(VERSION, definition=definition).to_json())).columns
     assert read.reading.type == "binary"
-

@@ -28,6 +28,7 @@ PLAIN = TableMap(
 )
 UTF8MB4 = Database(charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
 DEFINED = adopted(PLAIN, CHARSETS, database=UTF8MB4)
+MYSQL = Server(version=(8, 0, 36))
 SEVEN = (7).to_bytes(4, "little")
 HEAD, WRITE = bytes(8) + b"\x02\x00\x03\x07", 30
 
@@ -42,9 +43,7 @@ def bare(table_map: TableMap) -> TableMap:
     return replace(table_map, columns=columns, primary_key=None)
 
 
-def met(
-    table_map: TableMap, known: Table | None, server: Server = Server(version=(8, 0, 36))
-) -> CapturedTable:
+def met(table_map: TableMap, known: Table | None, server: Server = MYSQL) -> CapturedTable:
     held: dict[tuple[str, str], Schema] = {} if known is None else {NAME: known}
     book = TableBook(TableFilter(".*", ""), CHARSETS, server=server, known=held)
     found = book.of(table_map)
