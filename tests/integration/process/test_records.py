@@ -22,7 +22,7 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.process.consumed import rows
 from tests.integration.process.worker import running, settings
-from tests.integration.worker.source import run
+from tests.integration.worker.source import end_of, run
 from tests.s3 import CREDENTIALS, line_to, s3_server
 
 LARGE = 300_000
@@ -245,3 +245,60 @@ def _topics(stack: Stack) -> set[str]:
             return set(await consumer.topics())
 
     return asyncio.run(read())
+
+
+def damaged(mysql: Mysql) -> None:
+    """Rows that no server would write so: a document of an unknown type, and a text longer than its event."""
+    run(
+        mysql,
+        # Else the first look at an event would find what its bytes became.
+        "SET GLOBAL binlog_checksum = 'NONE'",
+        "CREATE TABLE shop.documents (id int PRIMARY KEY, j json)",
+        "INSERT INTO shop.notes VALUES (1, 'before')",
+    )
+    file = mysql.data / end_of(mysql).file
+    run(
+        mysql,
+        """INSERT INTO shop.documents VALUES (1, '{}'), (2, '{"UNKNOWN": 1}'), (3, '{}')""",
+        "INSERT INTO shop.notes VALUES (2, 'TORN')",
+        "INSERT INTO shop.notes VALUES (3, 'after')",
+        "FLUSH BINARY LOGS",
+    )
+    written = bytearray(file.read_bytes())
+    # Between a small object's type and its first key stand two numbers of two bytes, and entries of 4 and 3.
+    written[written.index(b"UNKNOWN") - 12] = 0x7F
+    length = written.index(b"TORN") - 4
+    written[length : length + 4] = (1000).to_bytes(4, "little")
+    file.write_bytes(written)
+
+
+def test_a_damaged_row_fails_the_destination_or_is_a_dead_letter_by_itself(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    damaged(mysql)
+    made = wanted(stack, mysql, tmp_path)
+    prefix = made["prefix"]
+    with running(made, tmp_path) as worker:
+        error = worker.wait(lambda status: status["state"] == "FAILED")["error"]
+        assert "MalformedEvent" in error
+        for part in ("unknown", "table=shop.documents", "row_of_event=1", "coordinates=", "gtid="):
+            assert part in error
+        assert "Set the destination's poison to dead_letter" in worker.log
+        assert worker.stop() == 0
+    assert [change.value["after"]["id"] for change in rows(stack, prefix, "notes")] == [1]
+    assert rows(stack, prefix, "documents") == []
+    made["destinations"]["shop"]["poison"] = "dead_letter"
+    with running(made, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 3)
+        assert worker.destination()["dead_letters"]["here"] == {
+            "shop.documents": 1,
+            "shop.notes": 1,
+        }
+    notes, documents = (rows(stack, prefix, name) for name in ("notes", "documents"))
+    assert [change.value["after"]["id"] for change in notes] == [1, 3]
+    assert [change.value["after"]["id"] for change in documents] == [1, 3]
+    # What cannot be decoded has its ordinal all the same.
+    assert [change.change_id.rpartition("#")[2] for change in documents] == ["0", "2"]
+    listed = command(tmp_path, "dead-letters", "list", "shop", "--format", "json")
+    letters = [(one["table"], one["kind"], one["row"]) for one in json.loads(listed.stdout)]
+    assert letters == [("documents", "row", 1), ("notes", "event", 0)]
