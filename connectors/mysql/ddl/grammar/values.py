@@ -35,6 +35,8 @@ def skip_value(reader: Reader) -> None:
         _ = reader.integer()  # .5
     elif reader.take("CASE"):
         _skip_case(reader)
+    elif reader.take("{"):
+        _skip_of_odbc(reader)
     elif key in _TEMPORAL and reader.keys[reader.at + 1] == lexer.STRING:
         reader.at += 1
         reader.string()
@@ -57,6 +59,14 @@ def _skip_word(reader: Reader) -> None:
         reader.name()
     if reader.key == "(":
         reader.skip_parentheses()
+
+
+def _skip_of_odbc(reader: Reader) -> None:
+    """Step over the rest of a literal as ODBC writes it: ``{d '2020-01-01'}``."""
+    reader.name()
+    skip_value(reader)
+    if not reader.take("}"):
+        raise reader.fault("expected }")
 
 
 def _skip_case(reader: Reader) -> None:
