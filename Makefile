@@ -53,8 +53,8 @@ check: setup ## lint, formatting, types, and every test
 crash: setup ## kill, cut, freeze and forge on real servers, then say what was lost; ONLY=kill, SEED=7, PART=1/3; PEERS=1 hurts Debezium
 	@$(VENV_PYTHON) -m tests.crash$(if $(PEERS),.peers) $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) $(if $(PART),--part $(PART))
 
-crash-requests: setup ## three workers, eight destinations: each command to each, while workers come and go
-	@$(VENV_PYTHON) -m pytest tests/crash/requests.py
+crash-requests: setup ## several workers: each command to each destination while workers come and go; strangers in the journal
+	@$(VENV_PYTHON) -m pytest tests/crash/requests.py tests/crash/shared_journal.py
 
 crash-brokers: setup ## three brokers: two are stopped and a disk is lost; nothing committed is
 	@$(VENV_PYTHON) -m pytest tests/crash/brokers_lost.py

@@ -10,6 +10,7 @@ import signal
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,22 @@ import pymysql
 import pytest
 
 from app.__main__ import main
+from app.commands.groups import GROUPS
 from devstack import Stack
 from devstack.mysql import Mysql
+from devstack.zookeeper import ZooKeeper
 from tables.journal import partition_of
+from tests.integration.failover.servers import Pair as Servers
+from tests.integration.failover.servers import ask, until
+from tests.integration.failover.servers import pair as master_and_standby
 from tests.integration.process.shared import Pair, pair_settings
 
 NAMES = ("orders", "shop", "a1", "a2", "a3", "a4", "a5", "a6")
 DEFAULT_PARTITIONS = 4
 THREE = ("a", "b", "c")
+EACH_PARTITION = ("a4", "a2", "shop", "a1")
+COMMAND_SECONDS = 300.0
+"""For commands at the same time; one that never ends is a fault, on a slow machine too."""
 
 
 def run(mysql: Mysql, *statements: str) -> None:
@@ -60,7 +69,7 @@ def all_asked(pair: Pair, commands: list[tuple[str, ...]]) -> list[tuple[int, di
         min(2, len(commands)), get_context("spawn"), initializer=configured,
         initargs=(str(pair.config("a")),),
     ) as pool:  # fmt: skip
-        return list(pool.map(asked, commands))
+        return list(pool.map(asked, commands, timeout=COMMAND_SECONDS))
 
 
 def configured(path: str) -> None:
@@ -69,8 +78,9 @@ def configured(path: str) -> None:
 
 def asked(words: tuple[str, ...]) -> tuple[int, dict[str, Any], str]:
     out, errors = io.StringIO(), io.StringIO()
+    group = () if words[0] in GROUPS else ("destination",)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = main(["destination", *words, "--format", "json"])
+        code = main([*group, *words, "--format", "json"])
     return code, orjson.loads(out.getvalue() or "{}"), errors.getvalue()
 
 
@@ -167,3 +177,118 @@ def listed(pair: Pair) -> dict[str, Any]:
     _, found, _ = asks(pair, "list")
     one: dict[str, Any] = found[0]  # type: ignore[index]  # this one answers with a list
     return one
+
+
+def test_switches_and_resolutions_reach_the_leader_among_three_workers(
+    stack: Stack, tmp_path: Path
+) -> None:
+    assert [partition_of(name, DEFAULT_PARTITIONS) for name in EACH_PARTITION] == [0, 1, 2, 3]
+    with master_and_standby(stack, f"asked-{tmp_path.name}") as servers:
+        master, standby = servers.master, servers.standby
+        for name in EACH_PARTITION:
+            run(master, f"CREATE TABLE shop.{name} (id int PRIMARY KEY, a int, b int)")
+        wanted = pair_settings(stack, master, tmp_path, names=EACH_PARTITION)
+        for one in wanted["destinations"].values():
+            first = one.pop("source")
+            one["decoders"], one["sources"] = 0, [first, {**first, "port": standby.port}]
+        with Pair(wanted, tmp_path) as pair:
+            for name in THREE:
+                pair.start(name)
+            pair.until(lambda: {pair.leader(name) for name in EACH_PARTITION} == set(THREE))
+            for name in EACH_PARTITION:
+                run(master, f"INSERT INTO shop.{name} VALUES (1, 1, 1)")
+                pair.until(partial(shows, pair, name, "rows"))
+                alike(servers, name)
+                torn(servers, name)
+                run(master, f"INSERT INTO shop.{name} (id, a, b) VALUES (2, 2, 2)")
+                pair.until(partial(shows, pair, name, "set_aside"))
+            leaders = {name: pair.leader(name) for name in EACH_PARTITION}
+            answers = all_asked(
+                pair,
+                [
+                    ("schema", "resolve", name, f"shop.{name}", "--server")
+                    for name in EACH_PARTITION
+                ],
+            )
+            for name, (code, told, errors) in zip(EACH_PARTITION, answers, strict=True):
+                assert (code, errors) == (0, "")
+                assert f"done by worker {leaders[name]} " in told["told"]
+                assert shown(pair, name)["set_aside"] == []
+            # The leader of some is gone before the request is written.
+            pair.end("b", signal.SIGKILL)
+            for name in EACH_PARTITION:
+                alike(servers, name)
+            address = f"{standby.host}:{standby.port}"
+            answers = all_asked(
+                pair, [("source", "switch", name, address) for name in EACH_PARTITION]
+            )
+            for name, (code, told, errors) in zip(EACH_PARTITION, answers, strict=True):
+                assert (code, errors) == (0, ""), told
+                assert f"done by worker {pair.leader(name)} " in told["told"]
+                read = [one["address"] for one in shown(pair, name)["sources"] if one["is_read"]]
+                assert read == [address]
+
+
+def alike(servers: Servers, table: str) -> None:
+    """Wait until the standby has the master's rows of a table."""
+    query = f"SELECT COUNT(*) FROM shop.{table}"
+    until(lambda: ask(servers.master, query) == ask(servers.standby, query))
+
+
+def torn(servers: Servers, table: str) -> None:
+    """Change a table of both in a way that no binlog has."""
+    for server in (servers.master, servers.standby):
+        run(server, "SET sql_log_bin = 0", f"ALTER TABLE shop.{table} MODIFY b bigint FIRST")
+
+
+def shown(pair: Pair, destination: str) -> dict[str, Any]:
+    """What its leader says of it."""
+    return dict(pair.status(pair.leader(destination))["destinations"][destination])
+
+
+def shows(pair: Pair, destination: str, what: str) -> bool:
+    """Whether its leader says something of this."""
+    return bool(shown(pair, destination)[what])
+
+
+def test_commands_report_that_nothing_applied_them_while_zookeeper_is_away(
+    pair: Pair, stack: Stack, tmp_path: Path
+) -> None:
+    java, jars = stack._java("zookeeper")
+    zookeeper = ZooKeeper(tmp_path / "zookeeper", jars, java=java, owner=stack.children)
+    zookeeper.start()
+    pair.wanted["zookeeper"]["hosts"] = zookeeper.address
+    pair.wanted["destinations"] = {
+        name: pair.wanted["destinations"][name] for name in ("shop", "orders")
+    }
+    source = pair.wanted["destinations"]["shop"]["source"]
+    for name in THREE[:2]:
+        pair.start(name)
+    pair.until(lambda: pair.leader("shop") and pair.leader("orders"))
+    zookeeper.kill()
+    pair.until(lambda: "RUNNING" not in {*pair.states("shop").values()})
+    given = [
+        ("pause", "shop", "--timeout", "3"),
+        ("restart", "orders", "--timeout", "3"),
+        ("stop", "orders", "--timeout", "3"),
+        (
+            "source", "switch", "shop", f"{source['host']}:{source['port']}", "--timeout", "3",
+        ),
+    ]  # fmt: skip
+    for words, (code, _, errors) in zip(given, all_asked(pair, given), strict=True):
+        assert (code, errors.count("\n")) == (1, 1), (words, errors)
+        assert errors.startswith("aqueduct: NotApplied: "), errors
+        assert "CoordinationLost" in errors
+        assert zookeeper.address in errors
+    code, _, errors = asks(pair, "list")
+    assert (code, "CoordinationLost" in errors) == (1, True), errors
+    # Who leads is not known; that nobody does is not said.
+    one = listed(pair)
+    assert (one["state"], one["error"]) == (None, "who leads it is not known: CoordinationLost")
+    # What was asked for is done once it is there again.
+    zookeeper.start()
+    pair.until(lambda: "PAUSED" in pair.states("shop").values())
+    pair.until(lambda: set(pair.states("orders").values()) == {"STOPPED"})
+    code, told, _ = asks(pair, "resume", "shop")
+    assert (code, told["applied"]["state"]) == (0, "RUNNING")
+    zookeeper.kill()
