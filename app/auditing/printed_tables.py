@@ -90,7 +90,7 @@ def _listed(lines: list[str]) -> list[str]:
 def _column(text: str) -> Column:
     name = None
     if named := _NAME.match(text):
-        name, text = _utf8(named[1]).replace("``", "`"), text[named.end() :]
+        name, text = _utf8(_plain(named[1]).replace("``", "`")), text[named.end() :]
     charset = _CHARSET.search(text)
     if charset:
         text = text[: charset.start()] + text[charset.end() :]
@@ -132,8 +132,13 @@ def told_column(name: str, told: str, charset: str | None) -> Column:
     return Column(name, kind, size, "unsigned" in more, charset, labels)
 
 
+def _plain(text: str) -> str:
+    """A label, or the name of a column, without the program's escapes."""
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text, flags=re.DOTALL)
+
+
 def _unescaped(label: str) -> str:
-    text = re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), label, flags=re.DOTALL)
+    text = _plain(label)
     return text.replace("''", "'") if "''" in label else text
 
 

@@ -50,7 +50,7 @@ def test_a_name_may_have_backticks_and_line_ends() -> None:
     for shown in ("a`b``\n### c", "a``b````\n### c"):
         rows = read(
             header(f"Table_map: `shop`.`{shown}` mapped to number 5"),
-            "# Columns(`new\nline` INT NOT NULL,\n#         `b` INT)\n",
+            "# Columns(`new\\nline` INT NOT NULL,\n#         `b` INT)\n",
             header("Write_rows: table id 5 flags: STMT_END_F", at=300),
             "### INSERT INTO `shop`.`a``b````\n### c`\n### SET\n###   @1=1\n###   @2=2\n",
         )
