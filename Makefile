@@ -59,8 +59,8 @@ crash-requests: setup ## several workers: each command to each destination while
 crash-brokers: setup ## three brokers: two are stopped and a disk is lost; nothing committed is
 	@$(VENV_PYTHON) -m pytest tests/crash/brokers_lost.py
 
-crash-sink: setup ## the sink's maintenance, killed in each of its steps: nothing is lost or repeated; SEED=7
-	@SEED=$(SEED) $(VENV_PYTHON) -m pytest tests/crash/sink_upkeep.py
+crash-sink: setup ## the sink's maintenance, killed in each of its steps: nothing is lost or repeated; ONLY=vacuum, ROUNDS=3, SEED=7
+	@ONLY=$(ONLY) ROUNDS=$(ROUNDS) SEED=$(SEED) $(VENV_PYTHON) -m pytest tests/crash/sink_upkeep.py
 
 fuzz: setup ## break binlogs and decode them for FUZZ_SECONDS=300; prints how to run a case again
 	@$(VENV_PYTHON) -m tests.fuzz --seconds $(FUZZ_SECONDS)

@@ -4,7 +4,8 @@ Invariant: what a table holds for its readers never changes here. A marker of a 
 no change older than its delete can come any more: the delete was committed longer than `purge_deleted_hours`
 before the time up to which the warehouse is complete, and before the newest change of every other source of
 the table. If Kafka is read from before that, the delete is read again after the change, in the same partition.
-VACUUM removes old files that no commit names, so it is put off while a batch runs that may have written such.
+VACUUM removes old files that no commit names, and a MERGE reads the log from where it began; so neither files
+nor log entries are removed while a batch runs that is nearly as old.
 """
 
 from __future__ import annotations
@@ -78,14 +79,14 @@ class Maintenance:
         log.settle_retention(self.plan.retention_seconds)
         self._purge(path, shape)
         self.spark.sql(f"OPTIMIZE {delta(path)}")
-        if self._may_vacuum():
+        if self._may_remove():
             log.vacuum()
-        log.forget()
+            log.forget()
         self._record(name, log.version())
         _log.info("table maintained table=%s.%s", *name)
 
-    def _may_vacuum(self) -> bool:
-        """Whether no file of a batch that is not yet committed can be as old as what VACUUM removes."""
+    def _may_remove(self) -> bool:
+        """Whether the batch that runs is too young to have written, or to still read, what would be removed."""
         since = self.busy_since()
         return since is None or time.time() - since < self.plan.retention_seconds / 2
 
