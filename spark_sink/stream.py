@@ -167,7 +167,7 @@ class Sink:
         except Exception as fault:
             # A stop ends the JVM in the midst of it, which does no harm.
             if not stop.is_set():
-                self._failure = fault
+                self._failure = self._failure or fault
 
     def _refuse_waiting(self) -> None:
         waiting = [one for one in self._waits.tables.values() if one.waits]
@@ -259,7 +259,7 @@ class Sink:
         except Exception as fault:
             # Kept here: through the JVM and back it would come as text, and of a long text Spark's
             # own pattern matching overflows its stack.
-            self._failure = fault
+            self._failure = self._failure or fault
             raise BatchFailed from None
 
     def _end(self, query: StreamingQuery) -> None:
