@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark import SparkConf
 
@@ -36,7 +37,13 @@ def test_substitution_of_variables_is_refused_wherever_it_is_asked_for(
     config.write_text(
         f"prefix: aq\nbootstrap_servers: 127.0.0.1:1\nwarehouse: {tmp_path}/wh\nmetrics: {{port: 0}}\n"
     )
-    command = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[1]"]
+    home = Path(pyspark.__file__).parent
+    environment |= {
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(Path(session.__file__).parents[1]),
+    }
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
     if by == "--conf":
         command += ["--conf", f"{SUBSTITUTE}=true"]
     elif by == "spark-defaults.conf":
@@ -57,5 +64,7 @@ def test_substitution_of_variables_is_refused_wherever_it_is_asked_for(
     )
     assert ended.returncode == 2, ended.stderr
     told = f"BadSettings: The settings cannot be used: {SUBSTITUTE} is true, and has to be false"
-    assert told in ended.stderr
-    assert "Traceback" not in ended.stderr
+    # Of a script, spark-submit prints both on its standard output.
+    said = ended.stdout + ended.stderr
+    assert told in said
+    assert "Traceback" not in said
