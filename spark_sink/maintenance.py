@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -43,6 +44,8 @@ class Maintenance:
     """The time of which all that Kafka held is applied."""
     busy_since: Callable[[], float | None]
     """When the batch that is being applied beside this began."""
+    gate: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a batch is applied."""
     merged: Counter[Name] = field(default_factory=Counter)
     """Batches that had rows of a table since it was last maintained, as far as this process saw them."""
     _before: dict[Name, int] = field(default_factory=dict)
@@ -63,10 +66,10 @@ class Maintenance:
         try:
             self._maintain(name)
         except PySparkException as fault:
-            if "DELTA_CONCURRENT" not in str(fault) and "DELTA_METADATA_CHANGED" not in str(fault):
+            if not _is_conflict(fault):
                 raise
-            # The writer was first; the next round comes.
-            _log.debug("maintenance put off table=%s.%s", *name)
+            # Another writer than this sink was first; the next round comes.
+            _log.warning("maintenance put off, another writer was first table=%s.%s", *name)
         self.merged[name] -= taken
         self._before[name] = 0
 
@@ -77,13 +80,26 @@ class Maintenance:
             return
         log = DeltaLog(self.spark, path)
         log.settle_retention(self.plan.retention_seconds)
-        self._purge(path, shape)
-        self.spark.sql(f"OPTIMIZE {delta(path)}")
+        self._despite_batches(lambda: self._purge(path, shape))
+        self._despite_batches(lambda: self.spark.sql(f"OPTIMIZE {delta(path)}"))
         if self._may_remove():
             log.vacuum()
             log.forget()
         self._record(name, log.version())
         _log.info("table maintained table=%s.%s", *name)
+
+    def _despite_batches(self, step: Callable[[], object]) -> None:
+        """Takes a step beside the batches; where one of them was first, again with none beside it.
+
+        A table that every batch writes to would never be compacted otherwise.
+        """
+        try:
+            step()
+        except PySparkException as fault:
+            if not _is_conflict(fault):
+                raise
+            with self.gate:
+                step()
 
     def _may_remove(self) -> bool:
         """Whether the batch that runs is too young to have written, or to still read, what would be removed."""
@@ -128,3 +144,8 @@ class Maintenance:
     def _record(self, name: Name, version: int) -> None:
         self._maintained()[json.dumps(name)] = version
         Files(self.spark).write(f"{self.warehouse}/{MAINTAINED}", json.dumps(self._done))
+
+
+def _is_conflict(fault: PySparkException) -> bool:
+    """Whether a commit failed only because another was first."""
+    return "DELTA_CONCURRENT" in str(fault) or "DELTA_METADATA_CHANGED" in str(fault)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -20,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_sink.ahead import Ahead
 from spark_sink.apply import Applier
+from spark_sink.beside import Beside
 from spark_sink.checkpoint import Checkpoint, check_origin
 from spark_sink.errors import (
     KafkaUnreachable,
@@ -77,7 +76,6 @@ class Sink:
             claim_checks=settings.claim_checks,
         )
         self._reloader = Reloader(spark, settings.warehouse, applier=self._applier, topics=topics)
-        self._beside: threading.Thread | None = None
         self._watch = Watch(topics.ends, lambda: self._applier.applied, metrics, clock=time.time)
         self._maintenance = Maintenance(
             spark=spark,
@@ -86,6 +84,13 @@ class Sink:
             complete_until=self._watch.complete_until,
             merged=self._applier.merged,
             busy_since=lambda: self._applier.busy_since,
+            gate=self._applier.gate,
+        )
+        self._beside = Beside(
+            gate=self._applier.gate,
+            waits=self._waits,
+            reloader=self._reloader,
+            maintenance=self._maintenance,
         )
 
     def run(self, stop: threading.Event) -> None:
@@ -140,34 +145,9 @@ class Sink:
         while query.isActive and self._failure is None and not stop.wait(_POLL_SECONDS):
             if time.monotonic() - last >= _SECONDS_BETWEEN_REQUESTS:
                 last = time.monotonic()
-                self._work_beside(stop)
+                self._beside.look(stop)
+                self._failure = self._failure or self._beside.failure
         self._watch.end()
-
-    def _work_beside(self, stop: threading.Event) -> None:
-        """Begins a reload that was requested, or the maintenance of a table, where neither is running."""
-        busy = self._beside is not None and self._beside.is_alive()
-        if busy or not self._applier.gate.acquire(blocking=False):
-            return
-        try:
-            self._waits.refresh()
-        finally:
-            self._applier.gate.release()
-        work: Callable[[], None] | None = None
-        if self._waits.requests:
-            work = partial(self._reloader.answer, self._waits.requests[0])
-        elif (name := self._maintenance.due()) is not None:
-            work = partial(self._maintenance.maintain, name)
-        if work is not None:
-            self._beside = threading.Thread(target=self._guarded, args=(work, stop), daemon=True)
-            self._beside.start()
-
-    def _guarded(self, work: Callable[[], None], stop: threading.Event) -> None:
-        try:
-            work()
-        except Exception as fault:
-            # A stop ends the JVM in the midst of it, which does no harm.
-            if not stop.is_set():
-                self._failure = self._failure or fault
 
     def _refuse_waiting(self) -> None:
         waiting = [one for one in self._waits.tables.values() if one.waits]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bench import sink_age
@@ -169,6 +172,42 @@ def test_files_of_a_batch_that_is_not_committed_yet_stay(warehouse: Warehouse) -
     began[0] = None
     keeping.maintain(NAME)
     assert not uncommitted.exists()
+
+
+def test_a_table_that_batches_write_to_all_the_time_is_compacted_all_the_same(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    for seq in (1, 2):
+        warehouse.take(Change(op="c", seq=seq, after={"id": seq, "v": seq}))
+    gate, seen = threading.Lock(), []
+
+    class Contended:
+        """Spark, where a batch commits within each OPTIMIZE that does not keep batches out."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(warehouse.spark, name)
+
+        def sql(self, text: str) -> Any:
+            if text.startswith("OPTIMIZE"):
+                seen.append(gate.locked())
+                if not gate.locked():
+                    raise PySparkException("[DELTA_CONCURRENT_APPEND] a batch was first")
+            return warehouse.spark.sql(text)
+
+    Maintenance(
+        spark=cast("SparkSession", Contended()),
+        warehouse=warehouse.path,
+        plan=Plan(every=1),
+        complete_until=time.time,
+        busy_since=lambda: None,
+        gate=gate,
+        merged=warehouse.applier.merged,
+    ).maintain(NAME)
+    assert seen == [False, True]
+    assert not gate.locked()
+    detail = warehouse.spark.sql(f"DESCRIBE DETAIL delta.`{warehouse.path}/shop/t`").collect()[0]
+    assert detail.numFiles == 1
 
 
 @long
