@@ -16,6 +16,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_SECONDS_TO_END = 1.0
+"""Until a work that was told to end is told again."""
+
 
 @contextlib.asynccontextmanager
 async def beside(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
@@ -24,8 +27,12 @@ async def beside(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]
     try:
         yield task
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        # A library may take a cancellation for a failure of its own, and the work go on to another try.
+        while not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=_SECONDS_TO_END)
+        with contextlib.suppress(asyncio.CancelledError):
+            task.exception()
 
 
 async def in_its_own_thread(work: Callable[[], T]) -> T:

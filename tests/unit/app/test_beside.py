@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import threading
@@ -22,6 +23,21 @@ async def test_what_blocks_for_long_holds_none_of_the_threads_that_all_share() -
             assert await asyncio.to_thread(lambda: "at once") == "at once"
         through.set()
         assert await asked
+
+
+async def test_work_that_swallows_its_cancellation_is_cancelled_again() -> None:
+    tries: list[str] = []
+
+    async def work() -> None:
+        while True:
+            tries.append("asked")
+            with contextlib.suppress(asyncio.CancelledError if len(tries) == 1 else OSError):
+                await asyncio.Event().wait()
+
+    async with asyncio.timeout(20):
+        async with beside(work()):
+            await asyncio.sleep(0)
+    assert tries == ["asked", "asked"]
 
 
 async def test_its_error_is_raised_where_it_is_waited_for() -> None:
