@@ -1,7 +1,7 @@
--- Run once, when the container's data are new: the worker's account with no more than it needs, and a table to try.
+-- Run once, when the container is initialized: creates the worker's account with the required privileges, and a sample table.
 CREATE USER 'aqueduct'@'%' IDENTIFIED BY 'aqueduct';
 GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'aqueduct'@'%';
--- How the captured tables are defined; no row is read.
+-- Lets the worker read table definitions; it reads no rows.
 GRANT SELECT ON shop.* TO 'aqueduct'@'%';
 
 CREATE TABLE shop.customers (
