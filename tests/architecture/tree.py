@@ -51,6 +51,10 @@ class Module:
                 source = self._absolute(node)
                 yield from ((source, alias.name) for alias in node.names)
 
+    def syntax(self) -> ast.Module:
+        """The module's syntax tree, parsed once for all checks."""
+        return _parsed(self.file.text)
+
     def docstring(self) -> str:
         """The module's docstring, empty without one."""
         return ast.get_docstring(_parsed(self.file.text)) or ""
