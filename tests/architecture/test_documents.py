@@ -66,6 +66,13 @@ def test_every_anchor_leads_to_a_heading() -> None:
     assert list(broken_anchors(documents())) == []
 
 
+def test_every_runbook_of_an_alert_leads_to_a_heading() -> None:
+    rules = (PROJECT / "deploy/prometheus/alerts.yml").read_text()
+    links = "\n".join(f"[x]({one})" for one in re.findall(r'runbook: "([^"]+)"', rules))
+    assert links
+    assert list(broken_anchors([*documents(), File("alerts", links)])) == []
+
+
 def test_every_setting_that_is_named_is_there() -> None:
     pages = [page for page in documents() if page.path not in NAMES_OF_FAULTS]
     assert list(unknown_settings(pages, GROUPS, settings_named(), record_fields())) == []
