@@ -83,14 +83,15 @@ def _binary(spec: TypeSpec, found: Database, server: Server) -> Database:
     """The attribute BINARY: MySQL lets it win over COLLATE, MariaDB refuses the two, unless they agree.
 
     From 8.0 on, BINARY with a character set of the column's own is no more than that one's collation, which
-    COLLATE replaces. Source: sql/sql_yacc.yy, opt_charset_with_opt_binary.
+    COLLATE replaces; before, that holds for ASCII and UNICODE only. Source: sql/sql_yacc.yy,
+    opt_charset_with_opt_binary.
     """
     if server.mariadb and spec.collation is not None:
         if not found.collation.endswith("_bin"):
             raise collations.CharsetRefused(f"BINARY and COLLATE {spec.collation} are in conflict")
         return found
     has_both = spec.charset is not None and spec.collation is not None
-    if has_both and since(server, mysql=(8, 0, 0), mariadb=None):
+    if has_both and (spec.by_word or since(server, mysql=(8, 0, 0), mariadb=None)):
         return found
     return collations.binary_collation(found.charset, server=server)
 

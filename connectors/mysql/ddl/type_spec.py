@@ -28,6 +28,8 @@ class TypeSpec:
     charset: str | None = None
     """Behind CHARACTER SET, CHAR SET or CHARSET; for the attribute ASCII it is ``latin1``, and for UNICODE and
     BYTE ``unicode`` and ``byte``."""
+    by_word: bool = False
+    """Whether ASCII or UNICODE gives the character set."""
     collation: str | None = None
     """Behind COLLATE; MariaDB's may be ``default``."""
     binary: bool = False
