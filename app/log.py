@@ -1,8 +1,8 @@
 """The log: which of the libraries' own lines are shown, and that a message of ours is one line.
 
 Invariant: what goes wrong is reported once by us, with what to do; the libraries repeat it for each connection
-and topic. With ``faust worker -l debug`` all of theirs is shown. A value in a message of ours neither ends its
-line nor controls a terminal, whatever a table is named.
+and topic. With ``faust worker -l debug`` all of theirs is shown. A value in a message of ours, and an error's
+message in any traceback, neither ends its line nor controls a terminal, whatever a table is named.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.errors import AqueductError, printed
+from connectors.tracebacks import traceback_text
 
 _OURS = ("app", "connectors", "tables")
 
@@ -27,7 +28,17 @@ SERVICES = logging.getLogger("mode.aqueduct")
 """For services of ours: mode logs each start and stop of one by its own logger."""
 
 
-class _Line(logging.LogRecord):
+class _Traced(logging.LogRecord):
+    """A record whose traceback has the messages of its errors escaped, whatever formats it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        error = self.exc_info[1] if self.exc_info else None
+        if error is not None:
+            self.exc_text = traceback_text(error)
+
+
+class _Line(_Traced):
     """A record whose values are escaped within its message."""
 
     def getMessage(self) -> str:  # noqa: N802 - logging's own name
@@ -59,12 +70,12 @@ def _shown(value: object) -> object:
 
 
 def escape_values() -> None:
-    """Make each record of our own loggers a line, wherever it goes."""
+    """Make each record of our own loggers a line, wherever it goes; and of all, the errors in its traceback."""
     logging.setLogRecordFactory(_record)
 
 
 def _record(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:
-    kind = _Line if name.partition(".")[0] in _OURS else logging.LogRecord
+    kind = _Line if name.partition(".")[0] in _OURS else _Traced
     return kind(name, *args, **kwargs)
 
 

@@ -7,9 +7,11 @@ contains.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from spark_sink.printed import printed
 from spark_sink.settings import Log
+from spark_sink.tracebacks import traceback_text
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 # They write tracebacks of errors that the sink reports itself, in one line.
@@ -17,10 +19,13 @@ _NOISY = ("py4j", "pyspark", "SQLQueryContextLogger", "DataFrameQueryContextLogg
 
 
 class _Lines(logging.Formatter):
-    """Escapes what is not visible in a message; a traceback in the file keeps its lines."""
+    """Escapes what is not visible in a message; a traceback in the file keeps its frames' lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         return printed(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's own name
+        return traceback_text(ei[1]) if ei[1] is not None else super().formatException(ei)
 
 
 def configure(log: Log) -> None:

@@ -45,6 +45,49 @@ def test_a_value_neither_ends_its_line_nor_controls_a_terminal(
     assert messages[3] == "a table\nof theirs"
 
 
+HOSTILE = "t\nFORGED shop: RUNNING\x1b[31m\u202e"
+
+
+def raised() -> None:
+    try:
+        try:
+            raise ValueError(HOSTILE)
+        except ValueError as error:
+            error.add_note(HOSTILE)
+            raise ExceptionGroup("of two", [KeyError(HOSTILE), OSError(HOSTILE)]) from error
+    finally:
+        logging.getLogger("elsewhere")
+
+
+@pytest.mark.usefixtures("escaped")
+@pytest.mark.parametrize("logger", ["app.run", "faust.tables", "asyncio"])
+def test_a_traceback_neither_forges_a_line_nor_controls_a_terminal(
+    caplog: pytest.LogCaptureFixture, logger: str
+) -> None:
+    try:
+        raised()
+    except ExceptionGroup:
+        logging.getLogger(logger).exception("it fails")
+    (record,) = caplog.records
+    text = logging.Formatter("%(message)s").format(record)
+    assert "The above exception was the direct cause" in text
+    assert text.count("Traceback (most recent call last)") == 2
+    assert "in raised" in text
+    assert text.count("FORGED") == 4
+    for line in text.split("\n"):
+        assert line.isprintable(), repr(line)
+        assert not line.startswith("FORGED")
+
+
+@pytest.mark.usefixtures("escaped")
+def test_a_list_of_faults_keeps_its_lines_in_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("app.run").error(
+        "it fails", exc_info=PreflightError(Faults.listed("2 faults:", ["a\n", "b"]))
+    )
+    (record,) = caplog.records
+    assert "2 faults:\n  - a\\n\n  - b\n" in logging.Formatter().format(record)
+
+
 def test_a_library_logs_no_connection_and_no_service(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger().setLevel(logging.INFO)
     log.quiet_libraries()
