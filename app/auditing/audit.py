@@ -176,8 +176,7 @@ def _told(verdict: Verdict, truth: Truth) -> None:
     verdict.changes = truth.store.changes
     verdict.filtered = truth.filtered
     verdict.window = f"from {truth.first} to {truth.last}" if truth.first else "nothing to audit"
-    for _, table in truth.blurred.values():
-        verdict.unjudged[f"events of {table} that mysqlbinlog cannot print"] += 1
+    verdict.unread = truth.unread
 
 
 def _end(told: Journal, destination: str) -> End:
@@ -310,7 +309,7 @@ def _dead_letters(scope: Scope, done: Examination, topics: Mapping[str, int]) ->
             return
         done.seen[change.n] |= DEAD
         if orjson.loads(headers["meta"])["kind"] == "event":
-            # It may hold several rows and counts as one, so the ordinals after it are not mysqlbinlog's.
+            # It may hold several rows and counts as one, so the ordinals after it are not the witness's.
             table = ".".join(change.shape.name)
             truth.blurred.setdefault(transaction.rank, (int(ordinal), table))
 

@@ -176,6 +176,9 @@ class Examination:
         if change is None:
             self._no_such_change(one, transaction, ordinal)
             return
+        blurred = self.truth.blurred.get(transaction.rank)
+        if blurred is not None and int(ordinal) >= blurred[0]:
+            return  # the witness numbers otherwise here; its changes are counted as not judged
         one.transaction = transaction
         bit = _HALVES[half]
         if self.seen[change.n] & bit:
@@ -294,9 +297,7 @@ class Examination:
         if transaction.id in self.truth.undecided:
             self.verdict.unjudged["rows of XA transactions prepared before the first file"] += 1
         elif blurred is not None and ordinal.isdigit() and int(ordinal) >= blurred[0]:
-            self.verdict.unjudged[
-                f"rows behind some of {blurred[1]} that mysqlbinlog cannot print"
-            ] += 1
+            self.verdict.unjudged[rows_after(blurred[1])] += 1
         else:
             partial = self.subject.end.partial
             is_cut = partial is not None and partial[0] == transaction.id
@@ -330,6 +331,11 @@ class _One:
     transaction: Transaction | None = None
     claim: str | None = None
     """What is wrong with its images in the claim store."""
+
+
+def rows_after(table: str) -> str:
+    """What rows are counted as whose place in their transaction is not known."""
+    return f"rows at or after some of {table} that the witness cannot read"
 
 
 def _order(file: str, pos: str) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """mysql-replication as a witness: for where MySQL's own programs are not installed.
 
-The law: what it would pass over in silence is TruthUnreadable here, and what it decodes otherwise than MySQL
-has it is counted as not judged. It reads servers, not files.
+The law: what it would pass over in silence is TruthUnreadable here; rows that it cannot read, and what it
+decodes otherwise than MySQL has it, are counted as not judged. It reads servers, not files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.auditing.errors import TruthUnreadable
-from app.auditing.printed_events import Before, Event, Opened, Row, Transactions
+from app.auditing.printed_events import Before, Event, Opened, Row, Transactions, Unprinted
 from app.auditing.printed_tables import Shape
 from app.auditing.replicated_values import image_of, shape_of
 from app.auditing.witness import WitnessName
@@ -98,6 +98,9 @@ class _Telling(Transactions):
         match each.what:
             case second_reader.Changed():
                 return self._rows(each.what)
+            case second_reader.Unread(database, table, why):
+                shape = Shape(database, table, (), None)
+                return iter((Unprinted(shape, self._pos, why),))
             case second_reader.Said(sql, database):
                 self._database = database or self._database
                 return self._said(sql.rstrip("\n"))

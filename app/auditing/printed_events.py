@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from app.auditing.errors import TruthUnreadable
-from app.auditing.printed_tables import Shape, shape_of
+from app.auditing.printed_tables import Shape, line_ends_in_names, shape_of
 from connectors.errors import printed
 from connectors.mysql.statements import Kind, kind_of
 
@@ -52,10 +52,11 @@ class Row(NamedTuple):
 
 
 class Unprinted(NamedTuple):
-    """Rows that the program could not print; how many is not known."""
+    """Rows that the witness could not read; how many is not known."""
 
     shape: Shape
     pos: int
+    why: str = ""
 
 
 class Statement(NamedTuple):
@@ -242,6 +243,13 @@ class _Reading(Transactions):
             while lines[-1].count(b"`") % 2 and self._line and not self._line.startswith(b"#"):
                 lines[-1] += self._line
                 self._advance()
+            if lines[-1].startswith(b"# Primary Key("):
+                # Names are printed as they are here, so that only the columns tell where the key ends.
+                for _ in range(line_ends_in_names(lines)):
+                    if lines[-1].endswith(b")\n") and shape_of((b"`.`", *lines)).primary_key:
+                        break
+                    lines[-1] += self._line
+                    self._advance()
         return tuple(lines)
 
     def _whole(self, line: bytes) -> bytes:

@@ -74,6 +74,14 @@ def shape_of(lines: tuple[bytes, ...]) -> Shape:
     return Shape(database, table, tuple(columns), _key(key, columns))
 
 
+def line_ends_in_names(lines: list[bytes]) -> int:
+    """How many line ends the names of the columns have."""
+    if not any(b"\\n" in line for line in lines):
+        return 0
+    columns = shape_of((b"`.`", *lines)).columns
+    return sum((column.name or "").count("\n") for column in columns)
+
+
 def _listed(lines: list[str]) -> list[str]:
     """The lines of one list of columns, without what frames them."""
     found = []

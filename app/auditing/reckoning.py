@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from app.auditing.examination import DEAD, NEW_HALF, OLD_HALF, PARKED, WHOLE, Examination, Span
+from app.auditing.examination import (
+    DEAD,
+    NEW_HALF,
+    OLD_HALF,
+    PARKED,
+    WHOLE,
+    Examination,
+    Span,
+    rows_after,
+)
 from app.auditing.printed_tables import Shape
 from app.auditing.published import CursorRecord, Journal
 from app.auditing.store import ORDINAL_BITS
@@ -41,7 +50,7 @@ def lost_changes(done: Examination, journal: Journal, *, shadows: Shadows, compa
         ordinal = place & ((1 << ORDINAL_BITS) - 1)
         blurred = done.truth.blurred.get(rank)
         if blurred is not None and ordinal >= blurred[0]:
-            verdict.unjudged[f"rows behind some of {blurred[1]} that mysqlbinlog cannot print"] += 1
+            verdict.unjudged[rows_after(blurred[1])] += 1
         elif done.seen[n] & PARKED and journal.aside.get(shape.name):
             verdict.set_aside[name] += 1
         elif done.seen[n] & DEAD:

@@ -51,7 +51,9 @@ class Truth:
     last: Coordinates | None = None
     """Where the last one ends."""
     blurred: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """Transactions with rows that the program cannot print: from which ordinal on, and of which table."""
+    """Transactions with rows that the witness cannot read: from which ordinal on, and of which table."""
+    unread: Counter[str] = field(default_factory=Counter)
+    """Events with rows that the witness cannot read, by table and why."""
     undecided: set[str] = field(default_factory=set)
     """Transactions that committed XA rows from before the first file that was read."""
 
@@ -83,6 +85,8 @@ class _Reading:
         """Rows of the transaction that are published, where not all are."""
         self._xid: str | None = None
         self._met: set[str] = set()
+        self._xa_blurred: dict[str, tuple[int, str]] = {}
+        """The same of XA transactions that are not decided yet."""
         self._sets = {
             Side.BEFORE: self.truth.before,
             Side.WITHIN: self.truth.within,
@@ -106,6 +110,7 @@ class _Reading:
                 for _ in self._store.decide(event.xid, kept=False):
                     pass
                 self._met.discard(event.xid)
+                self._xa_blurred.pop(event.xid, None)
             case printed.XaEnded():
                 self._decide(event)
             case printed.Unprinted():
@@ -191,11 +196,19 @@ class _Reading:
         for ordinal, kind, shape, pos, before, after in self._store.decide(ended.xid, kept=is_kept):
             self._add(ordinal, kind, shape, pos, before, after)
         self._met.discard(ended.xid)
+        blurred = self._xa_blurred.pop(ended.xid, None)
+        if is_kept and blurred is not None and self._side is Side.WITHIN:
+            self.truth.blurred.setdefault(self._place(), blurred)
 
     def _blur(self, rows: printed.Unprinted) -> None:
+        table = ".".join(rows.shape.name)
         if self._side is Side.WITHIN:
-            rank = self._place()
-            self.truth.blurred.setdefault(rank, (self._ordinal, ".".join(rows.shape.name)))
+            self.truth.unread[f"{table}: {rows.why}" if rows.why else table] += 1
+        if self._xid is not None:
+            self._xa_blurred.setdefault(self._xid, (self._ordinal, table))
+            self._met.add(self._xid)
+        elif self._side is Side.WITHIN:
+            self.truth.blurred.setdefault(self._place(), (self._ordinal, table))
 
 
 def _truncated(text: str, database: str | None) -> tuple[str, str] | None:

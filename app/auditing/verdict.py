@@ -86,6 +86,8 @@ class Verdict:
     """Changes of tables that a tool made beside others, by table."""
     expired: Counter[str] = field(default_factory=Counter)
     """Changes older than what their topic keeps, by topic."""
+    unread: Counter[str] = field(default_factory=Counter)
+    """Events whose rows the witness cannot read, by table and reason: the audit is incomplete."""
     unjudged: Counter[str] = field(default_factory=Counter)
     """What could not be compared, by reason."""
 
@@ -103,6 +105,11 @@ class Verdict:
     def is_clean(self) -> bool:
         """Whether nothing is wrong."""
         return not self.faults and not any(table.faults for table in self.tables or ())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the witness has read all rows."""
+        return not self.unread
 
     @property
     def faults(self) -> dict[str, int]:
@@ -132,6 +139,11 @@ class Verdict:
                 told.append(f"  … and {self.counts[kind] - len(found)} more")
         if self.tables is not None:
             told += lines(self.tables)
+        if not self.is_complete:
+            told.append(
+                f"incomplete: {self.witness} cannot read all rows; nothing is proven of those rows, "
+                "and of those after them in their transactions"
+            )
         return [*told, self.last_line()]
 
     def to_json(self) -> dict[str, Any]:
@@ -144,6 +156,7 @@ class Verdict:
             "statements": self.statements,
             "records": self.records,
             "clean": self.is_clean,
+            "complete": self.is_complete,
             "counts": {kind.value: self.counts[kind] for kind in Kind},
             "findings": [
                 {**asdict(finding), "kind": kind.value}
@@ -162,5 +175,6 @@ class Verdict:
             ("set aside", self.set_aside),
             ("shadow tables", self.shadows),
             ("older than the topic", self.expired),
+            ("not read", self.unread),
             ("not judged", self.unjudged),
         ]

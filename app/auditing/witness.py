@@ -21,11 +21,11 @@ class WitnessName(Enum):
 
 
 LIMITS = {
-    WitnessName.MYSQLBINLOG: "values of GEOMETRY and VECTOR, and rows behind them in a transaction",
+    WitnessName.MYSQLBINLOG: "rows with GEOMETRY or VECTOR, and those after them in a transaction",
     WitnessName.MYSQL_REPLICATION: (
         "values of GEOMETRY, zero and partial dates, negative TIME with a fraction, JSON that holds dates, "
-        "decimals or binary text; it stops at compressed transactions, tagged GTIDs, VECTOR, a DATE that is "
-        "no day, and tables whose columns the binlog does not name"
+        "decimals or binary text, and rows with VECTOR or a DATE that is no day; it stops at compressed "
+        "transactions, tagged GTIDs, and tables whose columns the binlog does not name"
     ),
 }
 """What each cannot judge, for the report."""

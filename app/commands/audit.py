@@ -1,6 +1,7 @@
 """`python -m app audit DEST`: prove that nothing was lost or repeated, without trusting our own reading.
 
-The law: read-only, and beside a worker that goes on. Exit 0 says that all is right, 1 that something is not.
+The law: read-only, and beside a worker that goes on. Exit 0 says that all is right, 1 that something is not, 3
+that nothing is wrong in what was judged, and the witness could not read all rows.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from connectors.errors import SourceLost, SourceRefused, UsageError
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.server import SourceAddress
 from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Start
+
+INCOMPLETE = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +98,9 @@ def _warehouse(options: argparse.Namespace) -> AbstractContextManager[Path | Non
 
 
 def _code(verdict: Verdict) -> int:
-    return 0 if verdict.is_clean else 1
+    if not verdict.is_clean:
+        return 1
+    return 0 if verdict.is_complete else INCOMPLETE
 
 
 def _scope(options: argparse.Namespace, settings: Settings) -> Scope:

@@ -2,7 +2,8 @@
 
 The law: values are the package's, not ours. What it would pass over without a word ends the reading with
 Unreadable: an event that it does not know, a gap between two events, a wrong checksum, a lost connection, a
-table whose columns the binlog does not name. A value that it cannot return as the server has it is UNTOLD.
+table whose columns the binlog does not name. A value that it cannot return as the server has it is UNTOLD, and
+rows that it cannot read are Unread: the others can.
 """
 
 from __future__ import annotations
@@ -23,6 +24,18 @@ from pymysqlreplication.constants import FIELD_TYPE, NONE_SOURCE
 from pymysqlreplication.json_binary import JsonDiff
 
 from connectors.mysql.dump import FIRST_EVENT, NOBODY
+from connectors.mysql.second_packets import (
+    EVENTS,
+    ROWS,
+    TABLE_MAP,
+    Heard,
+    Packet,
+    foreign,
+    labels_of,
+    read_long_names,
+    size_of,
+    without_spare_bits,
+)
 from connectors.mysql.server import SourceAddress, connection_to
 
 _CRC32 = 1
@@ -143,7 +156,15 @@ class Changed(NamedTuple):
     rows: Iterator[tuple[Image, Image]]
 
 
-What = Opened | Previous | Announced | Said | Committed | Prepared | Changed
+class Unread(NamedTuple):
+    """A rows event that the package cannot read; how many rows it has is not known."""
+
+    database: str
+    table: str
+    why: str
+
+
+What = Opened | Previous | Announced | Said | Committed | Prepared | Changed | Unread
 
 
 class Read(NamedTuple):
@@ -162,6 +183,7 @@ CharsetOf = Callable[[int], str | None]
 
 def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[Read]:
     """Everything from the beginning of this file to the binlog's end; closing it ends the connections."""
+    read_long_names()
     stream = BinLogStreamReader(
         connection_settings={"charset": "utf8mb4"},
         server_id=NOBODY,
@@ -169,36 +191,25 @@ def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[
         resume_stream=True,
         log_file=file,
         log_pos=FIRST_EVENT,
-        only_events=_EVENTS,
+        only_events=EVENTS,
         filter_non_implemented_events=False,
         verify_checksum=True,
         enable_logging=False,
-        pymysql_wrapper=_Connections(address).connect,
+        pymysql_wrapper=_Connections(address, heard := Heard()).connect,
     )
-    reading = _Reading(charset_of)
     try:
-        while (event := _guarded(stream.fetchone, reading.place)) is not None:
-            yield from reading.take(event)
+        yield from _Reading(charset_of, heard).all(stream.fetchone)
     finally:
         with suppress(pymysql.MySQLError, OSError):
             stream.close()
 
 
-def _guarded(call: Callable[[], Any], place: Callable[[], str]) -> Any:
-    """Call the package; whatever it raises is Unreadable."""
-    try:
-        return call()
-    except Unreadable as error:
-        raise Unreadable(f"{error} at {place()}") from error
-    except Exception as error:
-        raise Unreadable(f"it fails at {place()}: {type(error).__name__}: {error}") from error
-
-
 class _Connections:
     """Makes the connections that a reading needs, and none more: the package would start again unasked."""
 
-    def __init__(self, address: SourceAddress) -> None:
+    def __init__(self, address: SourceAddress, heard: Heard) -> None:
         self._address = address
+        self._heard = heard
         self._made = 0
 
     def connect(self, **settings: Any) -> Any:
@@ -208,25 +219,77 @@ class _Connections:
         connection = connection_to(self._address)
         if "cursorclass" in settings:
             connection.cursorclass = settings["cursorclass"]
+        else:
+            self._heard.listen(connection)
         return connection
 
 
 class _Reading:
-    def __init__(self, charset_of: CharsetOf) -> None:
+    def __init__(self, charset_of: CharsetOf, heard: Heard) -> None:
         self._charset_of = charset_of
+        self._heard = heard
         self._file = ""
         self._end = FIRST_EVENT
         self._tables: dict[int, ReadTable] = {}
+        self._unread: dict[int, Unread] = {}
+        """Tables that the package cannot read."""
 
     def place(self) -> str:
         return f"{self._file}:{self._end}"
+
+    def all(self, fetch: Callable[[], Any]) -> Iterator[Read]:
+        """Everything, to the end; whatever the package raises is Unreadable, but at rows and tables."""
+        while True:
+            self._heard.taken()
+            try:
+                event = fetch()
+            except Unreadable as error:
+                raise Unreadable(f"{error} at {self.place()}") from error
+            except Exception as error:
+                yield from self._failed(error, self._heard.taken())
+                continue
+            if event is None:
+                return
+            for packet in self._heard.taken()[:-1]:  # rows of tables that it did not read
+                yield from self._rows_unread(packet)
+            yield from self.take(event)
+
+    def _failed(self, error: Exception, packets: list[Packet]) -> Iterator[Read]:
+        """What the package raised at the last of these packets."""
+        for packet in packets[:-1]:
+            yield from self._rows_unread(packet)
+        last = packets[-1] if packets else None
+        why = f"{type(error).__name__}: {error}"
+        if last is not None and last.pos == self._end and last.is_whole:
+            if last.code == TABLE_MAP:
+                types = last.foreign_types()
+                self._unread[last.table_id] = Unread(*last.table(), types or why)
+                self._end = last.end
+                return
+            if last.code in ROWS and (unread := self._unread_by(last.table_id, why)):
+                self._end = last.end
+                yield Read(last.pos, last.end, last.seconds, unread)
+                return
+        raise Unreadable(f"it fails at {self.place()}: {why}") from error
+
+    def _unread_by(self, table_id: int, why: str) -> Unread | None:
+        table = self._tables.get(table_id)
+        own = None if table is None else Unread(table.database, table.table, why)
+        return self._unread.get(table_id, own)
+
+    def _rows_unread(self, packet: Packet) -> Iterator[Read]:
+        unread = self._unread.get(packet.table_id) if packet.code in ROWS else None
+        if unread is not None and packet.pos == self._end and packet.is_whole:
+            self._end = packet.end
+            yield Read(packet.pos, packet.end, packet.seconds, unread)
 
     def take(self, event: Any) -> Iterator[Read]:
         packet = event.packet
         if event._is_event_valid is False:
             raise Unreadable(f"the event at {self.place()} has a wrong checksum")
         if isinstance(event, package.RotateEvent) and packet.log_pos == 0:
-            self._file, self._end, self._tables = event.next_binlog, FIRST_EVENT, {}
+            self._file, self._end = event.next_binlog, FIRST_EVENT
+            self._tables, self._unread = {}, {}
             yield Read(0, FIRST_EVENT, 0, Opened(self._file))
             return
         if packet.log_pos == 0 or isinstance(event, package.HeartbeatLogEvent):
@@ -242,7 +305,7 @@ class _Reading:
     def _what(self, event: Any) -> What | None:
         match event:
             case package_rows.TableMapEvent():
-                self._tables[event.table_id] = self._table(event)
+                self._describe(event)
             case package_rows.RowsEvent():
                 return self._changed(event)
             case package.GtidEvent():
@@ -273,6 +336,15 @@ class _Reading:
             raise Unreadable(f"it does not read what stands at {self.place()}: {what}")
         return None
 
+    def _describe(self, event: Any) -> None:
+        types = foreign(bytes(column.type for column in event.columns))
+        if types:
+            # What follows such a column in the description is read from a wrong place.
+            self._unread[event.table_id] = Unread(event.schema, event.table, types)
+        else:
+            self._unread.pop(event.table_id, None)
+            self._tables[event.table_id] = self._table(event)
+
     def _table(self, event: Any) -> ReadTable:
         told = event.optional_metadata
         charsets = iter(told.charset_collation_list or ())
@@ -286,7 +358,7 @@ class _Reading:
             charset, own = None, None
             if column.type in labels:
                 charset = self._charset(next(label_charsets, None))
-                own = _labels(next(labels[column.type], None), charset)
+                own = labels_of(next(labels[column.type], None), charset)
                 # With these in place of labels, the package returns the numbers that are stored.
                 column.enum_values, column.set_values = _NUMBERS, _BITS
             elif event._is_character_column(column.type):
@@ -294,7 +366,7 @@ class _Reading:
                 column.character_set_name = _RAW
             name = column.name or ""
             columns.append(
-                ReadColumn(name, column.type, _size(column), column.unsigned, charset, own)
+                ReadColumn(name, column.type, size_of(column), column.unsigned, charset, own)
             )
         places = told.simple_primary_key_list or list(told.primary_keys_with_prefix)
         key = tuple(columns[place].name for place in places) or None
@@ -303,7 +375,9 @@ class _Reading:
     def _charset(self, collation: int | None) -> str | None:
         return None if collation is None else self._charset_of(collation)
 
-    def _changed(self, event: Any) -> Changed:
+    def _changed(self, event: Any) -> Changed | Unread:
+        if event.table_id in self._unread:
+            return self._unread[event.table_id]
         table = self._tables[event.table_id]
         if not all(column.name for column in table.columns):
             raise Unreadable(
@@ -318,7 +392,11 @@ class _Reading:
             if isinstance(event, package_rows.DeleteRowsEvent)
             else "u"
         )
-        rows = _guarded(lambda: event.rows, self.place)
+        without_spare_bits(event, len(table.columns))
+        try:
+            rows = event.rows
+        except Exception as error:
+            return Unread(table.database, table.table, f"{type(error).__name__}: {error}")
         return Changed(kind, table, (_images(kind, table, row) for row in rows))
 
 
@@ -360,23 +438,6 @@ def _document(call: Callable[[int, bool], Any], size: int, is_partial: bool) -> 
     return PARTIAL if is_partial or isinstance(value, JsonDiff) else Document(value)
 
 
-def _labels(told: list[str] | None, charset: str | None) -> tuple[str, ...] | None:
-    """The package reads all labels as UTF-8 and makes what is none empty: None where that may be wrong."""
-    if told is None or charset is None:
-        return None
-    if charset in ("utf8mb4", "utf8mb3", "utf8"):
-        return tuple(told)
-    plain = charset not in ("ucs2", "utf16", "utf16le", "utf32", "swe7")
-    return tuple(told) if plain and all(each and each.isascii() for each in told) else None
-
-
-def _size(column: Any) -> int:
-    for name in ("max_length", "bits", "fsp", "length_size"):
-        if hasattr(column, name):
-            return int(getattr(column, name))
-    return 0
-
-
 def _gtids(told: list[str]) -> str:
     """The package prints each server's intervals as it reads them, whose ends are one too many."""
     found = []
@@ -387,28 +448,3 @@ def _gtids(told: list[str]) -> str:
         pairs = [pair.strip(" '").split("-") for pair in parts[2].split(",")]
         found.append(":".join([parts[1], *(f"{one}-{int(end) - 1}" for one, end in pairs)]))
     return ",".join(found)
-
-
-_EVENTS = (
-    package.QueryEvent,
-    package.RotateEvent,
-    package.StopEvent,
-    package.FormatDescriptionEvent,
-    package.XAPrepareEvent,
-    package.XidEvent,
-    package.GtidEvent,
-    package.PreviousGtidsEvent,
-    package.BeginLoadQueryEvent,
-    package.ExecuteLoadQueryEvent,
-    package.HeartbeatLogEvent,
-    package.NotImplementedEvent,
-    package.RowsQueryLogEvent,
-    package.IntvarEvent,
-    package.RandEvent,
-    package.UserVarEvent,
-    package_rows.TableMapEvent,
-    package_rows.WriteRowsEvent,
-    package_rows.UpdateRowsEvent,
-    package_rows.DeleteRowsEvent,
-    package_rows.PartialUpdateRowsEvent,
-)

@@ -13,6 +13,7 @@ from connectors.mysql.inventory import InventoryReader
 from connectors.mysql.table_map import TableMap
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
+from tests.hostile import quoted
 from tests.integration.old_mysql.source import charsets_of
 from tests.integration.worker.source import connected, end_of, run
 from tests.steps import Rows, Step
@@ -88,7 +89,7 @@ def table_of(mysql: Mysql, database: str, name: str) -> Table:
         prepare(cursor)
         reader = InventoryReader(cursor, server_of(mysql))
         table = reader.some([(database, name)]).tables[database, name]
-        cursor.execute(f"SHOW INDEX FROM `{database}`.`{name}`")
+        cursor.execute(f"SHOW INDEX FROM {quoted(database)}.{quoted(name)}")
         order = [row[2] for row in cursor.fetchall()]
     return replace(table, indexes=tuple(sorted(table.indexes, key=lambda i: order.index(i.name))))
 

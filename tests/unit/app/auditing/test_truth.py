@@ -171,3 +171,19 @@ def test_rows_behind_what_cannot_be_printed_are_not_certain(store: Store) -> Non
     lost = rows("t", 1).replace("@1=1", "@1=!! Don't know how to handle column type=255")
     found = truth(store, transaction(1, rows("t", 5), lost))
     assert list(found.blurred.values()) == [(1, "shop.t")]
+    assert dict(found.unread) == {"shop.t": 1}
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_they_are_not_certain_where_their_xa_transaction_is_committed(
+    store: Store, is_kept: bool
+) -> None:
+    xid = "X'61',X'',1"
+    lost = rows("t", 7, 8).replace("@1=8", "@1=!! Don't know how to handle column type=255")
+    prepared = gtid(f"{SOURCE}:1") + query(f"XA START {xid}") + lost + query(f"XA END {xid}")
+    prepared += header(f"XA PREPARE {xid}") + f"XA PREPARE {xid}\n/*!*/;\n"
+    end = gtid(f"{SOURCE}:2", at=500) + query(f"XA {'COMMIT' if is_kept else 'ROLLBACK'} {xid}")
+    found = truth(store, prepared, end, transaction(3, rows("t", 1), at=700))
+    ranks = [store.ranked(rank).id for rank in found.blurred]
+    assert ranks == ([f"{SOURCE}:2"] if is_kept else [])
+    assert names(store) == (["2#0", "3#0"] if is_kept else ["3#0"])

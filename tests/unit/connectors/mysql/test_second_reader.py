@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from pymysqlreplication import event as package
+from pymysqlreplication.row_event import UpdateRowsEvent
 
-from connectors.mysql import second_reader
+from connectors.mysql import second_packets, second_reader
+from connectors.mysql.second_packets import Heard
 from connectors.mysql.second_reader import Announced, Opened, Read, Said, Unreadable
 
 
@@ -27,7 +29,7 @@ def query(end: int, size: int, sql: str = "BEGIN", **more: Any) -> Any:
 
 def taken(*events: Any) -> list[Read]:
     opened = made(package.RotateEvent, 0, 40, next_binlog="binlog.000007")
-    reading = second_reader._Reading(lambda _: "utf8mb4")
+    reading = second_reader._Reading(lambda _: "utf8mb4", Heard())
     return [read for event in (opened, *events) for read in reading.take(event)]
 
 
@@ -92,8 +94,9 @@ def test_the_gtids_before_a_file_are_read_and_what_is_none_is_refused() -> None:
 
 
 def test_a_lost_connection_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_reader, "connection_to", lambda _: SimpleNamespace())
-    connections = second_reader._Connections(None)  # type: ignore[arg-type]
+    silent = SimpleNamespace(_read_packet=None)
+    monkeypatch.setattr(second_reader, "connection_to", lambda _: silent)
+    connections = second_reader._Connections(None, Heard())  # type: ignore[arg-type]
     for _ in range(2):
         connections.connect(charset="utf8mb4")
     with pytest.raises(Unreadable, match="the connection was lost"):
@@ -101,7 +104,14 @@ def test_a_lost_connection_is_not_made_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_labels_that_the_package_reads_wrong_are_not_believed() -> None:
-    assert second_reader._labels(["é", ""], "utf8mb4") == ("é", "")
-    assert second_reader._labels(["a", "b"], "latin1") == ("a", "b")
+    assert second_packets.labels_of(["é", ""], "utf8mb4") == ("é", "")
+    assert second_packets.labels_of(["a", "b"], "latin1") == ("a", "b")
     for told, charset in ((["a", ""], "latin1"), (["a"], "ucs2"), (["é"], "gbk"), (["a"], None)):
-        assert second_reader._labels(told, charset) is None
+        assert second_packets.labels_of(told, charset) is None
+
+
+def test_bits_that_are_no_columns_are_not_counted() -> None:
+    event = made(UpdateRowsEvent, 100, 50, columns_present_bitmap=b"\xff\xff")
+    event.columns_present_bitmap2 = b"\x01\xfe"
+    second_packets.without_spare_bits(event, 9)
+    assert (event.columns_present_bitmap, event.columns_present_bitmap2) == (b"\xff\1", b"\1\0")
