@@ -50,6 +50,8 @@ def test_it_is_told_while_it_runs_and_goes_on_behind_a_gap_only_where_that_is_ch
             assert ids() == [1, 2, 4]
             _reset(mysql, worker, person)
             assert ids() == [1, 2, 4, 6]
+            _reset_while_it_runs(mysql, worker, person)
+            assert ids() == [1, 2, 4, 6, 7]
             assert worker.stop() == 0
             assert "Traceback" not in worker.log
     finally:
@@ -117,6 +119,19 @@ def _reset(mysql: Mysql, worker: Worker, person: Person) -> None:
     worker.wait(_is("RUNNING"))
     _insert(mysql, 6)
     worker.wait(lambda status: status["rows"] == 4)
+
+
+def _reset_while_it_runs(mysql: Mysql, worker: Worker, person: Person) -> None:
+    run(mysql, "RESET BINARY LOGS AND GTIDS")
+    _insert(mysql, 7)
+    why = worker.wait(_is("FAILED"))["error"]
+    assert "cursor set shop --earliest" in why
+    words = ("cursor", "set", "shop", "--earliest", "--why", "reset")
+    code, told = person.says(*words)
+    assert (code, "published again" in told) == (1, False), told
+    assert "the binlog is not the one that was read" in told
+    person.does(*words, "--yes-lose-changes")
+    worker.wait(lambda status: status["rows"] == 5)
 
 
 def _insert(mysql: Mysql, number: int) -> None:
