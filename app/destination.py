@@ -76,7 +76,7 @@ class Destination:
         self._seen = 0
         """The last epoch that a leader has claimed, as far as the journal was heard."""
         self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
-        self._lag_watch = LagWatch(self.status, lambda: self._run.address)
+        self._lag_watch = LagWatch(self.status, lambda: self._run.address, self._prove_anew)
 
     def _plan(self, plan: Plan) -> None:
         self.plan = plan
@@ -88,6 +88,12 @@ class Destination:
             signals=self._signals,
             mirror=self._mirror,
             sources=Sources(plan),
+        )
+
+    def _prove_anew(self) -> None:
+        """End the run, so that the next one proves its position; the server says nothing where it was reset."""
+        self._signals.leave = BeginsAnew(
+            "to prove its position: the source's binlog ends before it"
         )
 
     @property

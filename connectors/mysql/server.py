@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -99,6 +99,21 @@ class SourceAddress:
         return {"ssl": {"ca": self.tls_ca, "check_hostname": is_identity, "verify_mode": True}}
 
 
+def _is_mariadb(variables: Mapping[str, str]) -> bool:
+    return "mariadb" in variables.get("version", "").lower()
+
+
+def uuid_of(variables: Mapping[str, str]) -> str:
+    """What tells a server from others, by its variables.
+
+    MariaDB has no UUID. Its ``server_uid`` is made of its host's network address and its port, and may
+    change with them; but nothing rests on it there: all of MariaDB's transactions have GTIDs. MySQL 5.5
+    has only the number that no two servers of a replication have in common.
+    """
+    found = variables.get("server_uid" if _is_mariadb(variables) else "server_uuid")
+    return found or f"server-{variables.get('server_id', '')}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
     """Another replica that is registered at the server."""
@@ -131,18 +146,12 @@ class ServerFacts:
     @property
     def is_mariadb(self) -> bool:
         """Whether it is a MariaDB."""
-        return "mariadb" in self.variables.get("version", "").lower()
+        return _is_mariadb(self.variables)
 
     @property
     def server_uuid(self) -> str:
-        """What tells the server from others.
-
-        MariaDB has no UUID. Its ``server_uid`` is made of its host's network address and its port, and may
-        change with them; but nothing rests on it there: all of MariaDB's transactions have GTIDs. MySQL 5.5
-        has only the number that no two servers of a replication have in common.
-        """
-        found = self.variables.get("server_uid" if self.is_mariadb else "server_uuid")
-        return found or f"server-{self.variables.get('server_id', '')}"
+        """What tells the server from others."""
+        return uuid_of(self.variables)
 
     @property
     def has_gtids(self) -> bool:

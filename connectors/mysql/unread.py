@@ -10,10 +10,17 @@ from dataclasses import dataclass
 
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb.gtid import MariadbGtidList
-from connectors.mysql.position import Gtids, SourceOffset
-from connectors.mysql.server import SourceAddress, connected
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server import SourceAddress, connected, uuid_of
 
-_VARIABLES = ("gtid_executed", "gtid_binlog_pos")
+_VARIABLES = (
+    "gtid_executed",
+    "gtid_binlog_pos",
+    "server_uuid",
+    "server_uid",
+    "server_id",
+    "version",
+)
 _HEAD = 240
 """Bytes that the head of a file has at most; a transaction is larger."""
 _TAIL = 100
@@ -24,6 +31,7 @@ _TAIL = 100
 class BinlogEnd:
     """How far a server's binlog goes, at one moment."""
 
+    server_uuid: str
     binlogs: tuple[tuple[str, int], ...]
     """Name and size of each file, oldest first."""
     gtids: Gtids | None
@@ -32,6 +40,16 @@ class BinlogEnd:
     def is_past(self, offset: SourceOffset) -> bool:
         """Whether a transaction stands after an offset; GTIDs and coordinates must both say so."""
         return self._has_bytes(offset) and not self._has_gtids_of(offset)
+
+    def is_before(self, offset: SourceOffset) -> bool:
+        """Whether the binlog ends before an offset that was read from it: it was reset, or put back.
+
+        Only coordinates count: a transaction is sent to replicas before its GTID is among the executed ones.
+        """
+        if self.server_uuid != offset.server_uuid or not self.binlogs:
+            return False
+        end, place = Coordinates(*self.binlogs[-1]), offset.coordinates
+        return _base(end) == _base(place) and end.order < place.order
 
     def _has_bytes(self, offset: SourceOffset) -> bool:
         place, names = offset.coordinates, [name for name, _ in self.binlogs]
@@ -53,10 +71,15 @@ class BinlogEnd:
         return False
 
 
+def _base(place: Coordinates) -> str:
+    """The name of a binlog's files, without their number."""
+    return place.file.rpartition(".")[0]
+
+
 def read_end(address: SourceAddress) -> BinlogEnd:
     """Ask the server; raise SourceLost or SourceRefused where it does not answer."""
     with connected(address) as cursor:
-        cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN (%s, %s)", _VARIABLES)
+        cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (_VARIABLES,))
         told = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
         cursor.execute("SHOW BINARY LOGS")
         binlogs = tuple((str(row[0]), int(row[1])) for row in cursor.fetchall())
@@ -65,4 +88,4 @@ def read_end(address: SourceAddress) -> BinlogEnd:
         gtids = MariadbGtidList.parse(told["gtid_binlog_pos"])
     elif told.get("gtid_executed"):
         gtids = GtidSet.parse(told["gtid_executed"])
-    return BinlogEnd(binlogs=binlogs, gtids=gtids)
+    return BinlogEnd(server_uuid=uuid_of(told), binlogs=binlogs, gtids=gtids)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from app import metrics
@@ -10,16 +12,18 @@ from app.status import DestinationStatus, State
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server import SourceAddress
 from connectors.mysql.unread import BinlogEnd
 from tables.cursor import Cursor
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+ADDRESS = SourceAddress(host="b", port=1, user="u", password="", server_id=5, replica_uuid="")
 OTHER = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
 def end(pos: int, gtids: Gtids | None = None, *more: int) -> BinlogEnd:
     files = [("b.000001", pos), *((f"b.{n:06}", size) for n, size in enumerate(more, 2))]
-    return BinlogEnd(binlogs=tuple(files), gtids=gtids)
+    return BinlogEnd(server_uuid=UUID, binlogs=tuple(files), gtids=gtids)
 
 
 def offset(pos: int, gtids: Gtids | None = None, server: str = UUID) -> SourceOffset:
@@ -43,13 +47,70 @@ def to(number: int) -> GtidSet:
         (offset(500, to(7)), end(500, to(8)), False),
         (offset(400, MariadbGtidList.parse("0-1-7")), end(500, MariadbGtidList.parse("0-1-8")), True),
         (offset(400, MariadbGtidList.parse("0-1-8")), end(500, MariadbGtidList.parse("0-1-8")), False),
-        (offset(400, to(7)), BinlogEnd(binlogs=(), gtids=to(8)), False),
+        (offset(400, to(7)), BinlogEnd(server_uuid=UUID, binlogs=(), gtids=to(8)), False),
     ],
 )  # fmt: skip
 def test_a_source_is_past_a_position_only_by_a_transaction(
     ours: SourceOffset, theirs: BinlogEnd, is_past: bool
 ) -> None:
     assert theirs.is_past(ours) is is_past
+
+
+def at(file: str, pos: int, server: str = UUID) -> SourceOffset:
+    return SourceOffset(server_uuid=server, coordinates=Coordinates(file, pos), gtid_set=to(7))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "is_before"),
+    [
+        (at("b.000001", 500), end(500), False),
+        (at("b.000001", 500), end(499), True),
+        # A GTID is among the executed ones only after its transaction was sent.
+        (at("b.000001", 500), end(500, to(6)), False),
+        (at("b.000002", 200), end(900, to(9)), True),
+        (at("b.000001", 500), end(160, to(9), 158), False),
+        (at("b.000001", 500, OTHER), end(160), False),
+        (at("renamed.000007", 500), end(160), False),
+        (at("b.000001", 500), BinlogEnd(server_uuid=UUID, binlogs=(), gtids=None), False),
+    ],
+)  # fmt: skip
+def test_a_binlog_is_before_what_was_read_from_it_once_it_was_reset(
+    ours: SourceOffset, theirs: BinlogEnd, is_before: bool
+) -> None:
+    assert theirs.is_before(ours) is is_before
+
+
+async def test_a_run_that_reads_on_after_a_reset_is_ended_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status, calls = DestinationStatus("reset"), asyncio.Queue[str]()
+    watch = LagWatch(status, lambda: ADDRESS, lambda: calls.put_nowait("ended"))
+    seen = asyncio.Event()
+
+    async def looked(_: float) -> None:
+        seen.set()
+        await asyncio.Event().wait()
+
+    async def look() -> None:
+        seen.clear()
+        running = asyncio.create_task(watch.run())
+        await seen.wait()
+        running.cancel()
+
+    monkeypatch.setattr("app.lag_watch.asyncio.sleep", looked)
+    monkeypatch.setattr("app.lag_watch.read_end", lambda _: end(160))
+    status.cursor = Cursor(
+        destination="reset", installation="i", epoch=1, seq=0, versions=0, offset=offset(500)
+    )
+    status.show(State.RETRYING, "SourceLost: x")
+    await look()
+    assert calls.empty()
+    status.show(State.RUNNING, None)
+    await look()
+    assert calls.get_nowait() == "ended"
+    # The next run has proven it, as after a server's files were removed on purpose.
+    await look()
+    assert calls.empty()
 
 
 def test_what_is_not_reached_grows_old_and_what_is_reached_does_not() -> None:
@@ -87,7 +148,7 @@ def test_a_destination_that_is_led_no_more_exports_its_state_alone() -> None:
     status.cursor = Cursor(
         destination="lags", installation="i", epoch=1, seq=0, versions=0, offset=place
     )
-    watch = LagWatch(status, lambda: None)
+    watch = LagWatch(status, lambda: None, lambda: None)
     watch._show(end(300))
     assert (value("aqueduct_destination_up"), value("aqueduct_source_unread_seconds")) == (1, 0)
     status.show(State.FAILED, "X: y")
