@@ -37,23 +37,22 @@ def refused_batch(
 
 
 def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | BatchTooLarge:
-    """The error that names its largest record; or the batch, where smaller ones would be taken."""
+    """The error that names its largest record; or the batch, where it may pass if it is tried again."""
     held = max(_records(batch), key=lambda record: len(record.value or b""))
     key, value = held.key or b"", held.value or b""
     headers = sum(len(name) + len(text or b"") for name, text in held.headers)
     alone = len(key) + len(value) + headers + _AROUND
-    if batch.records > 1 and (limit is None or alone < limit < len(batch.raw)):
-        known = f"is {limit}" if limit is not None else "cannot be asked for (DescribeConfigs)"
+    if _may_pass(batch, alone, limit):
+        known = _known(limit, is_enough=limit is not None and len(batch.raw) <= limit)
         return BatchTooLarge(
-            f"{batch.records} records of {len(batch.raw)} bytes as sent, and max.message.bytes of the topic "
-            f"{known}",
+            f"{batch.records} record(s) of {len(batch.raw)} bytes as sent, and {known}",
             topic=batch.topic,
             size=len(batch.raw),
             limit=limit,
         )
     where = _where(value)
     name = dict(held.headers).get(HEADER_CHANGE_ID)
-    allowed = f", and max.message.bytes of the topic is {limit}" if limit is not None else ""
+    allowed = f", and {_known(limit)}" if limit is not None else ""
     return RecordTooLarge(
         f"{len(value)} bytes, {len(batch.raw)} as sent{allowed}",
         topic=batch.topic,
@@ -63,6 +62,23 @@ def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | Batch
         size=len(value),
         limit=limit,
     )
+
+
+def _may_pass(batch: FinishedBatch, alone: int, limit: int | None) -> bool:
+    """Whether its records, of which the largest has ``alone`` bytes, may pass in smaller batches; or one by
+    itself, which a limit refused that was raised since."""
+    if limit is None or batch.records > 1:
+        return batch.records > 1 and (limit is None or alone < limit)
+    # What cannot be compressed is a little larger as it is sent.
+    return max(alone, len(batch.raw)) < limit
+
+
+def _known(limit: int | None, *, is_enough: bool = False) -> str:
+    """A topic's limit as an error states it; it is enough where it was raised since."""
+    if limit is None:
+        return "max.message.bytes of the topic cannot be asked for (DescribeConfigs)"
+    now = " now, which is enough" if is_enough else ""
+    return f"the topic takes {limit}{now} (the smaller of max.message.bytes and segment.bytes)"
 
 
 def _records(batch: FinishedBatch) -> list[Any]:

@@ -92,14 +92,16 @@ class Topics:
             return topic_id(answer)
 
     async def largest(self, name: str) -> int | None:
-        """How many bytes of a record batch a topic takes now; None where nobody can tell."""
+        """How many bytes of a record batch a topic takes now, by the smaller of max.message.bytes and
+        segment.bytes; None where that cannot be asked for."""
         try:
             async with self._admin() as admin:
                 facts = (await _facts(admin, [name])).get(name)
         except (KafkaDenied, KafkaLost, KafkaRefused):
             return None
-        held = facts.config.get("max.message.bytes") if facts else None
-        return int(held) if held else None
+        config = facts.config if facts else {}
+        limits = [config.get(name) for name in ("max.message.bytes", "segment.bytes")]
+        return min((int(held) for held in limits if held), default=None)
 
     async def _missing(self, admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> list[TopicPlan]:
         """Those that are not there; raise TopicUnfit for what is wrong with the others."""

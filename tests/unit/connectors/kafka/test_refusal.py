@@ -6,6 +6,7 @@ import asyncio
 import os
 
 import orjson
+import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
 from connectors.errors import BatchTooLarge, RecordTooLarge, Retry
@@ -54,7 +55,7 @@ def test_its_largest_record_is_told_with_table_key_place_and_sizes() -> None:
         "limit": 1000,
     }
     assert f"{size} bytes" in str(found)
-    assert "max.message.bytes of the topic is 1000" in str(found)
+    assert "the topic takes 1000 (the smaller of max.message.bytes and segment.bytes)" in str(found)
     assert "bbbb" not in str(found)
 
 
@@ -69,7 +70,7 @@ def test_where_each_record_fits_the_batch_is_refused_and_is_to_be_cut() -> None:
     found = too_large(many, 2000)
     assert type(found) is BatchTooLarge
     assert found.where == {"topic": "aq.shop.t", "size": len(many.raw), "limit": 2000}
-    assert f"20 records of {len(many.raw)} bytes" in str(found)
+    assert f"20 record(s) of {len(many.raw)} bytes" in str(found)
     assert found.retry is Retry.TIMED
 
 
@@ -83,3 +84,16 @@ def test_a_batch_is_cut_too_where_nobody_may_ask_for_the_topics_limit() -> None:
 
 def test_a_record_alone_in_its_batch_is_too_large_by_itself() -> None:
     assert type(too_large(batch(row("a" * 100)), 10)) is RecordTooLarge
+
+
+@pytest.mark.parametrize("records", [1, 20])
+def test_what_a_raised_limit_allows_by_now_is_tried_again(records: int) -> None:
+    refused = batch(*(row(os.urandom(200).hex()) for _ in range(records)))
+    found = too_large(refused, 1024 * 1024)
+    assert (type(found), found.retry) == (BatchTooLarge, Retry.TIMED)
+    assert "the topic takes 1048576 now, which is enough" in str(found)
+
+
+def test_a_record_that_only_compression_makes_too_large_is_too_large() -> None:
+    alone = batch(os.urandom(4000))
+    assert type(too_large(alone, len(alone.raw) - 1)) is RecordTooLarge
