@@ -37,6 +37,8 @@ from tables.source_choice import SourceChoice
 
 log = logging.getLogger(__name__)
 
+_RESTORE = "Restore it from a backup of the topic; or begin in new topics, with another prefix."
+
 
 class Confirm(Protocol):
     """See ``recover``; of a destination that ``is_new`` the journal holds nothing."""
@@ -147,14 +149,31 @@ async def recover(
         await confirm(is_new=state.cursor is None)
     if state.cursor is None:
         await _refuse_lost(destination, topic, options)
-    if state.cursor is not None and state.cursor.installation != installation:
-        raise ForeignInstallation(
-            f"it is of {state.cursor.installation}, this is {installation}", destination=destination
-        )
+    if state.cursor is not None:
+        refuse_foreign(state.cursor, installation, topic=topic, checkpoint=checkpoint)
     if is_published:
         prefix = topic.removesuffix(journal_topic(""))
         await Published(destination=destination, prefix=prefix, options=options).check(state)
     return state
+
+
+def refuse_foreign(
+    cursor: Cursor, installation: str, *, topic: str, checkpoint: Checkpoint
+) -> None:
+    """Raise ForeignInstallation where a cursor is not of this installation; JournalDamaged where it was until
+    the journal's first records were lost: the tables still have them, and the journal has others by now."""
+    destination, other = cursor.destination, cursor.installation
+    if other == installation:
+        return
+    if journal.installation_key(other).decode() in checkpoint.rows:
+        raise JournalDamaged(
+            f"the cursor is of installation {other}, as the journal was once, and the journal is of "
+            f"{installation} now: it was deleted, cut, or made anew",
+            destination=destination,
+            topic=topic,
+            remedy=_RESTORE,
+        )
+    raise ForeignInstallation(f"it is of {other}, this is {installation}", destination=destination)
 
 
 async def last_claim(
@@ -204,7 +223,7 @@ async def _refuse_lost(destination: str, topic: str, options: Mapping[str, Any])
             "was deleted, cut, or made anew",
             destination=destination,
             topic=topic,
-            remedy="Restore it from a backup of the topic; or begin in new topics, with another prefix.",
+            remedy=_RESTORE,
         )
 
 

@@ -52,6 +52,8 @@ def is_gone(record: StoredRecord) -> bool:
 def decoded(record: StoredRecord) -> dict[str, Any]:
     """The content of a journal value; raise JournalTooNew or JournalDamaged."""
     key, offset = record.key.decode("utf-8", "replace"), record.offset
+    if not record.value:
+        raise JournalUnreadable("it is a tombstone: its key was deleted", key=key, offset=offset)
     try:
         value = orjson.loads(record.value)
         number = value.pop("format")
