@@ -17,7 +17,14 @@ from aiokafka.errors import BrokerResponseError, KafkaError
 from aiokafka.producer.sender import EndTxnHandler, SendProduceReqHandler
 from aiokafka.structs import RecordMetadata
 
-from connectors.errors import AqueductError, KafkaLost, KafkaSlow, TooFewBrokers
+from connectors.errors import (
+    AqueductError,
+    Fenced,
+    KafkaLost,
+    KafkaSlow,
+    Retry,
+    TooFewBrokers,
+)
 from connectors.kafka.batches import FinishedBatch, Sendable
 from connectors.kafka.refusal import too_large
 from connectors.kafka.trouble import explained, translated
@@ -124,8 +131,12 @@ class TransactionalProducer:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AIOKafkaProducer]:
-        """A transaction that commits at the block's end; any failure aborts nothing by hand but raises,
-        and the caller discards the producer, which makes its successor's init end the transaction."""
+        """A transaction that commits at the block's end; any failure raises, and the caller discards the
+        producer, whose successor's init ends the transaction.
+
+        Where a person is to act first, there is no successor for long: then it is aborted at once, so that it
+        holds up nobody who reads the journal or the rows.
+        """
         assert self._kafka is not None, "init_transactions() comes first"
         try:
             async with asyncio.timeout(self.deadline):
@@ -135,7 +146,17 @@ class TransactionalProducer:
         except TimeoutError as error:
             raise self._late() from error
         except (KafkaError, KafkaLost, AssertionError) as error:
-            raise await explained(self._named(error), self._options) from error
+            found = await explained(self._named(error), self._options)
+            if found.retry is Retry.MANUAL and not isinstance(found, Fenced):
+                await self._abort()
+            raise found from error
+
+    async def _abort(self) -> None:
+        """Abort the open transaction, as the last act of this producer; where that fails, its time-out does."""
+        assert self._kafka is not None
+        with contextlib.suppress(TimeoutError, KafkaError, KafkaLost, AssertionError):
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                await self._kafka.abort_transaction()
 
     def _named(self, error: BaseException) -> BaseException:
         """The same error with its topic, where aiokafka has left that out."""
