@@ -34,8 +34,14 @@ class Scenario:
     what: str
     """What happens, in words."""
     act: Act
-    settles: bool = True
-    """Whether all has to be published in the end; else the act itself has seen where it stopped."""
+    error: str | None = None
+    """The name of the error that the destination has to stop with, which the act itself sees; None where all
+    has to be published in the end."""
+
+    @property
+    def settles(self) -> bool:
+        """Whether all has to be published in the end."""
+        return self.error is None
 
     @property
     def is_alone(self) -> bool:
@@ -71,12 +77,12 @@ class Outcome:
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def fault(name: str, what: str, *, settles: bool = True) -> Callable[[Act], Act]:
-    """Give a fault its name."""
+def fault(name: str, what: str, *, error: str | None = None) -> Callable[[Act], Act]:
+    """Give a fault its name; with an error's name, the destination has to stop."""
 
     def register(act: Act) -> Act:
         assert name not in SCENARIOS, name
-        SCENARIOS[name] = Scenario(name=name, what=what, act=act, settles=settles)
+        SCENARIOS[name] = Scenario(name=name, what=what, act=act, error=error)
         return act
 
     return register

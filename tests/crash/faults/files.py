@@ -33,25 +33,51 @@ def storm(at: Scene) -> str:
     return f"{files} files; went on in {at.wait_going_on():.1f} s"
 
 
-@fault("binlog.purged", "files are purged that were not read yet", settles=False)
+@fault("binlog.purged", "files are purged that were not read yet", error="PositionPurged")
 def purged(at: Scene) -> str:
     _down_behind(at)
     at.earlier = at.binlog()
     name = at.servers.run("SHOW BINARY LOGS")[-1][0]
     at.servers.run(f"PURGE BINARY LOGS TO '{name}'")
-    return _stopped(at, "PositionPurged", "PositionGone")
+    return _stopped(at, "PositionPurged")
 
 
-@fault("binlog.reset", "RESET BINARY LOGS AND GTIDS while the worker is away", settles=False)
+@fault(
+    "binlog.reset", "RESET BINARY LOGS AND GTIDS while the worker is away", error="PositionAhead"
+)
 def reset(at: Scene) -> str:
     _down_behind(at)
     at.earlier, at.is_another = at.binlog(), True
     at.servers.run("RESET BINARY LOGS AND GTIDS")
     at.servers.run("INSERT INTO shop.moves VALUES (90000000, 1, 'after')")
-    return _stopped(at, "PositionAhead", "SourceReset", "SourceDiverged")
+    return _stopped(at, "PositionAhead")
 
 
-@fault("binlog.unlisted", "a file that is still needed is missing from the index", settles=False)
+@fault(
+    "binlog.reset-idle",
+    "RESET BINARY LOGS AND GTIDS while the worker waits for changes, and one change then",
+    error="PositionAhead",
+)
+def reset_idle(at: Scene) -> str:
+    at.begin()
+    at.pause(0.5, 1.5)
+    at.settle()
+    at.earlier, at.is_another = at.binlog(), True
+    before = at.topics().cursors[-1]
+    at.servers.run("RESET BINARY LOGS AND GTIDS")
+    at.servers.run("INSERT INTO shop.moves VALUES (90000000, 1, 'after')")
+    error = at.wait_state("FAILED")
+    assert error == "PositionAhead", f"it stopped with {error}"
+    after = at.topics().cursors[-1]
+    assert after["gtid_set"] == before["gtid_set"], "its cursor has moved"
+    return f"stopped: {error}; the cursor stays"
+
+
+@fault(
+    "binlog.unlisted",
+    "a file that is still needed is missing from the index",
+    error="BinlogFileMissing",
+)
 def unlisted(at: Scene) -> str:
     names = _left_with_three_files(at)
     at.servers.mysql.stop()
@@ -67,7 +93,11 @@ def unlisted(at: Scene) -> str:
         at.servers.mysql.start()
 
 
-@fault("binlog.missing", "a file that is still needed is in the index, and is gone", settles=False)
+@fault(
+    "binlog.missing",
+    "a file that is still needed is in the index, and is gone",
+    error="BinlogFileMissing",
+)
 def missing(at: Scene) -> str:
     names = _left_with_three_files(at)
     file = at.servers.mysql.data / names[-3]
@@ -261,12 +291,12 @@ def _down_behind(at: Scene) -> None:
     at.load.stop()
 
 
-def _stopped(at: Scene, *errors: str) -> str:
+def _stopped(at: Scene, expected: str) -> str:
     """The next worker stops by name, and the cursor stays."""
     before = at.topics().cursors[-1]
     second = at.start()
     error = at.wait_state("FAILED", worker=second)
-    assert error in errors, f"it stopped with {error}"
+    assert error == expected, f"it stopped with {error}"
     after = at.topics().cursors[-1]
     assert after["gtid_set"] == before["gtid_set"], "its cursor has moved"
     return f"stopped: {error}; the cursor stays"
