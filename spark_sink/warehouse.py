@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Protocol
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -24,6 +26,7 @@ from spark_sink.evolve import (
     create_sql,
     replace_sql,
 )
+from spark_sink.failures import is_conflict
 from spark_sink.files import Files
 from spark_sink.ledger import Floor
 from spark_sink.merge import merge_sql, truncate_sql
@@ -84,7 +87,7 @@ class DeltaWarehouse:
         path = table_path(self._root, wanted.database, wanted.table)
         statements = [create_sql(path, wanted)] if held is None else alter_sql(path, held, wanted)
         for statement in statements:
-            self._spark.sql(statement)
+            _again_on_conflict(partial(self._spark.sql, statement))
 
     def merge(self, shape: Shape, rows: DataFrame) -> None:
         """See Warehouse. Safe to call from several threads for different tables."""
@@ -212,9 +215,9 @@ def _again_on_conflict(act: Callable[[], object]) -> None:
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             act()
-        except PySparkException as fault:
-            conflict = "DELTA_CONCURRENT" in str(fault) or "DELTA_METADATA_CHANGED" in str(fault)
-            if attempt == _ATTEMPTS or not conflict:
+        # Spark's own errors have classes in Python; Delta's conflicts come as they are.
+        except (PySparkException, Py4JJavaError) as fault:
+            if attempt == _ATTEMPTS or not is_conflict(fault):
                 raise
         else:
             return
