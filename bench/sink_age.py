@@ -20,11 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.apply import Applier
+from spark_sink.files import Files
 from spark_sink.ledger import Ledger, Offsets
 from spark_sink.maintenance import Maintenance
 from spark_sink.metrics import Metrics
 from spark_sink.schemas import SchemaBook
 from spark_sink.settings import Maintenance as Plan
+from spark_sink.sources import Sources
 from spark_sink.waits import Waits
 from spark_sink.warehouse import DeltaWarehouse
 
@@ -90,6 +92,12 @@ def _aged(
         complete_until=time.time,
         merged=applier.merged,
         busy_since=lambda: None,
+        sources=Sources(
+            files=Files(spark),
+            warehouse=root,
+            of_table=applier.book.sources,
+            newest=applier.newest,
+        ),
     )
     offsets, seconds = itertools.count(), []
     for batch in range(1, batches + 1):

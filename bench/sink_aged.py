@@ -42,11 +42,13 @@ from bench.sink_run import (
 from devstack import Stack
 from spark_sink import session as spark_session
 from spark_sink.apply import Applier
+from spark_sink.files import Files
 from spark_sink.ledger import Ledger
 from spark_sink.maintenance import Maintenance
 from spark_sink.metrics import Metrics
 from spark_sink.schemas import SchemaBook
 from spark_sink.settings import Settings, read
+from spark_sink.sources import Sources
 from spark_sink.waits import Waits
 from spark_sink.warehouse import DeltaWarehouse, current
 
@@ -107,6 +109,12 @@ class Aged:
             complete_until=time.time,
             merged=applier.merged,
             busy_since=lambda: applier.busy_since,
+            sources=Sources(
+                files=Files(spark),
+                warehouse=root,
+                of_table=applier.book.sources,
+                newest=applier.newest,
+            ),
         )
         past = Past(
             spark=spark,

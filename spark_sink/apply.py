@@ -68,6 +68,8 @@ class Applier:
     """Batches that had rows of a table, for its maintenance."""
     applied: dict[tuple[str, int], int] = field(default_factory=dict)
     """Up to where partitions are applied by this process."""
+    newest: dict[str, int] = field(default_factory=dict)
+    """The newest commit time (ms) of each destination that this process has applied."""
     busy_since: float | None = None
     """When the batch that is being applied began."""
     _shapes: dict[Name, Shape] = field(default_factory=dict)
@@ -113,6 +115,7 @@ class Applier:
         entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
         self.ledger.append(entries)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
+        self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
         self._report(found, batch_id, entries, started=started, applied=applied)
 
     def _announce(self, batch_id: int, moved: tuple[Offsets, Offsets]) -> None:

@@ -72,6 +72,8 @@ class Contents:
     records: Counter[tuple[str, int]] = field(default_factory=Counter)
     oldest_ms: int | None = None
     newest_ms: int | None = None
+    newest: dict[str, int] = field(default_factory=dict)
+    """The newest commit time (ms) of each destination."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -186,4 +188,6 @@ def _gathered(rows: Iterable[Row]) -> Contents:
         part.claims += [Claim(one.location, one.size, one.sha256) for one in row.claims]
         result.oldest_ms = min(result.oldest_ms or row.oldest, row.oldest)
         result.newest_ms = max(result.newest_ms or row.newest, row.newest)
+        before = result.newest.get(row.destination, 0)
+        result.newest[row.destination] = max(before, row.newest)
     return result

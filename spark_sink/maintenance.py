@@ -2,8 +2,9 @@
 
 Invariant: what a table holds for its readers never changes here. A marker of a deleted row is only purged where
 no change older than its delete can come any more: the delete was committed longer than `purge_deleted_hours`
-before the time up to which the warehouse is complete, and before the newest change of every other source of
-the table. If Kafka is read from before that, the delete is read again after the change, in the same partition.
+before the time up to which the warehouse is complete, and where several sources fill the table, before a commit
+time up to which all changes of each are applied. If Kafka is read from before that, the delete is read again
+after the change, in the same partition. While a table waits, its applied rows say nothing of what waits.
 VACUUM removes old files that no commit names, and a MERGE reads the log from where it began; so neither files
 nor log entries are removed while a batch runs that is nearly as old.
 """
@@ -18,15 +19,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
 
 from spark_sink.delta_log import DeltaLog
+from spark_sink.errors import SinkError
 from spark_sink.evolve import Shape
+from spark_sink.failures import is_conflict, named
 from spark_sink.files import Files
 from spark_sink.names import MAINTAINED, delta, table_path
 from spark_sink.settings import Maintenance as Plan
+from spark_sink.sources import Sources
 from spark_sink.waits import Name
 from spark_sink.warehouse import DeltaWarehouse
 
@@ -44,6 +48,10 @@ class Maintenance:
     """The time of which all that Kafka held is applied."""
     busy_since: Callable[[], float | None]
     """When the batch that is being applied beside this began."""
+    sources: Sources
+    """Which sources fill a table, and how far each is applied."""
+    waits: Callable[[Name], object] = lambda _: None
+    """Whether batches pass a table by."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
     merged: Counter[Name] = field(default_factory=Counter)
@@ -55,6 +63,7 @@ class Maintenance:
         """A table that took enough batches since it was last maintained, by this process or an earlier one."""
         if self.plan.every == 0:
             return None
+        self.sources.settle(time.time(), self.complete_until())
         for name, number in list(self.merged.items()):
             if number + self._unmaintained(name) >= self.plan.every:
                 return name
@@ -65,8 +74,8 @@ class Maintenance:
         taken = self.merged[name]
         try:
             self._maintain(name)
-        except PySparkException as fault:
-            if not _is_conflict(fault):
+        except (PySparkException, Py4JJavaError) as fault:
+            if not is_conflict(fault):
                 raise
             # Another writer than this sink was first; the next round comes.
             _log.warning("maintenance put off, another writer was first table=%s.%s", *name)
@@ -79,12 +88,13 @@ class Maintenance:
         if shape is None:
             return
         log = DeltaLog(self.spark, path)
-        log.settle_retention(self.plan.retention_seconds)
-        self._despite_batches(lambda: self._purge(path, shape))
+        self._despite_batches(lambda: log.settle_retention(self.plan.retention_seconds))
+        self._despite_batches(lambda: self._purge(path, name, shape))
         self._despite_batches(lambda: self.spark.sql(f"OPTIMIZE {delta(path)}"))
         if self._may_remove():
             log.vacuum()
             log.forget()
+        self.sources.keep()
         self._record(name, log.version())
         _log.info("table maintained table=%s.%s", *name)
 
@@ -95,8 +105,8 @@ class Maintenance:
         """
         try:
             step()
-        except PySparkException as fault:
-            if not _is_conflict(fault):
+        except (PySparkException, Py4JJavaError) as fault:
+            if not is_conflict(fault):
                 raise
             with self.gate:
                 step()
@@ -106,20 +116,25 @@ class Maintenance:
         since = self.busy_since()
         return since is None or time.time() - since < self.plan.retention_seconds / 2
 
-    def _purge(self, path: str, shape: Shape) -> None:
-        if not shape.keyed:
+    def _purge(self, path: str, name: Name, shape: Shape) -> None:
+        if not shape.keyed or self.waits(name):
             return
         before = int((self.complete_until() - self.plan.purge_deleted_hours * 3600) * 1000)
         rows = self.spark.read.format("delta").load(path)
-        newest = [
-            row.newest
-            for row in rows.groupBy("__destination").agg(f.max("__ts_ms").alias("newest")).collect()
-        ]
-        if len(newest) > 1:
-            before = min(before, *newest)
-        old = f"__deleted AND __ts_ms < {before}"
-        if not rows.where(old).isEmpty():
-            self.spark.sql(f"DELETE FROM {delta(path)} WHERE {old}")  # noqa: S608 - a number
+        if rows.where(_old(before)).isEmpty():
+            return
+        in_rows = {row[0] for row in rows.select("__destination").distinct().collect()}
+        try:
+            before = int(min(before, self.sources.all_past(name, in_rows)))
+        except (SinkError, PySparkException, Py4JJavaError) as failure:
+            # Kafka is away, say; the next round asks again.
+            fault = named(failure)
+            _log.warning(
+                "markers kept, as their sources are not known table=%s.%s: %s", *name, fault
+            )
+            return
+        if not rows.where(_old(before)).isEmpty():
+            self.spark.sql(f"DELETE FROM {delta(path)} WHERE {_old(before)}")  # noqa: S608 - a number
 
     def _unmaintained(self, name: Name) -> int:
         """Commits since the last maintenance, when this process first saw the table."""
@@ -146,6 +161,6 @@ class Maintenance:
         Files(self.spark).write(f"{self.warehouse}/{MAINTAINED}", json.dumps(self._done))
 
 
-def _is_conflict(fault: PySparkException) -> bool:
-    """Whether a commit failed only because another was first."""
-    return "DELTA_CONCURRENT" in str(fault) or "DELTA_METADATA_CHANGED" in str(fault)
+def _old(before: int) -> str:
+    """The condition that a row is a marker from before a time in ms."""
+    return f"__deleted AND __ts_ms < {before}"

@@ -18,6 +18,7 @@ FLOORS: Final = "__floors"
 WAITS: Final = "__waits"
 RELOAD: Final = "__reload"
 MAINTAINED: Final = "__maintained.json"
+SOURCES: Final = "__sources.json"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
 

@@ -96,6 +96,15 @@ class SchemaBook:
             for value in self.read():
                 self._raw[_key_of(value)] = value
 
+    def sources(self, name: tuple[str, str]) -> set[str]:
+        """The destinations that have published columns of a table, by the topic as it is now.
+
+        Of a table that no source has under that name, all destinations.
+        """
+        keys = {_key_of(value) for value in self.read()}
+        own = {key.destination for key in keys if (key.database, key.table) == name}
+        return own or {key.destination for key in keys}
+
     def versions(self, keys: Iterable[VersionKey]) -> dict[VersionKey, TableVersion]:
         """The versions asked for; the topic is read again when one of them is new."""
         wanted = sorted(set(keys))

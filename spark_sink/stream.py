@@ -37,6 +37,7 @@ from spark_sink.reload import Reloader
 from spark_sink.schemas import SchemaBook
 from spark_sink.settings import Settings
 from spark_sink.source import KafkaTopics, admin, matching, pattern, read_schemas, stream
+from spark_sink.sources import Sources
 from spark_sink.waits import Waits
 from spark_sink.warehouse import DeltaWarehouse
 from spark_sink.watch import Watch
@@ -84,6 +85,13 @@ class Sink:
             complete_until=self._watch.complete_until,
             merged=self._applier.merged,
             busy_since=lambda: self._applier.busy_since,
+            sources=Sources(
+                files=self._files,
+                warehouse=settings.warehouse,
+                of_table=self._applier.book.sources,
+                newest=self._applier.newest,
+            ),
+            waits=self._waits.waiting,
             gate=self._applier.gate,
         )
         self._beside = Beside(
