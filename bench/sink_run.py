@@ -32,7 +32,7 @@ from devstack.processes import Child
 
 FOLDER: Final = Path(os.environ.get("FOLDER") or session.FOLDER / "sink_age").resolve()
 BATCHES: Final = int(os.environ.get("BATCHES") or 20_000)
-MARKS: Final = tuple(BATCHES // part for part in (40, 10, 4, 2, 1))
+MARKS: Final = tuple(sorted({max(2, BATCHES // part) for part in (40, 10, 4, 2, 1)}))
 RECORDS: Final = 3
 """Of a batch."""
 _LIVE: Final = 100
@@ -54,6 +54,9 @@ SCHEMA: Final = {
     "wire": 1,
 }
 _APPLIED: Final = re.compile(r"INFO batch applied batch=(\d+)")
+_STARTED: Final = "INFO sink started"
+_TAIL: Final = 64_000
+"""Bytes of the log in which the newest batch is, with a start's lines after it."""
 _START_SECONDS: Final = 300.0
 _FLAT: Final = ("p50_seconds", "p95_seconds", "start_seconds", "rss_bytes", "live_bytes")
 
@@ -137,8 +140,11 @@ def expected(batches: int) -> dict[int, str]:
     return rows
 
 
-async def write(kafka: str, until: int) -> None:
-    """Makes the topics where they are not there, and fills them up to the end of a batch."""
+async def write(kafka: str, until: int) -> int:
+    """Makes the topics where they are not there, and fills them up to the end of a batch.
+
+    Returns how many batches they have, which may be more: of a run that was ended.
+    """
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
     await admin.start()
     try:
@@ -151,9 +157,13 @@ async def write(kafka: str, until: int) -> None:
     try:
         if _SCHEMAS in missing:
             await producer.send_and_wait(_SCHEMAS, json.dumps(SCHEMA).encode(), key=b"t")
-        await _fill(producer, await _end(kafka), until)
+        end = await _end(kafka)
+        # One that was cut off within a batch is completed.
+        until = max(until, -(-end // RECORDS))
+        await _fill(producer, end, until)
     finally:
         await producer.stop()
+    return until
 
 
 async def _end(kafka: str) -> int:
@@ -207,7 +217,7 @@ class Sink:
     def newest(self) -> int:
         """How many batches are applied, since ever, as its log states; 0 before the first."""
         with self.log.open("rb") as file:
-            file.seek(max(self._read_from, self.log.stat().st_size - 4_000))
+            file.seek(max(0, self.log.stat().st_size - _TAIL))
             found = _APPLIED.findall(file.read().decode(errors="replace"))
         return int(found[-1]) + 1 if found else 0
 
@@ -256,17 +266,22 @@ def _live(pid: int) -> int:
 
 
 def _seconds_of_batches(log: str) -> list[float]:
-    """Of the last batches: from one's end to the next one's."""
-    stamps = re.findall(r"^(\S+ \S+) INFO batch applied", log, re.MULTILINE)[-_LAST - 1 :]
-    ends = [
-        time.mktime(time.strptime(one[:19], "%Y-%m-%d %H:%M:%S")) + int(one[20:23]) / 1000
-        for one in stamps
-    ]
-    return sorted(b - a for a, b in itertools.pairwise(ends))
+    """Of the last batches: from one's end to the next one's, in the same process."""
+    found: list[float] = []
+    for process in log.split(_STARTED):
+        stamps = re.findall(r"^(\S+ \S+) INFO batch applied", process, re.MULTILINE)
+        ends = [
+            time.mktime(time.strptime(one[:19], "%Y-%m-%d %H:%M:%S")) + int(one[20:23]) / 1000
+            for one in stamps
+        ]
+        found += [b - a for a, b in itertools.pairwise(ends)]
+    return sorted(found[-_LAST:])
 
 
 def _look(sink: Sink, batches: int) -> Look:
-    seconds, java = _seconds_of_batches(sink.text()), sink.java()
+    # Of earlier processes too: one that was ended may have applied nearly all of them.
+    seconds = _seconds_of_batches(sink.log.read_text(errors="replace"))
+    java = sink.java()
     home, table = FOLDER / "warehouse", FOLDER / "warehouse/shop/t"
     return Look(
         batches=batches,
@@ -330,13 +345,13 @@ def _held(config: Path) -> dict[int, str]:
 
 def _reach(stack: Stack, config: Path, mark: int) -> Look:
     """Applies batches up to the mark, then starts the sink again."""
-    asyncio.run(write(stack.kafka, mark))
+    there = asyncio.run(write(stack.kafka, mark))
     with _started(stack, config) as sink:
-        sink.until(mark, seconds=_START_SECONDS, every=0.5)
+        sink.until(there, seconds=_START_SECONDS, every=0.5)
         look = _look(sink, mark)
-    if _held(config) != expected(mark):
-        raise RunFailed(f"after {mark} batches the table holds other rows than were written")
-    asyncio.run(write(stack.kafka, mark + 1))
+    if _held(config) != expected(there):
+        raise RunFailed(f"after {there} batches the table holds other rows than were written")
+    asyncio.run(write(stack.kafka, there + 1))
     with _started(stack, config) as sink:
         return replace(look, start_seconds=round(sink.first(), 2))
 
