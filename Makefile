@@ -41,7 +41,7 @@ test-servers: setup ## the tests that ask MySQL and MariaDB themselves, on every
 		tests/integration/ddl tests/integration/ddl_tools tests/integration/mariadb tests/integration/old_mysql $(ARGS)
 
 test-sink: setup ## every test of the sink, those too that take too long for make test
-	@SINK=all $(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile tests/unit/spark_sink tests/integration/spark_sink \
+	@LONG=all $(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile tests/unit/spark_sink tests/integration/spark_sink \
 		tests/integration/process/test_hostile_names.py $(ARGS)
 
 check: setup ## lint, formatting, types, and every test

@@ -32,7 +32,7 @@ PREFIX = "upkeep"
 TOPIC = f"{PREFIX}.shop.t"
 A_BATCH = 4
 CHANGES = 2_000
-_PATIENCE = 240.0
+_PATIENCE = 1200.0
 _OLD_MS = 7_200_000
 """Before now; markers older than an hour are purged."""
 

@@ -168,7 +168,7 @@ def test_names_are_nothing_but_names_from_the_server_to_the_warehouse(
         one.decode("latin-1") for each in topics.values() for one in each
     )
     assert CANARY not in heard
-    if os.environ.get("SINK") == "all":
+    if os.environ.get("LONG") == "all":
         sunk(wanted, stack, tmp_path, wide)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,9 +20,7 @@ from tests.integration.worker.source import connected, end_of, run
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.spark,
-    pytest.mark.skipif(
-        os.environ.get("SINK") != "all", reason="takes long: make test-sink runs it"
-    ),
+    pytest.mark.long("unit/spark_sink/test_partial has the images, without a server"),
 ]
 
 TABLE = "CREATE TABLE shop.t (id int PRIMARY KEY, a varchar(20), b text, c decimal(9,2), d date)"

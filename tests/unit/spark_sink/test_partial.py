@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -27,9 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-long = pytest.mark.skipif(
-    os.environ.get("SINK") != "all", reason="takes long: make test-sink runs it"
-)
 DAY = "2026-01-02"
 COLUMNS = (("id", "int"), ("a", "varchar(9)"), ("b`${x}", "varchar(9)"), ("day", "date"))
 NAMES = [name for name, _ in COLUMNS]
@@ -197,7 +193,7 @@ def test_columns_that_no_image_holds_stay_also_under_another_key(halved: Halved)
     assert halved.held() == source.held
 
 
-@long
+@pytest.mark.long("test_waits has the same without moves")
 def test_a_row_that_is_not_known_makes_its_table_wait_and_one_written_again_heals_it(
     halved: Halved,
 ) -> None:
@@ -248,7 +244,7 @@ class Chance:
         self.dice = dice
 
 
-@long
+@pytest.mark.long("the test above has each kind of change")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_however_batches_are_cut_and_repeated_the_rows_are_those_of_the_source(
     halved: Halved, seed: int

@@ -26,9 +26,7 @@ SUBSTITUTE = "spark.sql.variable.substitute"
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(
-    os.environ.get("SINK") != "all", reason="starts three JVMs: make test-sink runs it"
-)
+@pytest.mark.long("the test above has the rule; this starts three JVMs")
 @pytest.mark.parametrize("by", ["--conf", "spark-defaults.conf", "PYSPARK_SUBMIT_ARGS"])
 def test_substitution_of_variables_is_refused_wherever_it_is_asked_for(
     tmp_path: Path, by: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
@@ -30,9 +29,7 @@ pytestmark = [
 ]
 
 OLD = schema(("id", "int"), ("k", "int"))
-long = pytest.mark.skipif(
-    os.environ.get("SINK") != "all", reason="takes long: make test-sink runs it"
-)
+long = pytest.mark.long("the other parameter has the way there and back")
 REKEYED = schema(("id", "int"), ("k", "int"), key=("k",), version=2)
 OTHER = schema(("id", "int"), ("v", "int"), table="other")
 
@@ -92,7 +89,7 @@ def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
     assert warehouse.waiting() is None
 
 
-@long
+@pytest.mark.long("the first test hands over at the stream's own place")
 def test_a_reload_ahead_of_the_stream_hands_over_without_loss(warehouse: Warehouse) -> None:
     warehouse.schemas = [OLD, REKEYED]
     warehouse.take(put(1, {"id": 1, "k": 10}))
@@ -150,7 +147,7 @@ def test_a_reload_that_is_killed_at_any_step_is_done_again(
     assert rows(warehouse) == [(1, 11), (2, 30)]
 
 
-@long
+@pytest.mark.long("a reload that is killed is in make test")
 def test_a_sink_killed_before_its_ledger_moved_records_the_wait_once(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +175,7 @@ def test_a_sink_killed_before_its_ledger_moved_records_the_wait_once(
     assert len(warehouse.rows("other")) == 2
 
 
+@pytest.mark.long("test_convert has what needs a time zone, the first test a reload")
 def test_a_datetime_that_became_a_timestamp_is_converted_in_the_sessions_time_zone(
     warehouse: Warehouse,
 ) -> None:
@@ -201,7 +199,7 @@ def test_a_datetime_that_became_a_timestamp_is_converted_in_the_sessions_time_zo
     assert got[2]["__unrepresentable"] == {"at": "2026-00-10"}
 
 
-@long
+@pytest.mark.long("the first test converts a key")
 def test_a_number_that_became_text_and_text_that_became_a_number_keep_their_values(
     warehouse: Warehouse,
 ) -> None:
@@ -222,7 +220,7 @@ def test_a_number_that_became_text_and_text_that_became_a_number_keep_their_valu
     assert got[2]["__unrepresentable"] == {"b": "x"}
 
 
-@long
+@pytest.mark.long("the first test changes a key")
 def test_a_table_gets_and_loses_its_key(warehouse: Warehouse) -> None:
     columns = (("id", "int"), ("v", "int"))
     warehouse.schemas = [
@@ -245,7 +243,7 @@ def test_a_table_gets_and_loses_its_key(warehouse: Warehouse) -> None:
     assert rows(warehouse) == [(2, 2), (2, 2)]
 
 
-@long
+@pytest.mark.long("a record that cannot be used is refused, then reloaded")
 def test_rows_without_a_value_in_the_new_key_are_refused_and_only_new_ones_can_be_kept(
     warehouse: Warehouse,
 ) -> None:
@@ -286,7 +284,7 @@ def test_a_record_that_cannot_be_used_no_longer_matters_once_its_row_was_written
     assert rows(warehouse) == [(1, 10), (2, 21), (3, 30)]
 
 
-@long
+@pytest.mark.long("the test above reads the advice")
 def test_a_record_that_cannot_be_used_is_left_out_where_a_person_says_so(
     warehouse: Warehouse,
 ) -> None:
@@ -297,7 +295,7 @@ def test_a_record_that_cannot_be_used_is_left_out_where_a_person_says_so(
     assert rows(warehouse) == [(1, 1)]
 
 
-@long
+@pytest.mark.long("the other reloads read from a cut")
 def test_a_healthy_table_is_read_anew_only_from_its_beginning_and_only_if_kafka_has_it(
     warehouse: Warehouse,
 ) -> None:
@@ -314,7 +312,7 @@ def test_a_healthy_table_is_read_anew_only_from_its_beginning_and_only_if_kafka_
     assert rows(warehouse) == [(1, 10), (2, 20)]
 
 
-@long
+@pytest.mark.long("a record that cannot be used is refused")
 def test_changes_that_kafka_no_longer_has_are_a_named_refusal(warehouse: Warehouse) -> None:
     warehouse.schemas = [OLD, REKEYED]
     warehouse.take(put(1, {"id": 1, "k": 10}))
@@ -326,7 +324,7 @@ def test_changes_that_kafka_no_longer_has_are_a_named_refusal(warehouse: Warehou
     assert warehouse.waiting() is not None
 
 
-@long
+@pytest.mark.long("test_apply has truncates, the first test has what waits")
 def test_a_truncate_while_a_table_waits_empties_it(warehouse: Warehouse) -> None:
     warehouse.schemas = [OLD, REKEYED]
     warehouse.take(put(1, {"id": 1, "k": 10}))
@@ -337,7 +335,7 @@ def test_a_truncate_while_a_table_waits_empties_it(warehouse: Warehouse) -> None
     assert rows(warehouse) == [(4, 40)]
 
 
-@long
+@pytest.mark.long("the first test changes a key once")
 @pytest.mark.parametrize("seed", [3])
 def test_two_key_changes_among_many_changes_give_what_the_source_has(
     warehouse: Warehouse, seed: int
@@ -377,7 +375,7 @@ def test_two_key_changes_among_many_changes_give_what_the_source_has(
     assert len(rows(warehouse)) > 3
 
 
-@long
+@pytest.mark.long("test_mysql_types has what new tables hold")
 def test_an_srid_beyond_31_bits_is_held_by_old_tables_too(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("g", "point"))]
     path = f"{warehouse.path}/shop/t"
