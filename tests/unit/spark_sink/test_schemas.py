@@ -16,6 +16,7 @@ from spark_sink.errors import (
 )
 from spark_sink.evolve import Shape, alter_sql, create_sql, shaped
 from spark_sink.schemas import SchemaBook, VersionKey, parse_version
+from tests.unit.spark_sink.history import schema
 
 
 def value(*columns: tuple[str, str], version: int = 1, key: tuple[str, ...] = ("id",)) -> str:
@@ -117,3 +118,14 @@ def test_widening_is_switched_on_only_when_a_type_changes() -> None:
         "ALTER TABLE delta.`/w/t` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
         "ALTER TABLE delta.`/w/t` ALTER COLUMN `id` TYPE bigint",
     ]
+
+
+def test_a_tables_sources_are_those_that_have_published_its_columns_by_now() -> None:
+    columns = ("id", "int")
+    topic = [schema(columns), schema(columns, version=2), schema(columns, destination="crm")]
+    book = SchemaBook(lambda: topic)
+    assert book.sources(("shop", "t")) == {"shop", "crm"}
+    topic.append(schema(columns, table="other", destination="hr"))
+    assert book.sources(("shop", "other")) == {"hr"}
+    # A table of another name at its sources may be filled by any of them.
+    assert book.sources(("shop", "logical")) == {"shop", "crm", "hr"}
