@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from connectors.errors import SettingsError
 
 VARIABLE = "AQUEDUCT_TEST_FAULTS"
-"""``<point>=<action>[@<pass>][:<seconds>]``, more with commas: ``commit.before=kill@3, read.chunk=stall:9``."""
+"""``<point>=<action>[@<pass>][:<seconds>]``, more with commas: ``commit.before=kill@3, read.chunk=stall:9``.
+A freeze lasts until SIGCONT."""
 
 POINTS: Mapping[str, str] = {
     "init.before": "the topics are there, the transactional id is not yet taken over",
@@ -83,7 +84,9 @@ def _act(action: str, name: str, seconds: float) -> Act:
         return lambda: time.sleep(seconds)
     if action == "raise":
         return lambda: _raise(name)
-    raise ValueError("an action is kill, raise or stall")
+    if action == "freeze":
+        return lambda: os.kill(os.getpid(), signal.SIGSTOP)
+    raise ValueError("an action is kill, raise, stall or freeze")
 
 
 def _kill() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
+from app.uninterrupted import uninterrupted
 from connectors.errors import AnonymousTransaction, SourceDiverged, SourceReset, SourceUnproven
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark
@@ -49,9 +50,16 @@ class Proving:
             if not found.is_there and not found.is_purged:
                 raise self._refusal(proof.landmark, found)
             if found.is_there:
+                self._refuse_other_head(offset, proof, proof.landmark)
                 return self._still(offset, proof)
         if self._has_head(offset, proof):
             return self._still(offset, proof)
+        if uninterrupted(offset, proof, self.facts, self.address):
+            log.info(
+                "%s: the source has purged all that was read, and nothing else", self.destination
+            )
+            return replace(proof, head=None, by_gtids_to=self._end())
+        self._refuse_unproven(offset, proof)
         return Proof(recent=proof.recent, by_gtids_to=self._end())
 
     def first(self, offset: SourceOffset, proof: Proof) -> Proof:
@@ -104,20 +112,35 @@ class Proving:
     def _end(self) -> Coordinates:
         return Coordinates(*self.facts.binlogs[-1])
 
+    def _refuse_other_head(self, offset: SourceOffset, proof: Proof, landmark: Landmark) -> None:
+        """Raise SourceReset where the cursor is in a later file than the landmark, and that is another one now:
+        what is between them was never read."""
+        head, file = proof.head, offset.coordinates.file
+        is_later = head is not None and file == head.file != landmark.end.file
+        if head is not None and is_later and not self._is_read(head):
+            raise SourceReset(f"it has no file {file}, which was read", source=self.address)
+
+    def _is_read(self, head: FileHead) -> bool:
+        """Whether a file is there; raises SourceReset where it is another one."""
+        if head.file not in dict(self.facts.binlogs):
+            return False
+        created = int(begun_at(self.address, head.file))
+        if created == head.created:
+            return True
+        raise SourceReset(
+            f"{head.file} was begun at {created}, the one that was read at {head.created} (seconds since "
+            "1970)",
+            source=self.address,
+        )
+
     def _has_head(self, offset: SourceOffset, proof: Proof) -> bool:
-        """Whether the file of the cursor is the one that was read; raises where it is another one, and where it
-        is gone with its proof and that is not accepted."""
-        head, place = proof.head, offset.coordinates
-        is_of_head = head is not None and head.file == place.file
-        if head is not None and is_of_head and head.file in dict(self.facts.binlogs):
-            created = int(begun_at(self.address, head.file))
-            if created == head.created:
-                return True
-            raise SourceReset(
-                f"{head.file} was begun at {created}, the one that was read at {head.created} (seconds since "
-                "1970)",
-                source=self.address,
-            )
+        """Whether the cursor's file is the one that was read; raises SourceReset where it is another one."""
+        head = proof.head
+        return head is not None and head.file == offset.coordinates.file and self._is_read(head)
+
+    def _refuse_unproven(self, offset: SourceOffset, proof: Proof) -> None:
+        """Raise SourceUnproven, unless the settings accept it."""
+        place = offset.coordinates
         what = proof.landmark if proof.landmark is not None else place
         error = SourceUnproven(
             f"it has purged {what}, the last place that was read, so that nothing shows whether "
@@ -127,7 +150,6 @@ class Proving:
         if not self.accepts_unproven:
             raise error
         log.warning("%s: accepted by the settings: %s", self.destination, error)
-        return False
 
     def _refusal(self, landmark: Landmark, found: Found) -> SourceDiverged:
         told = (

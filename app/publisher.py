@@ -261,7 +261,7 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
         prepared=_decided(cursor.prepared, piece.decisions),
         history=max((record.number for record in piece.history), default=cursor.history),
         written_ms=time.time_ns() // 1_000_000,
-        proof=cursor.proof.after(piece.landmark, piece.recent),
+        proof=cursor.proof.after(piece.landmark, piece.recent, piece.head),
     )
 
 

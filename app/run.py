@@ -33,8 +33,9 @@ from app.pipeline.filter import TableFilter
 from app.pipeline.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.stage import StageSpec
-from app.plan import Plan, Signals
+from app.plan import Accepted, Plan, Signals
 from app.policy import ErrorPolicy
+from app.proving_again import ProvingAgain
 from app.publisher import Publisher
 from app.reader import Reader
 from app.releasing import Releasing
@@ -130,6 +131,11 @@ class Run:
     async def _capture(self, led: Led) -> None:
         plan, publisher, history = self.plan, led.publisher, led.opened.history
         self.address = led.address
+        again = ProvingAgain(
+            cursor=led.opened.cursor,
+            address=led.address,
+            accepts_unproven=plan.accepts(Accepted.UNPROVEN),
+        )
         quarantine = led.state.quarantine
         self._is_partial = led.opened.is_partial
         spec = self._spec(led.facts, led.state, led.opened.cursor)
@@ -177,7 +183,7 @@ class Run:
         try:
             self.status.show(State.RUNNING, None)
             async with beside(ahead.make_all()):
-                await self._publish_all(publisher, reading, schemas, skipping)
+                await self._publish_all(publisher, reading, schemas, skipping, again)
         finally:
             heartbeat.close()
             expiry.close()
@@ -242,6 +248,7 @@ class Run:
             prepared=cursor.prepared,
             aim=lambda: self.budget.chunk,
             by_place=by_place,
+            server=cursor.offset.server_uuid,
         )
         historian = Historian.of(history, spec) if history is not None else None
         starting = asyncio.create_task(
@@ -268,7 +275,12 @@ class Run:
         return _Reading(Reader(stream, decoders, historian, skipping.left_out), handoff)
 
     async def _publish_all(
-        self, publisher: Publisher, reading: _Reading, schemas: Schemas, skipping: Skipping
+        self,
+        publisher: Publisher,
+        reading: _Reading,
+        schemas: Schemas,
+        skipping: Skipping,
+        again: ProvingAgain,
     ) -> None:
         """Publish what is read, each interval or as soon as there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
@@ -284,6 +296,7 @@ class Run:
             if schemas.waits_for(self.signals.resolution):
                 raise BeginsAnew("to bring a table back")
             if piece is not None:
+                await again.once()
                 if held is not None:
                     held.absorb(piece)
                 held = held or piece

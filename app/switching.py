@@ -38,7 +38,7 @@ from connectors.mysql.fingerprint_scan import Scan, scan
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmarks import look
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.replication import Channel, channels, clock_ms
+from connectors.mysql.replication import Channel, channels, clock_ms, follows_group
 from connectors.mysql.replication_filters import replication_filters
 from connectors.mysql.server import ServerFacts, SourceAddress, connected
 from connectors.mysql.spans import Spans
@@ -179,9 +179,10 @@ class Switch:
         if isinstance(gtids, GtidSet):
             missing = str(subtracted(str(gtids), str(self.facts.gtid_executed), self.address))
         channel = self._followed()
-        if channel is not None:
+        group = follows_group(self.address) if isinstance(gtids, GtidSet) else ""
+        if group or channel is not None:
             raise StandbyLags(
-                f"it lacks {missing}, and {channel}",
+                f"it lacks {missing}, and {group or channel}",
                 source=self.address,
             ) from error
         raise SourceDiverged(

@@ -31,7 +31,8 @@ class Proof:
     landmark: Landmark | None = None
     """The last transaction before it."""
     head: FileHead | None = None
-    """The file in which the run began, where the last transaction may be in an earlier one, or in none."""
+    """The newest file whose beginning was read, or in which the run began; the last transaction may be in an
+    earlier one, or in none."""
     recent: tuple[Recent, ...] = ()
     """The last published transactions that have GTIDs, oldest first."""
     by_gtids_to: Coordinates | None = None
@@ -43,10 +44,14 @@ class Proof:
         """Whether it shows nothing."""
         return self.landmark is None and self.head is None
 
-    def after(self, landmark: Landmark | None, recent: Iterable[Recent]) -> Proof:
+    def after(
+        self, landmark: Landmark | None, recent: Iterable[Recent], head: FileHead | None = None
+    ) -> Proof:
         """The proof once these were published."""
         kept = (*self.recent, *recent)[-KEPT:]
-        return replace(self, landmark=landmark or self.landmark, recent=kept)
+        return replace(
+            self, landmark=landmark or self.landmark, head=head or self.head, recent=kept
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As the journal keeps it."""

@@ -16,10 +16,10 @@ from pathlib import Path
 import orjson
 
 from app.auditing import reckoning
+from app.auditing.beginning import file_of_last, first_file, last_of
 from app.auditing.borders import Borders
 from app.auditing.errors import NotAuditable
 from app.auditing.examination import DEAD, PARKED, Examination, Subject
-from app.auditing.printed_events import Before, Begun, Opened
 from app.auditing.published import (
     Journal,
     Partition,
@@ -119,7 +119,7 @@ def audit(scope: Scope) -> Verdict:
     )
     begin = scope.begin
     if begin is None and not scope.from_start:
-        begin = _first_delivered(scope, wanted) or end.gtids or end.coordinates
+        begin = _first_delivered(scope, wanted) or _nothing_after(scope, end)
     with Store() as store, WarehouseStore() as rows_of_warehouse:
         warehouse = None
         if scope.warehouse is not None:
@@ -201,59 +201,20 @@ def _end(told: Journal, destination: str) -> End:
 
 
 def _truth(scope: Scope, window: Window, store: Store) -> Truth:
-    first = _first_file(scope.binlog, window)
+    first = first_file(scope.binlog, window.begin)
+    if isinstance(window.begin, GtidSet):
+        first = file_of_last(scope.binlog, first, window.begin)
+        window.last_of_set = last_of(scope.binlog, first, window.begin)
     captures = filter_of(scope.include, scope.black)
     with closing(scope.binlog.events(first)) as events:
         return read(events, window, captures=captures, store=store)
 
 
-def _first_file(binlog: Witness, window: Window) -> str:
-    """The last file before which all that is wanted begins: found by bisecting the files' heads."""
-    files = list(binlog.files())
-    if not files:
-        raise NotAuditable("there are no binlog files")
-    low, high = 0, len(files) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _is_before(binlog, files[middle], window):
-            low = middle
-        else:
-            high = middle - 1
-    return files[low]
-
-
-def _is_before(binlog: Witness, file: str, window: Window) -> bool:
-    """Whether a window begins in this file or behind it."""
-    match window.begin:
-        case Coordinates():
-            return Coordinates(file, 4).order <= window.begin.order
-        case GtidSet():
-            return _previous(binlog, file).issubset(window.begin)
-        case str() if ":" in window.begin:
-            source, _, number = window.begin.rpartition(":")
-            if number.isdigit() and "." not in source:
-                return window.begin not in _previous(binlog, file)
-            coordinates = Coordinates.parse(window.begin.partition(":")[2])
-            return Coordinates(file, 4).order <= coordinates.order
-        case int():
-            return _begins_before(binlog, file, window.begin)
-    return False
-
-
-def _previous(binlog: Witness, file: str) -> GtidSet:
-    with closing(binlog.events(file)) as events:
-        for event in events:
-            if isinstance(event, Before):
-                return GtidSet.parse(event.gtids)
-            if not isinstance(event, Opened):
-                break
-    return GtidSet()
-
-
-def _begins_before(binlog: Witness, file: str, ts_ms: int) -> bool:
-    with closing(binlog.events(file)) as events:
-        first = next((event for event in events if isinstance(event, Begun)), None)
-    return first is not None and first.ts_ms < ts_ms
+def _nothing_after(scope: Scope, end: End) -> Bound:
+    """Where a window begins that is empty."""
+    if end.server_uuid == scope.binlog.server_uuid or end.gtids is None:
+        return end.coordinates
+    return end.gtids
 
 
 def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:

@@ -17,6 +17,18 @@ class TruthUnreadable(AqueductError):
     remedy = "Check the account (REPLICATION SLAVE, REPLICATION CLIENT) and that the files are not purged."
 
 
+_WITHOUT_GTIDS = (
+    "With gtid_mode = ON the server does not send transactions without GTIDs. "
+    "SET GLOBAL gtid_mode = ON_PERMISSIVE until the audit has ended, or audit copies of the binlog files with "
+    "--binlogs, or begin after those transactions with --from."
+)
+
+
+def remedy_of(refusal: str, usual: str = TruthUnreadable.remedy) -> str:
+    """What to do where a binlog cannot be read, by the server's or the program's own words."""
+    return _WITHOUT_GTIDS if "anonymous transaction" in refusal.lower() else usual
+
+
 class NotAuditable(AqueductError):
     """There is nothing to audit by."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.auditing.errors import TruthUnreadable
+from app.auditing.errors import TruthUnreadable, remedy_of
 from app.auditing.printed_events import Before, Event, Opened, Row, Transactions, Unprinted
 from app.auditing.printed_tables import Shape
 from app.auditing.replicated_values import image_of, shape_of
@@ -72,7 +72,7 @@ class ReplicationBinlog:
             raise TruthUnreadable(
                 f"mysql-replication stops: {error}",
                 source=self.address,
-                remedy=_REMEDY,
+                remedy=remedy_of(str(error), _REMEDY),
             ) from error
         finally:
             reading.close()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from app.auditing.errors import ProgramMissing, TruthUnreadable
+from app.auditing.errors import ProgramMissing, TruthUnreadable, remedy_of
 from app.auditing.printed_events import Event, events
 from app.auditing.witness import WitnessName
 from connectors.mysql.server import SourceAddress, Tls, read_facts
@@ -173,7 +173,8 @@ def _run(command: list[str]) -> Iterator[bytes]:
                 process.kill()
             code = process.wait()
         if code != 0:
-            raise TruthUnreadable(f"mysqlbinlog ended with {code}: {_said(complaints)}")
+            said = _said(complaints)
+            raise TruthUnreadable(f"mysqlbinlog ended with {code}: {said}", remedy=remedy_of(said))
 
 
 def _said(file: IO[bytes]) -> str:

@@ -46,6 +46,9 @@ class Window:
     end: End
     server_uuid: str
     """Of the binlog that is read."""
+    last_of_set: Coordinates | None = None
+    """Of a set to begin after: its last transaction, where that was found. Transactions without GTIDs are
+    before the window up to there, and in it from there on."""
     _is_begun: bool = False
     _is_over: bool = False
 
@@ -69,7 +72,9 @@ class Window:
     def _begins(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> bool:
         match self.begin:
             case GtidSet():
-                return gtid is None or gtid not in self.begin
+                if gtid is None:
+                    return self.last_of_set is None or at.order > self.last_of_set.order
+                return gtid not in self.begin
             case Coordinates():
                 return at.order >= self.begin.order
             case str():

@@ -19,6 +19,7 @@ from connectors.mysql.prepared import PreparedAt
 from connectors.mysql.recent import KEPT, Recent
 from tables.cursor import Resume
 from tables.place import HistoryPlace
+from tables.proof import FileHead
 from tables.schema_record import SchemaRecord
 from tables.version import TableVersion
 
@@ -77,6 +78,8 @@ class Piece:
     """Of the transactions that end here and change a captured table, where such are kept."""
     landmark: Landmark | None = None
     """The last transaction that ends here, where one does."""
+    head: FileHead | None = None
+    """Of the last file that begins here, where one does."""
     recent: list[Recent] = field(default_factory=list)
     """The last of those that have GTIDs and change a captured table."""
     coordinates: Coordinates
@@ -98,8 +101,11 @@ class Piece:
 
     @property
     def only_moves(self) -> bool:
-        """Whether it has nothing that anybody waits for: a thousand filtered transactions are one step."""
-        return not (self.batches or self.versions or self.history or self.notes)
+        """Whether it has nothing that anybody waits for: a thousand filtered transactions are one step.
+
+        The head of a file counts, since the file before may be purged.
+        """
+        return not (self.batches or self.versions or self.history or self.notes or self.head)
 
     def absorb(self, later: Piece) -> None:
         """Add the piece that comes right after this one."""
@@ -118,6 +124,7 @@ class Piece:
         self.decisions += later.decisions
         self.fingerprints += later.fingerprints
         self.landmark = later.landmark or self.landmark
+        self.head = later.head or self.head
         self.recent = [*self.recent, *later.recent][-KEPT:]
         self.coordinates, self.resume, self.whole = later.coordinates, later.resume, later.whole
         self.seq, self.version_count = later.seq, later.version_count

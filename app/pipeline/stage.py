@@ -34,6 +34,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.recent import Recents
 from connectors.mysql.transactions import TransactionReader
 from tables.cursor import Resume
+from tables.proof import FileHead
 from tables.schema_record import SchemaRecord
 from tables.version import TableVersion
 
@@ -200,6 +201,9 @@ class DecodedChunk:
         self._stage = stage
         self._landmark = landmark
         self._file = chunk.start.file
+        self._head: FileHead | None = None
+        if chunk.begun:
+            self._head = FileHead(file=chunk.start.file, created=chunk.begun)
         self._gathered = gathered
         self._history: list[SchemaRecord] = []
         self._lost: list[Aside] = []
@@ -249,6 +253,8 @@ class DecodedChunk:
         self._seq_after = numbers.seq
         if gathered.end_pos is not None:
             numbers.safe = Coordinates(self._file, gathered.end_pos)
+        elif self._head is not None:
+            self._begin_file(numbers)
         self._safe = numbers.safe
         numbers.open = self._advanced(progress)
         if numbers.resume is not None:
@@ -279,6 +285,7 @@ class DecodedChunk:
             decisions=gathered.decisions,
             fingerprints=digests.done if isinstance(digests, Prints) else [],
             landmark=self._landmark,
+            head=self._head,
             recent=digests.found() if isinstance(digests, Recents) else [],
             coordinates=self._safe,
             resume=self._resume,
@@ -291,6 +298,13 @@ class DecodedChunk:
             committed_ms=last.committed_ms if last is not None else 0,
             error=gathered.error,
         )
+
+    def _begin_file(self, numbers: Numbers) -> None:
+        """Go on after the head of a file, unless the server begins before the place that was asked for."""
+        if numbers.safe.order <= self._safe.order:
+            numbers.safe = self._safe
+        else:
+            self._head = None
 
     def _first_progress(self, numbers: Numbers) -> Progress | None:
         """How far the first transaction is, if it began before this chunk or in an earlier run."""

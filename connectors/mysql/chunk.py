@@ -37,6 +37,8 @@ class Chunk:
     """Where the transaction of ``context`` begins."""
     place: tuple[Coordinates, Coordinates] | None = None
     """Where the event that held these begins and ends, if they came out of one; their own offsets are none."""
+    begun: int = 0
+    """When its file was begun, seconds since 1970, where it is the head of that file and holds no event."""
     passed: dict[int, int] = field(default_factory=dict)
     """By type, how many events the reader has dealt with itself since the chunk before."""
     ends_in_statement: bool = False

@@ -2,6 +2,7 @@
 
 The law: each event goes out in exactly one chunk, whole and in order, or is counted in ``passed``; a chunk
 ends where a transaction does, or within one too large behind rows, or at a statement that may change a table.
+The head of each file that is begun is a chunk without events.
 What an XA transaction did goes out just before the event that commits it; what is rolled back never does.
 Nothing here reads a socket or a clock.
 
@@ -19,6 +20,7 @@ from connectors.mysql.chunk import PACKET_PREFIX, Chunk
 from connectors.mysql.context import Context, begins_transaction, rows_end, statement_of
 from connectors.mysql.events import (
     CHECKSUM_SIZE,
+    Event,
     EventType,
     format_has_checksum,
     parse_event,
@@ -68,6 +70,7 @@ class Cutter:
         self._context = Context()
         self._withheld = Withheld(self._packets, prepared, again, most=target)
         self._passed: dict[int, int] = {}
+        self._begun = 0  # when the file was begun, while nothing but its head has come
 
     @property
     def answer(self) -> bytes | None:
@@ -213,7 +216,7 @@ class Cutter:
     def _cut(self, end: int) -> Chunk:
         """Give out all up to a place, which is where a transaction ends or lies within one."""
         packets, context = self._packets, self._context
-        checksum = bool(packets.checksum)
+        checksum, self._begun = bool(packets.checksum), 0
         start = packets.coordinates(packets.begin, self.place)[0]
         chunk = Chunk(
             start=start,
@@ -342,11 +345,26 @@ class Cutter:
         packets.checksum = checksum
         if kind == EventType.ROTATE:
             self.place = Coordinates(*parse_rotate(event))
-        elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2) and packets.at == packets.begin:
+            self._begun = 0
+        elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
             # It tells how far the server is, which is behind what has not been given out.
             file, pos = heartbeat_place(event)
-            if file == self.place.file:
+            if packets.at == packets.begin and file == self.place.file:
                 self.place = Coordinates(file, max(pos, self.place.pos))
+        elif event.end_pos:
+            yield from self._head(event)
+
+    def _head(self, event: Event) -> Iterator[Chunk]:
+        """The head of a file up to an event: all before it was read, and earlier files are needed no longer."""
+        if event.type == EventType.FORMAT_DESCRIPTION:
+            self._begun = event.timestamp
+        if not self._begun or self.pending or self._open:
+            return
+        self.place = Coordinates(self.place.file, event.end_pos)
+        yield Chunk(
+            start=self.place, data=b"", checksum=False, begun=self._begun, passed=self._passed
+        )
+        self._passed = {}
 
 
 def _with_statement(chunk: Chunk) -> Chunk:

@@ -48,7 +48,11 @@ class Copies:
         count = self._landmark(landmark) if landmark is not None else 0
         wanted = {one.gtid: one for one in recent if not self._is_purged(one.gtid)}
         if not wanted and self.facts.is_mariadb and landmark is not None:
-            wanted = _by_its_time(landmark)
+            wanted = {
+                gtid: one
+                for gtid, one in _by_its_time(landmark).items()
+                if not self._is_purged(gtid)
+            }
         if not wanted:
             return count
         try:
@@ -74,7 +78,9 @@ class Copies:
             )
 
     def _is_purged(self, gtid: str) -> bool:
-        return not self.facts.is_mariadb and gtid in self.facts.gtid_purged
+        if self.facts.is_mariadb:
+            return MariadbGtidList.parse(self.facts.gtids_before_binlogs).holds(gtid)
+        return gtid in self.facts.gtid_purged
 
     def _landmark(self, landmark: Landmark) -> int:
         if self.facts.is_mariadb or landmark.gtid is None or landmark.first is None:
@@ -134,7 +140,12 @@ class Copies:
         """From where to read: MySQL sends just the transactions that are asked for."""
         if self.facts.is_mariadb:
             first = min(one.ts_ms for one in wanted.values())
-            return replace(offset_at_time(first, self.facts, self.address), gtid_set=None)
+            try:
+                return replace(offset_at_time(first, self.facts, self.address), gtid_set=None)
+            except PositionGone:
+                # Its binlog begins within that second, and none of these was purged.
+                head = Coordinates(self.facts.binlogs[0][0], dump.FIRST_EVENT)
+                return SourceOffset(server_uuid="", coordinates=head)
         with connected(self.address) as cursor:
             cursor.execute("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", (",".join(wanted),))
             known = GtidSet.parse(cursor.fetchall()[0][0])

@@ -65,7 +65,7 @@ class LeftOut:
 
     def parts(self, chunk: Chunk) -> Iterator[Chunk]:
         """A chunk as it is, or without what is to be left out; one that holds nothing else gives none."""
-        if self._open is None and not any(_may_hold(chunk, one) for one in self._left):
+        if chunk.begun or not self._concerns(chunk):
             yield chunk
             return
         for kind, count in chunk.passed.items():
@@ -73,6 +73,9 @@ class LeftOut:
         for part in self._cut(chunk):
             part.passed, self._passed = self._passed, {}
             yield part
+
+    def _concerns(self, chunk: Chunk) -> bool:
+        return self._open is not None or any(_may_hold(chunk, one) for one in self._left)
 
     def _cut(self, chunk: Chunk) -> Iterator[Chunk]:
         data, prefix = chunk.data, chunk.prefix

@@ -3,14 +3,13 @@
 A standby may have a GTID and not its rows: a replication filter leaves an empty transaction. So what is
 compared is the rows, as ``connectors.mysql.fingerprint`` digests them.
 
-Invariant: only transactions that lie whole in one chunk count, and only the last few of each chunk, so that the
-hot path digests next to nothing.
+Invariant: only transactions that lie whole in one chunk count, and only the last few of each chunk. On the hot
+path events are only noted; which of them count is decided at the chunk's end.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from connectors.mysql.changes import Transaction
@@ -44,37 +43,45 @@ class Recents:
     captures: Callable[[str, str], bool]
     is_cut: bool = False
     """Whether the chunk begins within a transaction, or holds a piece of one."""
-    _parts: list[Part] = field(default_factory=list)
-    _whole: deque[tuple[Transaction, list[Part]]] = field(
-        default_factory=lambda: deque(maxlen=2 * KEPT)
-    )
+    _noted: list[Part | Transaction] = field(default_factory=list)
+    """Events in their order, each transaction after its own."""
 
     def rows(self, table_map: TableMap, event_type: int, body: bytes) -> None:
         """Take in the rows of an event."""
-        if self.captures(table_map.database, table_map.table):
-            self._parts.append((table_map, event_type, body))
+        self._noted.append((table_map, event_type, body))
 
     def statement(self, query: Query) -> None:
         """Take in a statement."""
-        self._parts.append(query)
+        self._noted.append(query)
 
     def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
         """A transaction is whole."""
-        parts = self._parts
-        if parts:
-            self._parts = []
-            if not self.is_cut and transaction.gtid is not None:
-                self._whole.append((transaction, parts))
-        self.is_cut = False
+        self._noted.append(transaction)
 
     def found(self) -> list[Recent]:
         """The last of them, in the order of the binlog."""
-        made = (
-            _recent(transaction, parts)
-            for transaction, parts in self._whole
-            if sum(len(one[2]) for one in parts if isinstance(one, tuple)) <= _LARGE
-        )
-        return list(made)[-KEPT:]
+        made: list[Recent] = []
+        for transaction, parts in self._whole():
+            size = sum(len(one[2]) for one in parts if isinstance(one, tuple))
+            if parts and transaction.gtid is not None and size <= _LARGE:
+                made.append(_recent(transaction, parts))
+                if len(made) == KEPT:
+                    break
+        return made[::-1]
+
+    def _whole(self) -> Iterator[tuple[Transaction, list[Part]]]:
+        """Transactions with what counts of them, the last one first."""
+        last: Transaction | None = None
+        parts: list[Part] = []
+        for one in reversed(self._noted):
+            if isinstance(one, Transaction):
+                if last is not None:
+                    yield last, parts[::-1]
+                last, parts = one, []
+            elif isinstance(one, Query) or self.captures(one[0].database, one[0].table):
+                parts.append(one)
+        if last is not None and not self.is_cut:
+            yield last, parts[::-1]
 
 
 def _recent(transaction: Transaction, parts: list[Part]) -> Recent:

@@ -57,6 +57,27 @@ def channels(address: SourceAddress) -> list[Channel]:
     )
 
 
+_MEMBER = (
+    "SELECT member_state, member_role FROM performance_schema.replication_group_members "
+    "WHERE member_id = @@GLOBAL.server_uuid"
+)
+_STILL_APPLY = {("ONLINE", "SECONDARY"), ("RECOVERING", "SECONDARY"), ("RECOVERING", "")}
+
+
+def follows_group(address: SourceAddress) -> str:
+    """How a member of group replication is that still applies what others write; empty of any other server."""
+    try:
+        with connected(address) as cursor:
+            cursor.execute(_MEMBER)
+            found = [(str(state), str(role)) for state, role in cursor.fetchall()]
+    except SourceRefused:
+        # No such table, or none that the account may see.
+        return ""
+    if not found or found[0] not in _STILL_APPLY:
+        return ""
+    return f"it follows its group: {found[0][0]}"
+
+
 def _remedy(address: SourceAddress) -> str:
     """The grant that lets the account ask, by the server's own name of it."""
     with connected(address) as cursor:

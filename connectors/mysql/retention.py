@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from connectors.mysql.position import Coordinates
-from connectors.mysql.server import SourceAddress, connected
+from connectors.mysql.server import SourceAddress, binlog_files, connected
 from connectors.mysql.spans import Spans
 
 _DAY = 86400.0
@@ -74,8 +74,7 @@ def read_kept(address: SourceAddress) -> Kept:
         wanted = ", ".join(["%s"] * len(_VARIABLES))
         cursor.execute(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({wanted})", _VARIABLES)
         variables = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
-        cursor.execute("SHOW BINARY LOGS")
-        binlogs = tuple((str(row[0]), int(row[1])) for row in cursor.fetchall())
+        binlogs = binlog_files(cursor)
     return Kept(binlogs=binlogs, seconds=age_limit(variables), space=space_limit(variables))
 
 

@@ -311,7 +311,25 @@ def _binlogs(cursor: Cursor, variables: dict[str, str]) -> Iterator[tuple[str, i
     if variables.get("log_bin", "OFF").upper() != "ON":
         return
     for row in _first_that_parses(cursor, "SHOW BINARY LOGS"):
-        yield str(row["log_name"]), int(row["file_size"])
+        yield str(row["log_name"]), end_of_file(int(row["file_size"]), row.get("encrypted", "No"))
+
+
+_ENCRYPTION_HEADER = 512
+
+
+def end_of_file(size: int, encrypted: str) -> int:
+    """Where a binlog file ends, of what ``SHOW BINARY LOGS`` lists: an encrypted one has a header on disk that
+    no position counts."""
+    return max(size - _ENCRYPTION_HEADER, 0) if encrypted == "Yes" else size
+
+
+def binlog_files(cursor: Cursor) -> tuple[tuple[str, int], ...]:
+    """Name and size of each binlog file, oldest first."""
+    cursor.execute("SHOW BINARY LOGS")
+    return tuple(
+        (str(row[0]), end_of_file(int(row[1]), "".join(map(str, row[2:3]))))
+        for row in cursor.fetchall()
+    )
 
 
 def _before(cursor: Cursor, binlogs: tuple[tuple[str, int], ...]) -> str:

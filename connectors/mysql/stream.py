@@ -40,9 +40,13 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.packets import Packets, heartbeat_place
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.prepared import Prepared, PreparedAt, rows_again
-from connectors.mysql.server import SourceAddress, connection_to, gtids_but, translated
+from connectors.mysql.server import SourceAddress, connection_to, gtids_but, translated, uuid_of
 
 _TYPE_OFFSET, _ERROR = 4, 0xFF
+_FACTS = (
+    "SHOW GLOBAL VARIABLES WHERE variable_name IN "
+    "('binlog_checksum', 'server_uuid', 'server_uid', 'server_id', 'version')"
+)
 LINGER = 0.01
 """Seconds for which a whole transaction waits for others, where the socket has no more to read."""
 
@@ -67,8 +71,11 @@ class BinlogStream:
         prepared: Mapping[str, PreparedAt] | None = None,
         aim: Callable[[], int] | None = None,
         by_place: bool = False,
+        server: str = "",
     ) -> None:
-        """``aim``: bytes that a chunk is to have now, where that may be fewer than TARGET."""
+        """``aim``: bytes that a chunk is to have now, where that may be fewer than TARGET; ``server``: the
+        server_uuid of the only one that is read, where several may answer at the address."""
+        self._server = server
         self._aim = aim
         self._address = address
         self._asked = replace(offset, gtid_set=None) if by_place else offset
@@ -112,6 +119,14 @@ class BinlogStream:
                 if self._closed.is_set():
                     self._connection._force_close()
 
+    def _refuse_another(self, server: str) -> None:
+        """Raise SourceLost where another server answers than the one whose binlog was proven."""
+        if self._server and server != self._server:
+            raise SourceLost(
+                f"server {server} answers there now, and {self._server} did before",
+                source=self._address,
+            )
+
     def _refuse_if_closed(self) -> None:
         if self._closed.is_set():
             raise SourceLost("the connection was closed", source=self._address)
@@ -122,8 +137,10 @@ class BinlogStream:
         wanted = dump.settings(self._address, self._asked, mariadb=mariadb)
         command, body = dump.request(self._address, self._asked, mariadb=mariadb)
         with connection.cursor() as cursor:
-            cursor.execute("SHOW GLOBAL VARIABLES LIKE 'binlog_checksum'")
-            _, checksum = cursor.fetchone() or ("", "NONE")
+            cursor.execute(_FACTS)
+            facts = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+            self._refuse_another(uuid_of(facts))
+            checksum = facts.get("binlog_checksum", "NONE")
             self._checksum = checksum.upper() != "NONE"
             texts = ", ".join(f"@{name} = %s" for name in wanted)
             cursor.execute(

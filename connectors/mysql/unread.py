@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.server import SourceAddress, connected, uuid_of
+from connectors.mysql.server import SourceAddress, binlog_files, connected, uuid_of
 
 _VARIABLES = (
     "gtid_executed",
@@ -81,8 +81,7 @@ def read_end(address: SourceAddress) -> BinlogEnd:
     with connected(address) as cursor:
         cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (_VARIABLES,))
         told = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
-        cursor.execute("SHOW BINARY LOGS")
-        binlogs = tuple((str(row[0]), int(row[1])) for row in cursor.fetchall())
+        binlogs = binlog_files(cursor)
     gtids: Gtids | None = None
     if "gtid_binlog_pos" in told:
         gtids = MariadbGtidList.parse(told["gtid_binlog_pos"])

@@ -9,6 +9,7 @@ for _name in (
     "kafka_link",
     "brokers",
     "files",
+    "past",
     "accounts",
     "disks",
     "clocks",

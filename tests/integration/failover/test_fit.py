@@ -7,16 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.errors import PositionPurged, SourceDiverged, SourceUnproven, StandbyFiltered
+from connectors.errors import (
+    PositionPurged,
+    SourceDiverged,
+    SourceLost,
+    SourceUnproven,
+    StandbyFiltered,
+)
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
+from connectors.mysql.stream import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.cursor import Cursor
 from tables.proof import Proof
 from tests.integration.failover.prove import at_home, moved, published, refused
 from tests.integration.failover.servers import Pair, ask, insert, pair, promote, until
-from tests.integration.worker.source import end_of, facts_of
+from tests.integration.worker.source import address_of, end_of, facts_of
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +39,12 @@ def test_a_standby_with_all_of_it_is_fit(both: Pair) -> None:
     assert cursor.proof.landmark is not None
     assert len(cursor.proof.recent) > 2
     assert moved(cursor, both.standby).offset.coordinates == end_of(both.standby)
+    # Where the standby answers at the address of the master, its binlog is not asked for as if it were that.
+    answered = BinlogStream(
+        address_of(both.standby), cursor.offset, server=cursor.offset.server_uuid
+    )
+    with pytest.raises(SourceLost, match="answers there now"):
+        answered.open()
     # At home nothing is changed, and it is read by file and offset.
     assert at_home(cursor, both.master) == cursor.proof
 
@@ -98,6 +111,12 @@ def test_what_a_server_gives_the_same_gtids_to_is_refused_and_what_it_purged_is_
     last = ask(both.master, "SHOW BINARY LOGS")[-1][0]
     ask(both.master, f"PURGE BINARY LOGS TO '{last}'")
     facts = facts_of(both.master)
+    # It has been up since, and nothing unread was purged.
+    assert at_home(cursor, both.master).by_gtids_to == end_of(both.master)
+    ask(both.master, "FLUSH STATUS")
+    assert at_home(cursor, both.master).landmark == cursor.proof.landmark
+    # Of which reset nothing tells.
+    ask(both.master, "RESET REPLICA")
     with pytest.raises(SourceUnproven, match="purged"):
         at_home(cursor, both.master)
     # Another history under the same GTIDs.
@@ -117,6 +136,32 @@ def _as(server: Mysql, gtid: str) -> None:
         "INSERT INTO shop.t (x, note) VALUES (7, 'own')",
         "SET GTID_NEXT = 'AUTOMATIC'",
     )
+
+
+def test_errant_transactions_are_told_until_they_are_purged_and_the_last_one_is_compared_always(
+    stack: Stack,
+) -> None:
+    with pair(stack, "errant", read_only="ON") as both:
+        ask(both.master, "CREATE DATABASE other", "CREATE TABLE other.t (id int PRIMARY KEY)")
+        insert(both.master, "published")
+        ask(both.master, "INSERT INTO other.t VALUES (1)")
+        cursor = published(both.master)
+        until(lambda: _fits(cursor, both.standby))
+        # Of captured rows it says nothing; the standby gives its GTID to some that nobody would ever read.
+        ask(both.standby, "STOP REPLICA")
+        ask(both.master, "INSERT INTO other.t VALUES (2)")
+        last = published(both.master)
+        landmark = last.proof.landmark
+        assert landmark is not None
+        assert landmark.gtid not in {one.gtid for one in last.proof.recent}
+        _as(both.standby, str(landmark.gtid))
+        refused(last, both.standby, SourceDiverged, "another transaction")
+        insert(both.standby, "errant")
+        refused(last, both.standby, SourceDiverged, "of its own")
+        ask(both.standby, "FLUSH BINARY LOGS")
+        file = ask(both.standby, "SHOW BINARY LOGS")[-1][0]
+        ask(both.standby, f"PURGE BINARY LOGS TO '{file}'")
+        refused(last, both.standby, PositionPurged, "it has purged .* of which the cursor lacks")
 
 
 def test_the_files_of_a_server_under_another_uuid_are_the_same_binlog(both: Pair) -> None:

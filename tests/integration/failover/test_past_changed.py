@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 
+from app.auditing.audit import Scope, audit
+from app.auditing.errors import TruthUnreadable
+from app.auditing.mysql_replication import ReplicationBinlog
+from app.auditing.mysqlbinlog import ServerBinlog
+from app.auditing.published import KafkaTopics, RecordedTopics
+from app.auditing.verdict import Kind
+from connectors.mysql.gtid import GtidSet
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.failover.servers import ask, insert, notes, until
 from tests.integration.failover.setting import has_rows, shows
 from tests.integration.process.worker import running, settings
+from tests.integration.worker.source import address_of
 
 _TABLE = (
     "CREATE DATABASE IF NOT EXISTS shop",
@@ -84,6 +94,7 @@ def test_transactions_without_gtid_stop_it_by_name_and_the_way_out_publishes_the
         has_rows(worker, 1)
         assert worker.stop() == 0
     insert(server, "with")
+    known = GtidSet.parse(ask(server, "SELECT @@GLOBAL.gtid_executed")[0][0])
     _anonymous(server, "down")
     with running(given, tmp_path) as worker:
         shows(worker, "FAILED", "AnonymousTransaction", "accept", "ON_PERMISSIVE")
@@ -108,6 +119,55 @@ def test_transactions_without_gtid_stop_it_by_name_and_the_way_out_publishes_the
         until(lambda: worker.destination()["state"] == "RUNNING")
     down, up = ([f"{name} {n}" for n in range(50)] for name in ("down", "up"))
     assert notes(stack, given["prefix"]) == ["before", "with", *down, *up, "last"]
+    _audited(stack, server, given["prefix"], known)
+
+
+def _audited(stack: Stack, server: Mysql, prefix: str, known: GtidSet) -> None:
+    """The audit reads what has no GTIDs too, finds it all, and misses one that is taken away."""
+    assert server.mysqlbinlog is not None
+    topics = KafkaTopics({"bootstrap_servers": stack.kafka})
+    names = [name for name in topics.topics() if name.startswith(f"{prefix}.")]
+    scope = Scope(
+        destination="shop",
+        prefix=prefix,
+        binlog=ServerBinlog.of(address_of(server), server.mysqlbinlog),
+        published=RecordedTopics.of(topics, names),
+        include=r"shop\..*",
+        borders=False,
+    )
+    for witness in (scope.binlog, ReplicationBinlog.of(address_of(server))):
+        with pytest.raises(TruthUnreadable, match=r"(?i)anonymous.*gtid_mode = ON_PERMISSIVE"):
+            audit(replace(scope, binlog=witness))
+    ask(server, "SET GLOBAL gtid_mode = ON_PERMISSIVE")
+    verdict = audit(scope)
+    assert (verdict.changes, verdict.faults) == (103, {})
+    # What a set of GTIDs begins after, where none of the next transactions has one.
+    verdict = audit(replace(scope, begin=known))
+    assert (verdict.changes, verdict.faults) == (101, {})
+    # What has no GTID and is before the last transaction of the set was not asked for.
+    executed = GtidSet.parse(ask(server, "SELECT @@GLOBAL.gtid_executed")[0][0])
+    emptied = replace(scope, published=_without(scope, lambda note: "last" not in note))
+    verdict = audit(replace(emptied, begin=executed))
+    assert (verdict.changes, verdict.counts[Kind.LOST]) == (0, 0)
+    lacking = replace(scope, published=_without(scope, lambda note: note in ("down 7", "up 49")))
+    verdict = audit(replace(lacking, begin=known))
+    assert (verdict.changes, verdict.faults) == (101, {"lost": 2, "seq_gaps": 2})
+
+
+def _without(scope: Scope, unwanted: Callable[[str], bool]) -> RecordedTopics:
+    """A copy of the topics without the rows of these notes."""
+    topics = scope.published
+    assert isinstance(topics, RecordedTopics)
+    rows = f"{scope.prefix}.shop.t"
+    held = {
+        part: [
+            record
+            for record in records
+            if part[0] != rows or not unwanted(orjson.loads(record.value)["after"]["note"])
+        ]
+        for part, records in topics.records.items()
+    }
+    return replace(topics, records=held)
 
 
 def _anonymous(server: Mysql, name: str) -> None:

@@ -66,6 +66,37 @@ def test_the_same_gtids_are_no_proof_and_copies_are_compared(both: Pair) -> None
         at_home(behind, both.master)
 
 
+def test_a_domain_that_was_deleted_is_missed_and_a_purge_leaves_the_rest_to_compare(
+    both: Pair,
+) -> None:
+    insert(both.master, *"abc")
+    ask(both.master, "CREATE DATABASE other", "CREATE TABLE other.t (id int PRIMARY KEY)")
+    both.caught_up()
+    # The rows of captured tables are purged on the standby; what came after them is not.
+    until(lambda: bool(ask(both.standby, "SHOW DATABASES LIKE 'other'")))
+    _rotated(both.standby)
+    ask(both.master, "INSERT INTO other.t VALUES (1)")
+    cursor = published(both.master)
+    assert len(cursor.proof.recent) > 2
+    until(lambda: _position(both.standby) == _position(both.master))
+    assert moved(cursor, both.standby).offset.gtid_set == cursor.offset.gtid_set
+    ask(both.master, "SET gtid_domain_id = 7", "INSERT INTO shop.t (x) VALUES (7)")
+    cursor = published(both.master)
+    _rotated(both.master)
+    ask(both.master, "FLUSH BINARY LOGS DELETE_DOMAIN_ID = (7)")
+    with pytest.raises(SourceDiverged, match="never wrote into its binlog"):
+        at_home(cursor, both.master)
+
+
+def _rotated(server: Mysql) -> None:
+    """Begin a file, and purge all before it."""
+    # By default it purges only what a connected replica has.
+    ask(server, "SET GLOBAL slave_connections_needed_for_purge = 0", "FLUSH BINARY LOGS")
+    last = ask(server, "SHOW BINARY LOGS")[-1][0]
+    ask(server, f"PURGE BINARY LOGS TO '{last}'")
+    until(lambda: ask(server, "SHOW BINARY LOGS")[0][0] == last)
+
+
 def _position(server: Mysql) -> object:
     facts = facts_of(server)
     return facts.variables.get("gtid_current_pos")

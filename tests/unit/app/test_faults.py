@@ -55,6 +55,19 @@ def test_a_stall_lasts_its_seconds() -> None:
     assert 0.2 <= time.monotonic() - began < 5
 
 
+def test_a_freeze_lasts_until_the_process_is_told_to_go_on() -> None:
+    program = "from app.faults import point; point('init.after'); print('on')"
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, VARIABLE: "init.after=freeze"},
+        stdout=subprocess.PIPE,
+    ) as frozen:
+        os.waitid(os.P_PID, frozen.pid, os.WSTOPPED)
+        frozen.send_signal(signal.SIGCONT)
+        assert frozen.communicate(timeout=30)[0] == b"on\n"
+        assert frozen.returncode == 0
+
+
 def test_a_kill_leaves_no_time_for_anything() -> None:
     program = "import atexit; from app.faults import point; atexit.register(print, 'end')\n"
     ended = subprocess.run(

@@ -74,7 +74,7 @@ def reading() -> asyncio.Task[Any]:
     run = Run(
         plan=cast(Any, plan), status=rest, checkpoint=rest, policy=rest, signals=rest, sources=rest
     )
-    cursor = SimpleNamespace(offset=None, prepared={})
+    cursor = SimpleNamespace(offset=SimpleNamespace(server_uuid="u"), prepared={})
     skipping: Any = SimpleNamespace(left_out=None)
     return asyncio.create_task(
         run._reading(cast(Any, cursor), rest, None, rest, skipping, seen=rest)

@@ -9,7 +9,7 @@ import pytest
 from app.auditing.printed_events import events
 from app.auditing.store import Store
 from app.auditing.truth import Truth, filter_of, read
-from app.auditing.window import Bound, End, Window
+from app.auditing.window import Bound, End, Side, Window
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from tests.unit.app.auditing.test_printed_events import gtid, header, query
@@ -145,6 +145,14 @@ def test_without_gtids_a_transaction_is_named_by_its_place(store: Store) -> None
     parts = gtid("ANONYMOUS", at=200) + query("BEGIN") + rows("t", 1) + header("Xid = 1")
     truth(store, parts, published="")
     assert store.transaction("u:binlog.000001:200") is not None
+
+
+def test_without_a_gtid_the_last_of_the_set_decides_which_transactions_come_after_it() -> None:
+    end = End(server_uuid="u", coordinates=Coordinates("b.000001", 5000), gtids=GtidSet())
+    begin, last = GtidSet.parse(f"{SOURCE}:1-2"), Coordinates("b.000001", 200)
+    window = Window(begin=begin, until=None, end=end, server_uuid="u", last_of_set=last)
+    sides = [window.side("u:x", None, Coordinates("b.000001", at), 0) for at in (100, 300)]
+    assert sides == [Side.BEFORE, Side.WITHIN]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from tests.unit.connectors.mysql.cutting import (
 from tests.unit.connectors.mysql.wire import (
     Wire,
     event,
+    format_body,
     gtid_body,
     map_body,
     packets,
@@ -76,9 +77,30 @@ def test_what_is_passed_is_counted_with_the_next_chunk() -> None:
     simple(wire, Random(1))
     wire.rotate()
     without_gtids(wire, Random(1))
-    first, second = cut(wire)
-    assert first.passed == {15: 1, 27: 2}
-    assert second.passed == {4: 2, 15: 1, 35: 1}
+    head, first, next_head, previous, second = cut(wire)
+    assert (head.passed, first.passed) == ({15: 1}, {27: 2})
+    assert (next_head.passed, previous.passed) == ({4: 2, 15: 1}, {35: 1})
+    assert second.passed == {}
+
+
+def test_a_file_that_is_begun_is_told_before_anything_comes_in_it() -> None:
+    wire = Wire()
+    simple(wire, Random(1))
+    wire.rotate()
+    wire.heartbeat()
+    _, head, previous = cut(wire)
+    assert (head.data, head.begun) == (b"", 1_795_000_000)
+    assert (previous.data, previous.begun) == (b"", head.begun)
+    assert head.start.file == previous.start.file == "b.000002"
+    assert 4 < head.start.pos < previous.start.pos == wire.pos
+
+
+def test_the_head_that_a_server_sends_before_the_middle_of_a_file_is_none() -> None:
+    wire = Wire()
+    wire.artificial(15, format_body(checksum=True))
+    simple(wire, Random(1))
+    wire.send(35, bytes(8), passed=True)
+    assert [chunk.begun for chunk in cut(wire)] == [0]
 
 
 def test_a_statement_stands_in_a_chunk_of_its_own() -> None:

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.mysql.changes import Transaction
 from connectors.mysql.events import EventType, Query
-from connectors.mysql.fingerprint import Fingerprint, Prints, Sums
+from connectors.mysql.fingerprint import Fingerprint, Prints, Sums, remainder
 from connectors.mysql.fingerprint_run import align, goes_on
 from connectors.mysql.position import Coordinates
 from connectors.mysql.table_map import TableMap
@@ -45,6 +45,18 @@ def digest(*events: tuple[TableMap, int, bytes]) -> str:
     prints.follow(Sums())
     (found,) = prints.done
     return found.digest
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=300), st.integers(0, 40))
+def test_the_remainder_is_that_of_a_division(data: bytes, times: int) -> None:
+    value = int.from_bytes(data * times, "big")
+    assert remainder(value) == value % (2**127 - 1)
+
+
+def test_the_remainder_of_multiples_of_the_prime_is_nothing() -> None:
+    prime = 2**127 - 1
+    assert [remainder(prime**n) for n in range(1, 40)] == [0] * 39
 
 
 def test_table_ids_extra_bytes_and_the_events_first_version_make_no_difference() -> None:
@@ -81,6 +93,7 @@ def test_what_changes_no_captured_table_has_none() -> None:
     assert [one.start.pos for one in prints.done] == [50]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("tu"), st.binary(min_size=1, max_size=40)), min_size=1),
     st.data(),

@@ -52,8 +52,8 @@ class Connection:
     def execute(self, text: str, _arguments: tuple[object, ...] = ()) -> None:
         self.step("checksum" if text.startswith("SHOW") else "settings")
 
-    def fetchone(self) -> tuple[str, str]:
-        return "binlog_checksum", "CRC32"
+    def fetchall(self) -> tuple[tuple[str, str], ...]:
+        return (("binlog_checksum", "CRC32"), ("server_uuid", "u-1"))
 
     def _write_bytes(self, _data: bytes) -> None:
         self.step("registration")
