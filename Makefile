@@ -93,8 +93,8 @@ bench-takeover: setup ## takeovers from a journal of one day and of 30; BEFORE=1
 bench-sink-age: setup ## a real sink from a real Kafka through BATCHES=20000 batches: hours; ended, it continues where it was
 	@BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_run
 
-bench-sink-aged: setup ## the same with most batches added as Delta commits: an hour or two; BATCHES=20000
-	@FOLDER=.run/bench/sink_aged BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_aged
+bench-sink-aged: setup ## the same with most batches added as Delta commits: half an hour; BATCHES=20000
+	@FOLDER=.run/bench/sink_aged RETENTION_MINUTES=60 BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_aged
 
 lock: ## pin anew in requirements.lock what pyproject.toml asks for, with all hashes
 	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install -q uv==0.13.8; }

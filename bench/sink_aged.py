@@ -1,8 +1,8 @@
 """``python -m bench.sink_aged``: a sink 20,000 batches old: what a batch and a start cost; folders.
 
-``bench.sink_run`` applies each of them, for hours; here most are added by `bench.sink_past`, and at each mark
-the sink applies some itself and is started. Costs are CPU seconds too, which a busy machine distorts less. What
-is reached is kept in `FOLDER`: run again, it continues there.
+``bench.sink_run`` applies each of them, for hours. Here `bench.sink_past` adds most of them to a warehouse of
+its own for each age, dated as a real past; then the sink applies some itself, and is started. CPU seconds are
+stated too, which a busy machine distorts less. An age that was reached is kept in `FOLDER`, and not repeated.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -27,8 +28,8 @@ from bench.errors import BenchError, RunFailed
 from bench.sink_age import _frame
 from bench.sink_past import Past
 from bench.sink_run import (
+    BATCHES,
     FOLDER,
-    MARKS,
     RECORDS,
     SCHEMA,
     TOPIC,
@@ -53,6 +54,8 @@ from spark_sink.waits import Waits
 from spark_sink.warehouse import DeltaWarehouse, current
 
 PLACE: Final = (TOPIC, 0)
+MARKS: Final = (BATCHES // 10, BATCHES)
+"""At the first of these, what is past its retention is being removed already."""
 _REAL: Final = 10
 """Batches that the sink applies itself at each mark."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -76,8 +79,6 @@ class Look:
     table: Folder
     table_log: Folder
     ledger: Folder
-    rss_bytes: int
-    """Of the JVM that did all this since the bench was started."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -161,7 +162,6 @@ class Aged:
             table=Folder.at(root / "shop/t"),
             table_log=Folder.at(root / "shop/t/_delta_log"),
             ledger=Folder.at(root / "__ledger"),
-            rss_bytes=_rss(_jvm()),
         )
 
     def check(self) -> None:
@@ -185,15 +185,8 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def _rss(pid: int) -> int:
-    (line,) = (x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in x)
-    return int(line.split()[1]) * 1024
-
-
 def _start(stack: Stack, path: Path, look: Look) -> Look:
     """Starts the sink on the topic's next batch, from the ledger, and ends it."""
-    # What Spark keeps there is of the last mark's start.
-    shutil.rmtree(FOLDER / "checkpoint", ignore_errors=True)
     sink = Sink.start(stack, path)
     try:
         seconds = sink.first()
@@ -215,41 +208,51 @@ def grown(early: dict[str, Any], late: dict[str, Any]) -> list[str]:
 _FLAT: Final = ("batch_cpu_seconds", "start_cpu_seconds", "ledger_rows", "markers", "table_files")
 
 
-def _reach(aged: Aged, stack: Stack, path: Path, mark: int) -> Look:
-    aged.past.add(mark - aged.past.number - _REAL)
-    look = aged.look(aged.apply(_REAL))
-    aged.check()
-    asyncio.run(write(stack.kafka, aged.applied + 1))
-    look = _start(stack, path, look)
-    aged.applied += 1
-    aged.past.number += 1
-    return look
-
-
-def story() -> None:
-    """Continues from what was reached."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    kept, results = FOLDER / "state.json", FOLDER / "looks.json"
-    looks = json.loads(results.read_text()) if results.exists() else []
-    with Stack(FOLDER, ("kafka",), lasting=True) as stack:
+def _reached(mark: int) -> Look:
+    """A new warehouse of that age, looked at."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    with Stack(FOLDER, ("kafka",)) as stack:
         path = settings_file(stack.kafka)
         spark = spark_session.start(read(path))
         try:
             aged = Aged.over(spark, read(path))
-            if kept.exists():
-                aged.applied, aged.past.number = json.loads(kept.read_text())
-            else:
-                aged.apply(_REAL)
-            for mark in [one for one in MARKS if not looks or one > looks[-1]["batches"] + 1]:
-                looks.append(asdict(_reach(aged, stack, path, mark)))
-                kept.write_text(json.dumps([aged.applied, aged.past.number]))
-                results.write_text(json.dumps(looks, indent=1))
-                print(json.dumps(looks[-1]), flush=True)
+            aged.apply(_REAL)
+            aged.past.add(mark - 2 * _REAL)
+            look = aged.look(aged.apply(_REAL))
+            aged.check()
+            asyncio.run(write(stack.kafka, aged.applied + 1))
+            return _start(stack, path, look)
         finally:
             spark_session.close(spark)
-    if faults := grown(looks[1], looks[-1]):
-        raise BenchError(f"grew by more than half since {looks[1]['batches']}: {faults}")
+
+
+def _apart(mark: int, folder: Path) -> dict[str, Any]:
+    """The look at one age, by a process and a JVM of its own."""
+    result = folder / "look.json"
+    if not result.exists():
+        command = [sys.executable, "-m", "bench.sink_aged", str(mark)]
+        subprocess.run(command, env={**os.environ, "FOLDER": str(folder)}, check=True)
+    return dict(json.loads(result.read_text()))
+
+
+def story() -> None:
+    """Each age in turn, and whether the last costs more than the first."""
+    looks = []
+    for mark in MARKS:
+        looks.append(_apart(mark, FOLDER / str(mark)))
+        print(json.dumps(looks[-1]), flush=True)
+    if faults := grown(looks[0], looks[-1]):
+        raise BenchError(f"grew by more than half since {looks[0]['batches']}: {faults}")
+
+
+def _one(mark: int) -> None:
+    look = _reached(mark)
+    (FOLDER / "look.json").write_text(json.dumps(asdict(look)))
 
 
 if __name__ == "__main__":
-    sys.exit(session.run("bench-sink-aged", story))
+    if len(sys.argv) > 1:
+        _one(int(sys.argv[1]))
+    else:
+        sys.exit(session.run("bench-sink-aged", story))

@@ -1,21 +1,22 @@
-"""Adds batches to a sink's past at some ten a second: Delta commits of a batch's form, without its MERGE.
+"""Adds batches to a sink's past at some twenty a second: Delta commits of a batch's form, without its MERGE.
 
-A batch that the sink applies costs seconds of CPU, nearly all of it Spark's planning. What is left of it is one
-commit to its table (a file rewritten, a file added) and one to the ledger (a file added); these are made here
-through Delta's own transactions, checkpoints included. Ledger compaction and maintenance are the sink's own.
+A batch that the sink applies costs seconds of CPU, nearly all of it Spark's planning. What remains of it is one
+commit to its table (a file rewritten, a file added) and one to the ledger (a file added). These are written as
+Delta's protocol has them, dated `PACE` seconds apart, so that retention treats them as it treats a real past.
+Compaction of the ledger, maintenance and checkpoints are the sink's own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,8 +26,9 @@ from spark_sink.ledger import Ledger
 from spark_sink.maintenance import Maintenance
 from spark_sink.waits import Name
 
-_MADE_AT_ONCE = 200
-_HOURS_MS = 7_200_000
+PACE: Final = 4.0
+"""Seconds from one batch to the next, about as a sink on small changes has them."""
+_MADE_AT_ONCE: Final = 200
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,49 +46,45 @@ class Past:
     maintenance: Maintenance
     number: int = 0
     """How many batches were added, the sink's own included."""
-    _logs: dict[Path, Any] = field(default_factory=dict)
+    _versions: dict[Path, int] = field(default_factory=dict)
 
     def add(self, batches: int) -> None:
-        """Adds so many; whatever is due meanwhile is done as a sink does it."""
+        """Adds so many, the last of them as of now; whatever is due meanwhile is done as a sink does it."""
+        begin = time.time() - batches * PACE
+        _date(self.folder, begin)
         for first in range(0, batches, _MADE_AT_ONCE):
-            self._add(min(_MADE_AT_ONCE, batches - first))
+            some = min(_MADE_AT_ONCE, batches - first)
+            times = [begin + (first + nth) * PACE for nth in range(some)]
+            self._add_to_table(times)
+            self._add_to_ledger(times)
+            self.number += some
 
-    def _add(self, batches: int) -> None:
-        table, ledger = self.folder.joinpath(*self.name), self.folder / "__ledger"
-        marks, lines = self._files(self._markers(batches)), self._files(self._entries(batches))
-        # The two are of different tables, and a sink's maintenance runs beside its batches too.
-        with ThreadPoolExecutor(2) as pool:
-            done = (
-                pool.submit(self._add_to_table, table, marks),
-                pool.submit(self._add_to_ledger, ledger, lines),
-            )
-        for one in done:
-            one.result()
-        self.number += batches
-
-    def _add_to_table(self, table: Path, marks: Iterator[Path]) -> None:
+    def _add_to_table(self, times: list[float]) -> None:
+        table = self.folder.joinpath(*self.name)
         rewritten = self._held(table)
-        for mark in marks:
-            rewritten = self._rewrite(table, rewritten, self._moved(table, mark))
+        for at, mark in zip(times, self._files(self._markers(times)), strict=True):
+            rewritten = self._rewrite(table, rewritten, self._moved(table, mark), at)
             self.applier.merged[self.name] += 1
             if (due := self.maintenance.due()) is not None:
                 self.maintenance.maintain(due)
                 rewritten = self._held(table)
+                del self._versions[table]
 
-    def _add_to_ledger(self, ledger: Path, lines: Iterator[Path]) -> None:
-        for line in lines:
-            self._commit(ledger, [self._moved(ledger, line)])
-            self._compact()
+    def _add_to_ledger(self, times: list[float]) -> None:
+        ledger = self.folder / "__ledger"
+        for at, line in zip(times, self._files(self._entries(times)), strict=True):
+            self._commit(ledger, at, [self._moved(ledger, line)])
+            self._compact(ledger)
 
-    def _compact(self) -> None:
+    def _compact(self, ledger: Path) -> None:
         """As `Ledger.append` ends."""
         if self.ledger._due(self.ledger._ledger):
             self.ledger._compact_ledger()
+            del self._versions[ledger]
 
-    def _markers(self, batches: int) -> DataFrame:
-        """A deleted row each, of keys that no row has; committed two hours ago."""
-        then = int(time.time() * 1000) - _HOURS_MS
-        return self._numbers(batches).selectExpr(
+    def _markers(self, times: list[float]) -> DataFrame:
+        """A deleted row each, of keys that no row has."""
+        return self._numbers(times).selectExpr(
             f"CAST(-{self.number} - id - 1 AS INT) AS id",
             "CAST(NULL AS STRING) AS v",
             "'shop' AS __destination",
@@ -94,14 +92,14 @@ class Past:
             "1L AS __seq",
             "true AS __deleted",
             "1 AS __schema",
-            f"{then}L AS __ts_ms",
+            f"{int(times[0] * 1000)}L + id * {int(PACE * 1000)} AS __ts_ms",
             "CAST(NULL AS MAP<STRING, STRING>) AS __unrepresentable",
         )
 
-    def _entries(self, batches: int) -> DataFrame:
+    def _entries(self, times: list[float]) -> DataFrame:
         """A row each, of batches that end where the newest one did."""
-        until, now = self.ledger.applied()[self.place], int(time.time() * 1000)
-        return self._numbers(batches).selectExpr(
+        until = self.ledger.applied()[self.place]
+        return self._numbers(times).selectExpr(
             "'past' AS query_id",
             f"{self.number}L + id AS batch_id",
             f"'{self.place[0]}' AS topic",
@@ -109,11 +107,11 @@ class Past:
             f"{until}L AS from_offset",
             f"{until}L AS until_offset",
             "0L AS records",
-            f"{now}L + id AS applied_at_ms",
+            f"{int(times[0] * 1000)}L + id * {int(PACE * 1000)} AS applied_at_ms",
         )
 
-    def _numbers(self, batches: int) -> DataFrame:
-        return self.spark.range(0, batches, 1, numPartitions=batches)
+    def _numbers(self, times: list[float]) -> DataFrame:
+        return self.spark.range(0, len(times), 1, numPartitions=len(times))
 
     def _files(self, rows: DataFrame) -> Iterator[Path]:
         """A Parquet file of each row, written at once."""
@@ -130,33 +128,49 @@ class Past:
         uris = self.spark.read.format("delta").load(str(table)).inputFiles()
         return max((Path(urlsplit(one).path) for one in uris), key=_size)
 
-    def _rewrite(self, table: Path, file: Path, new: Path) -> Path:
+    def _rewrite(self, table: Path, file: Path, new: Path, at: float) -> Path:
         """One commit that puts a copy in a file's place and adds another file, as a MERGE does."""
         copy = table / f"part-00001-{uuid.uuid4()}-c000.snappy.parquet"
         shutil.copyfile(file, copy)
-        self._commit(table, [copy, new], removed=file)
+        self._commit(table, at, [copy, new], removed=file)
         return copy
 
-    def _commit(self, table: Path, added: list[Path], *, removed: Path | None = None) -> None:
-        jvm: Any = self.spark._jvm
-        delta = jvm.org.apache.spark.sql.delta
-        if table not in self._logs:
-            jspark: Any = self.spark._jsparkSession
-            self._logs[table] = delta.DeltaLog.forTable(jspark, str(table))
-        now = int(time.time() * 1000)
-        actions = [{"add": {**_file(one), "modificationTime": now}} for one in added]
+    def _commit(
+        self, table: Path, at: float, added: list[Path], *, removed: Path | None = None
+    ) -> None:
+        """Source: the Delta transaction log protocol, "Delta Log Entries" and "Actions"."""
+        milliseconds = int(at * 1000)
+        actions: list[dict[str, Any]] = [
+            {
+                "commitInfo": {
+                    "timestamp": milliseconds,
+                    "operation": "MERGE",
+                    "isBlindAppend": False,
+                }
+            }
+        ]
+        actions += [{"add": {**_file(one), "modificationTime": milliseconds}} for one in added]
         if removed is not None:
-            gone = {**_file(removed), "deletionTimestamp": now, "extendedFileMetadata": True}
-            actions.append({"remove": gone})
-        listed = jvm.java.util.ArrayList()
-        for action in actions:
-            listed.add(delta.actions.Action.fromJson(json.dumps(action)))
-        wanted = jvm.scala.jdk.javaapi.CollectionConverters.asScala(listed).toSeq()
-        # Not ManualUpdate: of that, Delta computes the table's whole state again.
-        mode = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
-        made: Any = getattr(delta, "DeltaOperations$StreamingUpdate")
-        operation = made(mode, "past", self.number, jvm.scala.Option.empty())
-        self._logs[table].startTransaction().commit(wanted, operation)
+            gone = {"deletionTimestamp": milliseconds, "extendedFileMetadata": True}
+            actions.append({"remove": {**_file(removed), **gone}})
+        version = self._versions[table] + 1 if table in self._versions else _next_version(table)
+        entry = table / f"_delta_log/{version:020}.json"
+        with entry.open("x") as file:
+            file.writelines(json.dumps(action) + "\n" for action in actions)
+        for one in (*added, entry):
+            os.utime(one, (at, at))
+        self._versions[table] = version
+
+
+def _next_version(table: Path) -> int:
+    return max(int(one.stem) for one in table.glob("_delta_log/*.json") if one.stem.isdigit()) + 1
+
+
+def _date(folder: Path, at: float) -> None:
+    """Dates all that is in a folder."""
+    for one in folder.rglob("*"):
+        if one.is_file():
+            os.utime(one, (at, at))
 
 
 def _size(path: Path) -> int:

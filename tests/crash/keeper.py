@@ -59,6 +59,11 @@ class Keeper:
         assert self._child is not None
         return self._child.identity.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether a run of it is there that has not ended."""
+        return self._child is not None and self._child.alive()
+
     def start(self) -> None:
         """Start the first run, and keep it up from then on."""
         self._spawn()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from functools import partial
 
 from app.faults import POINTS
 from tests.crash.keeper import Keeper
@@ -48,8 +49,12 @@ def kill_random(at: Scene) -> str:
             at.wait_running()
         at.pause(0.1, 3.0)
         at.worker.kill()
-        at.wait(lambda n=n: len(at.worker.exits) > n, "is not started again")  # type: ignore[misc]
+        at.wait(partial(_started_again, at, n), "is not started again")
     return f"6 times; went on in {at.wait_going_on():.1f} s"
+
+
+def _started_again(at: Scene, ends: int) -> bool:
+    return len(at.worker.exits) > ends and at.worker.alive
 
 
 @fault("kill.decoder", "kill -9 of a decoder process")
