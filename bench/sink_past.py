@@ -28,6 +28,9 @@ from spark_sink.waits import Name
 
 PACE: Final = 4.0
 """Seconds from one batch to the next, about as a sink on small changes has them."""
+_NEAR: Final = 2_000
+"""The newest batches, maintained on the schedule of the settings. Older ones are maintained a tenth as often:
+nothing is left of them in the end but what maintenance keeps."""
 _MADE_AT_ONCE: Final = 200
 
 
@@ -49,11 +52,10 @@ class Past:
     _versions: dict[Path, int] = field(default_factory=dict)
 
     def add(self, batches: int) -> None:
-        """Adds so many, the last of them as of now; whatever is due meanwhile is done as a sink does it."""
+        """Adds so many, the last of them as of now."""
         begin = time.time() - batches * PACE
         _date(self.folder, begin)
-        for first in range(0, batches, _MADE_AT_ONCE):
-            some = min(_MADE_AT_ONCE, batches - first)
+        for first, some in _groups(batches):
             times = [begin + (first + nth) * PACE for nth in range(some)]
             self._add_to_table(times)
             self._add_to_ledger(times)
@@ -64,21 +66,17 @@ class Past:
         rewritten = self._held(table)
         for at, mark in zip(times, self._files(self._markers(times)), strict=True):
             rewritten = self._rewrite(table, rewritten, self._moved(table, mark), at)
-            self.applier.merged[self.name] += 1
-            if (due := self.maintenance.due()) is not None:
-                self.maintenance.maintain(due)
-                rewritten = self._held(table)
-                del self._versions[table]
+        self.applier.merged[self.name] += len(times)
+        if (due := self.maintenance.due()) is not None:
+            self.maintenance.maintain(due)
+            del self._versions[table]
 
     def _add_to_ledger(self, times: list[float]) -> None:
         ledger = self.folder / "__ledger"
         for at, line in zip(times, self._files(self._entries(times)), strict=True):
             self._commit(ledger, at, [self._moved(ledger, line)])
-            self._compact(ledger)
-
-    def _compact(self, ledger: Path) -> None:
-        """As `Ledger.append` ends."""
-        if self.ledger._due(self.ledger._ledger):
+        # As each `Ledger.append` ends.
+        if sum(self.ledger._due(self.ledger._ledger) for _ in times):
             self.ledger._compact_ledger()
             del self._versions[ledger]
 
@@ -160,6 +158,16 @@ class Past:
         for one in (*added, entry):
             os.utime(one, (at, at))
         self._versions[table] = version
+
+
+def _groups(batches: int) -> Iterator[tuple[int, int]]:
+    """The first of each group of batches, and how many they are."""
+    first = 0
+    while first < batches:
+        size = _MADE_AT_ONCE if batches - first <= _NEAR else 10 * _MADE_AT_ONCE
+        some = min(size, batches - first)
+        yield first, some
+        first += some
 
 
 def _next_version(table: Path) -> int:
