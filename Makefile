@@ -94,7 +94,7 @@ bench-sink-age: setup ## a real sink from a real Kafka through BATCHES=20000 bat
 	@BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_run
 
 bench-sink-aged: setup ## the same with most batches added as Delta commits: half an hour; BATCHES=20000
-	@FOLDER=.run/bench/sink_aged RETENTION_MINUTES=60 BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_aged
+	@FOLDER=.run/bench/sink_aged RETENTION_MINUTES=1 BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_aged
 
 lock: ## pin anew in requirements.lock what pyproject.toml asks for, with all hashes
 	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install -q uv==0.13.8; }

@@ -1,8 +1,8 @@
 """``python -m bench.sink_aged``: a sink 20,000 batches old: what a batch and a start cost; folders.
 
 ``bench.sink_run`` applies each of them, for hours. Here `bench.sink_past` adds most of them to a warehouse of
-its own for each age, dated as a real past; then the sink applies some itself, and is started. CPU seconds are
-stated too, which a busy machine distorts less. An age that was reached is kept in `FOLDER`, and not repeated.
+its own for each age; then the sink applies some itself, and is started. CPU seconds are stated too, which a
+busy machine distorts less. An age that was reached is kept in `FOLDER`, and not repeated.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from spark_sink.waits import Waits
 from spark_sink.warehouse import DeltaWarehouse, current
 
 PLACE: Final = (TOPIC, 0)
-MARKS: Final = (BATCHES // 10, BATCHES)
+MARKS: Final = (BATCHES // 5, BATCHES)
 """At the first of these, what is past its retention is being removed already."""
 _REAL: Final = 10
 """Batches that the sink applies itself at each mark."""

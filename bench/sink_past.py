@@ -1,15 +1,13 @@
-"""Adds batches to a sink's past at some twenty a second: Delta commits of a batch's form, without its MERGE.
+"""Adds batches to a sink's past at some ten a second: Delta commits of a batch's form, without its MERGE.
 
 A batch that the sink applies costs seconds of CPU, nearly all of it Spark's planning. What remains of it is one
 commit to its table (a file rewritten, a file added) and one to the ledger (a file added). These are written as
-Delta's protocol has them, dated `PACE` seconds apart, so that retention treats them as it treats a real past.
-Compaction of the ledger, maintenance and checkpoints are the sink's own.
+Delta's protocol has them. Compaction of the ledger, maintenance and checkpoints are the sink's own.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 import uuid
@@ -26,12 +24,11 @@ from spark_sink.ledger import Ledger
 from spark_sink.maintenance import Maintenance
 from spark_sink.waits import Name
 
-PACE: Final = 4.0
-"""Seconds from one batch to the next, about as a sink on small changes has them."""
 _NEAR: Final = 2_000
 """The newest batches, maintained on the schedule of the settings. Older ones are maintained a tenth as often:
 nothing is left of them in the end but what maintenance keeps."""
 _MADE_AT_ONCE: Final = 200
+_HOURS_MS: Final = 7_200_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,37 +49,35 @@ class Past:
     _versions: dict[Path, int] = field(default_factory=dict)
 
     def add(self, batches: int) -> None:
-        """Adds so many, the last of them as of now."""
-        begin = time.time() - batches * PACE
-        _date(self.folder, begin)
-        for first, some in _groups(batches):
-            times = [begin + (first + nth) * PACE for nth in range(some)]
-            self._add_to_table(times)
-            self._add_to_ledger(times)
+        """Adds so many; the newest are maintained on the schedule of the settings."""
+        for some in _groups(batches):
+            self._add_to_table(some)
+            self._add_to_ledger(some)
             self.number += some
 
-    def _add_to_table(self, times: list[float]) -> None:
+    def _add_to_table(self, batches: int) -> None:
         table = self.folder.joinpath(*self.name)
         rewritten = self._held(table)
-        for at, mark in zip(times, self._files(self._markers(times)), strict=True):
-            rewritten = self._rewrite(table, rewritten, self._moved(table, mark), at)
-        self.applier.merged[self.name] += len(times)
+        for mark in self._files(self._markers(batches)):
+            rewritten = self._rewrite(table, rewritten, self._moved(table, mark))
+        self.applier.merged[self.name] += batches
         if (due := self.maintenance.due()) is not None:
             self.maintenance.maintain(due)
             del self._versions[table]
 
-    def _add_to_ledger(self, times: list[float]) -> None:
+    def _add_to_ledger(self, batches: int) -> None:
         ledger = self.folder / "__ledger"
-        for at, line in zip(times, self._files(self._entries(times)), strict=True):
-            self._commit(ledger, at, [self._moved(ledger, line)])
+        for line in self._files(self._entries(batches)):
+            self._commit(ledger, [self._moved(ledger, line)])
         # As each `Ledger.append` ends.
-        if sum(self.ledger._due(self.ledger._ledger) for _ in times):
+        if sum(self.ledger._due(self.ledger._ledger) for _ in range(batches)):
             self.ledger._compact_ledger()
             del self._versions[ledger]
 
-    def _markers(self, times: list[float]) -> DataFrame:
-        """A deleted row each, of keys that no row has."""
-        return self._numbers(times).selectExpr(
+    def _markers(self, batches: int) -> DataFrame:
+        """A deleted row each, of keys that no row has; committed two hours ago."""
+        then = int(time.time() * 1000) - _HOURS_MS
+        return self.spark.range(batches).selectExpr(
             f"CAST(-{self.number} - id - 1 AS INT) AS id",
             "CAST(NULL AS STRING) AS v",
             "'shop' AS __destination",
@@ -90,14 +85,14 @@ class Past:
             "1L AS __seq",
             "true AS __deleted",
             "1 AS __schema",
-            f"{int(times[0] * 1000)}L + id * {int(PACE * 1000)} AS __ts_ms",
+            f"{then}L AS __ts_ms",
             "CAST(NULL AS MAP<STRING, STRING>) AS __unrepresentable",
         )
 
-    def _entries(self, times: list[float]) -> DataFrame:
+    def _entries(self, batches: int) -> DataFrame:
         """A row each, of batches that end where the newest one did."""
-        until = self.ledger.applied()[self.place]
-        return self._numbers(times).selectExpr(
+        until, now = self.ledger.applied()[self.place], int(time.time() * 1000)
+        return self.spark.range(batches).selectExpr(
             "'past' AS query_id",
             f"{self.number}L + id AS batch_id",
             f"'{self.place[0]}' AS topic",
@@ -105,17 +100,14 @@ class Past:
             f"{until}L AS from_offset",
             f"{until}L AS until_offset",
             "0L AS records",
-            f"{int(times[0] * 1000)}L + id * {int(PACE * 1000)} AS applied_at_ms",
+            f"{now}L + id AS applied_at_ms",
         )
 
-    def _numbers(self, times: list[float]) -> DataFrame:
-        return self.spark.range(0, len(times), 1, numPartitions=len(times))
-
     def _files(self, rows: DataFrame) -> Iterator[Path]:
-        """A Parquet file of each row, written at once."""
+        """A Parquet file of each row, all written by one task."""
         made = self.folder.parent / f"made-{uuid.uuid4().hex}"
-        rows.write.parquet(str(made))
-        yield from sorted(made.glob("*.parquet"))
+        rows.coalesce(1).write.option("maxRecordsPerFile", 1).parquet(str(made))
+        yield from sorted(made.glob("*.parquet"), key=_nth)
         shutil.rmtree(made)
 
     def _moved(self, table: Path, file: Path) -> Path:
@@ -126,59 +118,45 @@ class Past:
         uris = self.spark.read.format("delta").load(str(table)).inputFiles()
         return max((Path(urlsplit(one).path) for one in uris), key=_size)
 
-    def _rewrite(self, table: Path, file: Path, new: Path, at: float) -> Path:
+    def _rewrite(self, table: Path, file: Path, new: Path) -> Path:
         """One commit that puts a copy in a file's place and adds another file, as a MERGE does."""
         copy = table / f"part-00001-{uuid.uuid4()}-c000.snappy.parquet"
         shutil.copyfile(file, copy)
-        self._commit(table, at, [copy, new], removed=file)
+        self._commit(table, [copy, new], removed=file)
         return copy
 
-    def _commit(
-        self, table: Path, at: float, added: list[Path], *, removed: Path | None = None
-    ) -> None:
+    def _commit(self, table: Path, added: list[Path], *, removed: Path | None = None) -> None:
         """Source: the Delta transaction log protocol, "Delta Log Entries" and "Actions"."""
-        milliseconds = int(at * 1000)
+        now = int(time.time() * 1000)
         actions: list[dict[str, Any]] = [
-            {
-                "commitInfo": {
-                    "timestamp": milliseconds,
-                    "operation": "MERGE",
-                    "isBlindAppend": False,
-                }
-            }
+            {"commitInfo": {"timestamp": now, "operation": "MERGE", "isBlindAppend": False}}
         ]
-        actions += [{"add": {**_file(one), "modificationTime": milliseconds}} for one in added]
+        actions += [{"add": {**_file(one), "modificationTime": now}} for one in added]
         if removed is not None:
-            gone = {"deletionTimestamp": milliseconds, "extendedFileMetadata": True}
+            gone = {"deletionTimestamp": now, "extendedFileMetadata": True}
             actions.append({"remove": {**_file(removed), **gone}})
         version = self._versions[table] + 1 if table in self._versions else _next_version(table)
-        entry = table / f"_delta_log/{version:020}.json"
-        with entry.open("x") as file:
+        with (table / f"_delta_log/{version:020}.json").open("x") as file:
             file.writelines(json.dumps(action) + "\n" for action in actions)
-        for one in (*added, entry):
-            os.utime(one, (at, at))
         self._versions[table] = version
 
 
-def _groups(batches: int) -> Iterator[tuple[int, int]]:
-    """The first of each group of batches, and how many they are."""
-    first = 0
-    while first < batches:
-        size = _MADE_AT_ONCE if batches - first <= _NEAR else 10 * _MADE_AT_ONCE
-        some = min(size, batches - first)
-        yield first, some
-        first += some
+def _groups(batches: int) -> Iterator[int]:
+    """How many batches are added at once."""
+    while batches > 0:
+        size = _MADE_AT_ONCE if batches <= _NEAR else 10 * _MADE_AT_ONCE
+        some = min(size, batches)
+        yield some
+        batches -= some
+
+
+def _nth(file: Path) -> int:
+    """The number of a file among those of one task: part-00000-<uuid>-c<number>.snappy.parquet."""
+    return int(file.name.rpartition("-c")[2].partition(".")[0])
 
 
 def _next_version(table: Path) -> int:
     return max(int(one.stem) for one in table.glob("_delta_log/*.json") if one.stem.isdigit()) + 1
-
-
-def _date(folder: Path, at: float) -> None:
-    """Dates all that is in a folder."""
-    for one in folder.rglob("*"):
-        if one.is_file():
-            os.utime(one, (at, at))
 
 
 def _size(path: Path) -> int:
