@@ -11,7 +11,7 @@ from connectors.mysql.stream import BinlogStream
 from devstack.mysql import Mysql
 from tests.integration.mariadb.source import end_of, events
 from tests.integration.worker.source import address_of, now, run
-from tests.integration.worker.streams import PASSED, events_of, placed
+from tests.integration.worker.streams import PASSED, events_of, up_to
 
 pytestmark = pytest.mark.stack
 
@@ -58,15 +58,11 @@ def test_chunks_hold_what_a_mariadb_sends_event_by_event(mariadb: Mysql, compres
     end = end_of(mariadb)
     stream = BinlogStream(address_of(mariadb), begin)
     stream.open()
-    found = []
-    for chunk in stream.chunks(lambda: True):
-        found.append(chunk)
-        if placed(chunk)[-1][0].order >= end.order:
-            break
+    found = up_to(stream, end)
     stream.close()
     sent = [one.event for one in events(mariadb, begin, end) if one.event.type not in PASSED_TOO]
     assert events_of(found) == sent
-    for chunk in found:
+    for chunk in filter(lambda chunk: chunk.data, found):
         first = MariadbEventType.GTID.value
         assert bool(chunk.context) != (events_of([chunk])[0].type == first)
     groups = [held for held in again(found) if held[0].type == MariadbEventType.GTID]

@@ -31,15 +31,20 @@ def chunks_to(
 ) -> list[Chunk]:
     """Chunks from an offset up to the one that reaches a place."""
     stream = opened(address or address_of(mysql), offset)
-    found = []
     try:
-        for chunk in stream.chunks(lambda: True):
-            found.append(chunk)
-            if (placed(chunk)[-1][0]).order >= end.order:
-                return found
+        return up_to(stream, end)
     finally:
         stream.close()
-    raise AssertionError
+
+
+def up_to(stream: BinlogStream, end: Coordinates) -> list[Chunk]:
+    """The chunks up to the one that reaches a place; where a file begins, one holds no event."""
+    found: list[Chunk] = []
+    for chunk in stream.chunks(lambda: True):
+        found.append(chunk)
+        if chunk.data and placed(chunk)[-1][0].order >= end.order:
+            return found
+    raise AssertionError(f"the stream ended before {end}")
 
 
 def placed(chunk: Chunk) -> list[tuple[Coordinates, Event]]:

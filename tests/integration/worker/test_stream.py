@@ -135,10 +135,12 @@ def test_events_without_checksums_are_said_to_have_none(mysql: Mysql) -> None:
     run(mysql, "INSERT INTO chunks.plain VALUES (1)", "SET GLOBAL binlog_checksum = CRC32")
     run(mysql, "INSERT INTO chunks.plain VALUES (1)")
     end = end_of(mysql)
-    assert [chunk.checksum for chunk in chunks_to(mysql, begin, end)] == [False, True]
+    found = [chunk for chunk in chunks_to(mysql, begin, end) if chunk.data]
+    assert [chunk.checksum for chunk in found] == [False, True]
     run(mysql, "SET GLOBAL binlog_checksum = NONE")
     try:
-        assert [chunk.checksum for chunk in chunks_to(mysql, begin, end)] == [False, True]
+        found = [chunk for chunk in chunks_to(mysql, begin, end) if chunk.data]
+        assert [chunk.checksum for chunk in found] == [False, True]
     finally:
         run(mysql, "SET GLOBAL binlog_checksum = CRC32")
 
