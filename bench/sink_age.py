@@ -19,16 +19,17 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_sink.apply import Applier
-from spark_sink.files import Files
-from spark_sink.ledger import Ledger, Offsets
-from spark_sink.maintenance import Maintenance
+from spark_sink.batch.apply import Applier
 from spark_sink.metrics import Metrics
-from spark_sink.schemas import SchemaBook
 from spark_sink.settings import Maintenance as Plan
-from spark_sink.sources import Sources
-from spark_sink.waits import Waits
-from spark_sink.warehouse import DeltaWarehouse
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.schemas import SchemaBook
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta import DeltaWarehouse
+from spark_sink.warehouse.ledger import Ledger
+from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.waiting_tables import Waits
 
 NAME: Final = ("shop", "t")
 TOPIC: Final = ("aq.shop.t", 0)

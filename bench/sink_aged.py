@@ -41,17 +41,17 @@ from bench.sink_run import (
     write,
 )
 from devstack import Stack
-from spark_sink import session as spark_session
-from spark_sink.apply import Applier
-from spark_sink.files import Files
-from spark_sink.ledger import Ledger
-from spark_sink.maintenance import Maintenance
+from spark_sink.batch.apply import Applier
 from spark_sink.metrics import Metrics
-from spark_sink.schemas import SchemaBook
 from spark_sink.settings import Settings, read
-from spark_sink.sources import Sources
-from spark_sink.waits import Waits
-from spark_sink.warehouse import DeltaWarehouse, current
+from spark_sink.source.schemas import SchemaBook
+from spark_sink.spark import session as spark_session
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta import DeltaWarehouse, current
+from spark_sink.warehouse.ledger import Ledger
+from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.waiting_tables import Waits
 
 PLACE: Final = (TOPIC, 0)
 MARKS: Final = (BATCHES // 5, BATCHES)

@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.apply import Applier
-from spark_sink.ledger import Ledger
-from spark_sink.maintenance import Maintenance
-from spark_sink.waits import Name
+from spark_sink.batch.apply import Applier
+from spark_sink.warehouse.ledger import Ledger
+from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.waiting_tables import Name
 
 _NEAR: Final = 2_000
 """The newest batches, maintained on the schedule of the settings. Older ones are maintained a tenth as often:

@@ -69,7 +69,8 @@ def answer(path: Path) -> Answer | None:
 
 def main(request_path: Path, answer_path: Path, sink_config: Path) -> None:
     """Start Spark, wait for the request, answer it."""
-    from spark_sink import session, settings
+    from spark_sink import settings
+    from spark_sink.spark import session
 
     sink = settings.read(sink_config)
     spark = session.start(sink)
@@ -97,7 +98,7 @@ def _write(path: Path, document: object) -> None:
 
 def _compare(spark: "SparkSession", request: Request, warehouse: str, table: str) -> Compared:
     from spark_sink.errors import UnknownTable
-    from spark_sink.warehouse import current
+    from spark_sink.warehouse.delta import current
 
     types, key, source = _source(request, table)
     try:

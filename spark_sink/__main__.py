@@ -23,18 +23,19 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_sink import __version__, session
-from spark_sink.dump import dump, written
+from spark_sink import __version__
 from spark_sink.errors import BadSettings, ReloadRefused, SinkError
-from spark_sink.failures import named
 from spark_sink.log import configure
 from spark_sink.metrics import Metrics
-from spark_sink.printed import printed
 from spark_sink.settings import Settings, read
-from spark_sink.status import listed, shown
+from spark_sink.spark import session
+from spark_sink.spark.error_mapping import named
 from spark_sink.stream import Sink
-from spark_sink.waits import Request, Waits
-from spark_sink.warehouse import current
+from spark_sink.text.printable import printed
+from spark_sink.warehouse.delta import current
+from spark_sink.warehouse.dump import dump, written
+from spark_sink.warehouse.table_status import listed, shown
+from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _log = logging.getLogger("spark_sink")
 

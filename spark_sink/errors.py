@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
-from spark_sink.printed import printed
+from spark_sink.text.printable import printed
 
 
 class SinkError(Exception):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from spark_sink.printed import printed
 from spark_sink.settings import Log
-from spark_sink.tracebacks import traceback_text
+from spark_sink.text.printable import printed
+from spark_sink.text.tracebacks import traceback_text
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 # They write tracebacks of errors that the sink reports itself, in one line.

@@ -11,7 +11,7 @@ import shlex
 from typing import Final
 from urllib.parse import unquote
 
-from spark_sink.printed import printed
+from spark_sink.text.printable import printed
 
 LEDGER: Final = "__ledger"
 FLOORS: Final = "__floors"

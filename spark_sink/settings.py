@@ -19,9 +19,9 @@ from pydantic_settings import (
 )
 from yaml import YAMLError
 
-from spark_sink.always import ALWAYS
 from spark_sink.errors import BadSettings
 from spark_sink.names import CHECKPOINT
+from spark_sink.required_conf import ALWAYS
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
 _JARS = Path(__file__).parent.parent / ".cache" / "jars" / "spark"

@@ -16,10 +16,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_sink.ahead import Ahead
-from spark_sink.apply import Applier
-from spark_sink.beside import Beside
-from spark_sink.checkpoint import Checkpoint, check_origin
+from spark_sink.background.reload import Reloader
+from spark_sink.background.tasks import Beside
+from spark_sink.batch.apply import Applier
+from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import (
     KafkaUnreachable,
     NoTopics,
@@ -27,20 +27,20 @@ from spark_sink.errors import (
     TablesWaiting,
     WarehouseUnusable,
 )
-from spark_sink.failures import cause, named
-from spark_sink.files import Files
-from spark_sink.ledger import Ledger, check_not_behind, starting_offsets
-from spark_sink.maintenance import Maintenance
+from spark_sink.lag.watch import Watch
 from spark_sink.metrics import Metrics
 from spark_sink.names import ORIGIN
-from spark_sink.reload import Reloader
-from spark_sink.schemas import SchemaBook
 from spark_sink.settings import Settings
-from spark_sink.source import KafkaTopics, admin, matching, pattern, read_schemas, stream
-from spark_sink.sources import Sources
-from spark_sink.waits import Waits
-from spark_sink.warehouse import DeltaWarehouse
-from spark_sink.watch import Watch
+from spark_sink.source.kafka import KafkaTopics, admin, matching, pattern, read_schemas, stream
+from spark_sink.source.schemas import SchemaBook
+from spark_sink.spark.checkpoint import Checkpoint, check_origin
+from spark_sink.spark.error_mapping import cause, named
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta import DeltaWarehouse
+from spark_sink.warehouse.ledger import Ledger, check_not_behind, starting_offsets
+from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.waiting_tables import Waits
 
 _log = logging.getLogger(__name__)
 _SECONDS_FOR_LAST_BATCH: Final = 5.0

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-applying: Any = importlib.import_module("spark_sink.apply")
+applying: Any = importlib.import_module("spark_sink.batch.apply")
 
 
 def sink_batch_lost() -> None:

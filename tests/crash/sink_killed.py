@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any, Final
 
 from spark_sink import __main__ as command
-from spark_sink import ledger, maintenance, stream
-from spark_sink.delta_log import DeltaLog
+from spark_sink import stream
 from spark_sink.names import LEDGER
+from spark_sink.warehouse import ledger, maintenance
+from spark_sink.warehouse.delta_log import DeltaLog
 
 LEDGER_EVERY: Final = 2
 

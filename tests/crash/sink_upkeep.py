@@ -19,8 +19,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from devstack import Stack
-from spark_sink.ledger import Ledger
-from spark_sink.warehouse import current
+from spark_sink.warehouse.delta import current
+from spark_sink.warehouse.ledger import Ledger
 from tests.crash.sink_killed import STEPS
 from tests.unit.spark_sink.conftest import spark as spark
 from tests.unit.spark_sink.history import Change, held, schema

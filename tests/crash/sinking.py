@@ -15,12 +15,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from devstack.ports import HOST
-from spark_sink import session
 from spark_sink.errors import SinkError, UnknownTable
 from spark_sink.metrics import Metrics
 from spark_sink.settings import Settings
+from spark_sink.spark import session
 from spark_sink.stream import Sink
-from spark_sink.warehouse import current
+from spark_sink.warehouse.delta import current
 from tests.crash.sinks import KEY_VARIABLE, Done, Order
 
 

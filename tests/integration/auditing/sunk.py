@@ -11,12 +11,12 @@ import sys
 import threading
 from pathlib import Path
 
-from spark_sink import session
-from spark_sink.dump import dump, written
 from spark_sink.metrics import Metrics
 from spark_sink.names import delta, table_path
 from spark_sink.settings import read
+from spark_sink.spark import session
 from spark_sink.stream import Sink
+from spark_sink.warehouse.dump import dump, written
 
 
 def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> None:

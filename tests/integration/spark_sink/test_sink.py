@@ -167,7 +167,7 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
     assert at.rows("t") == {(1, "kept"), (2, "kept"), (4, "after")}
 
 
-@pytest.mark.long("unit/spark_sink/test_waits.py has it without a process")
+@pytest.mark.long("unit/spark_sink/warehouse/test_waiting_tables.py has it without a process")
 async def test_a_table_that_cannot_be_applied_waits_alone_and_a_reload_beside_the_stream_heals_it(
     stack: Stack, tmp_path: Path
 ) -> None:

@@ -13,16 +13,18 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink import errors, session
-from spark_sink.apply import Applier
-from spark_sink.failures import named
-from spark_sink.ledger import Ledger, Offsets
+from spark_sink import errors
+from spark_sink.background.reload import Reloader
+from spark_sink.batch.apply import Applier
 from spark_sink.metrics import Metrics
-from spark_sink.reload import Reloader
-from spark_sink.schemas import SchemaBook
 from spark_sink.settings import Settings
-from spark_sink.waits import Request, Standing, Waits
-from spark_sink.warehouse import DeltaWarehouse, current
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.schemas import SchemaBook
+from spark_sink.spark import session
+from spark_sink.spark.error_mapping import named
+from spark_sink.warehouse.delta import DeltaWarehouse, current
+from spark_sink.warehouse.ledger import Ledger
+from spark_sink.warehouse.waiting_tables import Request, Standing, Waits
 from tests.unit.spark_sink.history import Change
 
 TOPIC = ("aq.shop.t", 0)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from spark_sink import __main__ as command
-from spark_sink import session
 from spark_sink.log import configure
 from spark_sink.settings import Log
+from spark_sink.spark import session
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 
 from spark_sink import stream
 from spark_sink.errors import KafkaUnreachable, NoTopics, WarehouseUnusable
-from spark_sink.ledger import Entry
 from spark_sink.metrics import Metrics
 from spark_sink.settings import Settings
 from spark_sink.stream import Sink
+from spark_sink.warehouse.ledger import Entry
 
 pytestmark = [
     pytest.mark.spark,

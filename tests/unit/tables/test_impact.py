@@ -12,8 +12,8 @@ from connectors.mysql.ddl.cut_over import OnlineAlter, SetAside
 from connectors.mysql.ddl.definition import Server, Session, Table
 from connectors.mysql.ddl.renames import renamed_columns
 from spark_sink.errors import SinkError
-from spark_sink.evolve import Shape, shaped
-from spark_sink.schemas import TableVersion, parse_version
+from spark_sink.source.schemas import TableVersion, parse_version
+from spark_sink.warehouse.evolve import Shape, shaped
 from tables.finding import Severity
 from tables.impact import Impact, Subscribers, ddl_effects, impact, severest, truncated
 from tables.impact_text import NOTHING, as_text

@@ -5,10 +5,10 @@ from itertools import product
 import pytest
 
 from spark_sink.errors import UnsupportedType
-from spark_sink.mysql_types import reading
-from spark_sink.mysql_types import widened as sinks_widened
 from spark_sink.names import table_path
-from spark_sink.schemas import BOOKKEEPING, DELTA_COLUMN
+from spark_sink.source.mysql_types import reading
+from spark_sink.source.mysql_types import widened as sinks_widened
+from spark_sink.source.schemas import BOOKKEEPING, DELTA_COLUMN
 from tables.warehouse_rules import RESERVED, warehouse_path, warehouse_type, widened
 
 TYPES = [

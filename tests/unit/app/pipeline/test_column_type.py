@@ -8,7 +8,7 @@ from dataclasses import replace
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
-from spark_sink.schemas import parse_version
+from spark_sink.source.schemas import parse_version
 from tables.definition_json import Definitions, table_json
 from tests.unit.app.pipeline.test_outer_join import DEFINED, PLAIN, bare, met
 from tests.unit.tables.test_version import VERSION

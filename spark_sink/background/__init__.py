@@ -1,0 +1,1 @@
+"""What runs beside the batches: reloads of tables, and maintenance on its schedule."""

@@ -1,0 +1,313 @@
+"""A table made again beside the one that stands: its rows, then changes of any versions, era after era.
+
+An era is a run of versions whose rows fit into one shape. Between two eras the rows are converted as the
+source's ALTER TABLE has converted them.
+
+Invariant: nothing here touches the table itself, so what is made can be thrown away at any moment.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from spark_sink.batch.apply import Applier, merged
+from spark_sink.batch.contents import TablePart, contents, envelopes, of_table, unusable
+from spark_sink.errors import (
+    KeyChanged,
+    PoisonRecord,
+    TableError,
+    TypeConflict,
+    UnsupportedPartialImage,
+)
+from spark_sink.names import literal, quoted
+from spark_sink.source.envelope import place
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.schemas import TableVersion, VersionKey
+from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
+from spark_sink.warehouse.delta import DeltaWarehouse
+from spark_sink.warehouse.evolve import Shape, shaped
+from spark_sink.warehouse.ledger import Floors
+from spark_sink.warehouse.waiting_tables import Name, Request
+
+_log = logging.getLogger(__name__)
+_MOST_ASIDE = 10_000
+_PLACE = re.compile(r"topic (\S+), partition (\d+), offset (\d+)")
+
+At = tuple[str, int, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class Rebuild:
+    """One table being made again in `stage`."""
+
+    name: Name
+    request: Request
+    applier: Applier
+    stage: DeltaWarehouse
+    seen: set[VersionKey] = field(default_factory=set)
+    aside: dict[At, TableError] = field(default_factory=dict)
+    """Records that are left out, since later ones replace them or a person has said so."""
+
+    def begin(self, held: Shape | None, rows: DataFrame | None) -> None:
+        """Starts from a table's rows, or from nothing."""
+        self.stage.drop(*self.name)
+        if held is not None and rows is not None:
+            self.stage.replace(held, rows)
+
+    def part(self, records: DataFrame) -> TablePart | None:
+        """What Kafka's records have for the table."""
+        return contents(self._own(records)).tables.get(self.name)
+
+    def sort_out(self, records: DataFrame) -> None:
+        """Finds records that cannot be used; raises where one of them matters and may not be skipped."""
+        batch = envelopes(records).where(of_table(self.name)).where(unusable())
+        found = batch.selectExpr("topic", "partition", "offset", "reason").limit(_MOST_ASIDE + 1)
+        places: list[At] = [(row.topic, row.partition, row.offset) for row in found.collect()]
+        part = self.part(records)
+        fault = part.fault if part is not None else None
+        if fault is not None:
+            self.put_aside(records, [at for at in places if at not in self.aside], fault)
+
+    def put_aside(self, records: DataFrame, places: Sequence[At], fault: TableError) -> None:
+        """Leaves records out; raises `fault` where they matter."""
+        if len(self.aside) + len(places) > _MOST_ASIDE:
+            raise fault
+        matter = [] if self.request.skip_unusable else self._unreplaced(records, places)
+        if matter:
+            raise type(fault)(
+                f"{fault.where} ({len(matter)} record(s) in all that no later one replaces)",
+                advice=f"{fault.advice or _WRITE_AGAIN}; or add --skip-unusable, which leaves them out",
+            )
+        self.aside |= dict.fromkeys(places, fault)
+        _log.warning(
+            "records left out table=%s.%s number=%d first=%s",
+            *self.name,
+            len(places),
+            place(*min(places)),
+        )
+
+    def apply(self, records: DataFrame, until: Offsets) -> set[tuple[str, int]]:
+        """Brings the table's records into the stage; returns the partitions that had any.
+
+        `until` says up to where the records go, for what must be read ahead.
+        """
+        batch = self._own(records)
+        found = contents(batch)
+        part = found.tables.get(self.name)
+        if part is None:
+            return set()
+        if part.fault is not None:
+            raise part.fault
+        if part.claims:
+            batch, found, faults = self.applier.fetched(batch, found)
+            if faults:
+                raise faults[self.name]
+            part = found.tables[self.name]
+        places = part.places
+        batch, part = self.applier.paired(batch, part, until)
+        self.applier.book.fetch(part.versions)
+        versions = self.applier.book.versions(part.versions)
+        floors = self.applier.raise_floors(part.truncates).get(self.name, {})
+        if (held := self.stage.shape(*self.name)) is not None:
+            for floor in part.truncates:
+                self.stage.truncate(held, floor)
+        self._fold(batch, part, list(versions.values()), floors)
+        self.seen |= part.versions
+        return places
+
+    def _fold(
+        self, batch: DataFrame, part: TablePart, versions: list[TableVersion], floors: Floors
+    ) -> None:
+        """Era after era: the rows of all versions that fit, then a conversion to the next ones."""
+        queues = _queues(versions)
+        shape = self.stage.shape(*self.name)
+        while any(queues):
+            taken = _fitting(shape, queues, self.name)
+            if not taken:
+                assert shape is not None
+                shape = self._converted(shape, [queue[0] for queue in queues if queue])
+                continue
+            wanted = shaped(shape, taken, name=self.name)
+            if wanted != shape:
+                self.stage.evolve(shape, wanted)
+            shape = wanted
+            if part.has_rows:
+                merged(self.stage, batch, part, shape, taken, dict(floors))
+
+    def _converted(self, held: Shape, leads: list[TableVersion]) -> Shape | None:
+        if self.request.only_new:
+            self.stage.drop(*self.name)
+            return None
+        self._forward(held, leads)
+        wanted = target(held, leads)
+        zoned = needs_time_zone(held, wanted)
+        if zoned and not self.request.time_zone:
+            raise TypeConflict(
+                f"what {held.database}.{held.table}.{zoned[0]} held means another instant in each time zone",
+                advice="Add --time-zone with the time zone of the session that altered the table, e.g. +02:00",
+            )
+        rows = self._rows(held, wanted)
+        if wanted.keyed and sorted(wanted.key) != sorted(held.key):
+            self._check_keys(rows, wanted)
+        self.stage.replace(wanted, rows)
+        _log.info("table converted table=%s.%s key=%s", *self.name, list(wanted.key))
+        return wanted
+
+    def _rows(self, held: Shape, wanted: Shape) -> DataFrame:
+        """The rows that stand, in the columns of `wanted`."""
+        columns = row_sql(held, wanted, time_zone=self.request.time_zone)
+        rows = self.stage.rows(held)
+        if not wanted.keyed:
+            columns.append("1 AS __delta" if held.keyed else "__delta")
+        if not held.keyed and wanted.keyed:
+            rows = _summed(rows, held)
+        elif held.keyed and sorted(held.key) != sorted(wanted.key):
+            # A marker of a deleted row has only the old key.
+            rows = rows.where("NOT __deleted")
+        return rows.selectExpr(*columns)
+
+    def _check_keys(self, rows: DataFrame, wanted: Shape) -> None:
+        where, key = f"{wanted.database}.{wanted.table}", ", ".join(wanted.key)
+        missing, both = keys_sql(wanted)
+        without = rows.where(missing).count()
+        if without:
+            raise KeyChanged(
+                f"{without} rows of {where} were written before it had a value in its new key ({key}), so "
+                "the topics do not say which row is which",
+                advice="Write these rows at the source once more and add --only-new, which keeps only rows "
+                "written since the change",
+            )
+        twice = rows.groupBy(f.expr(both).alias("k")).count().where("count > 1").count()
+        if twice:
+            raise KeyChanged(
+                f"{twice} values of the new key ({key}) of {where} are held by several rows",
+                advice="Add --from-beginning, or --only-new, which keeps only rows written since the change",
+            )
+
+    def _forward(self, held: Shape, leads: list[TableVersion]) -> None:
+        """Refuses to convert a table back to what it was before."""
+        rows = self.stage.rows(held).groupBy("__destination").agg(f.max("__schema").alias("v"))
+        newest = {row[0]: row.v for row in rows.collect()}
+        tables = Counter(lead.key.destination for lead in leads)
+        for lead in leads:
+            # Each source table counts its own versions; only of one table can they be compared.
+            if tables[lead.key.destination] > 1:
+                continue
+            if lead.key.version < newest.get(lead.key.destination, -1):
+                raise KeyChanged(
+                    f"{lead.key} has changes after those of version {newest[lead.key.destination]}",
+                    advice="Add --from-beginning",
+                )
+
+    def _own(self, records: DataFrame) -> DataFrame:
+        """The table's records, without those left out."""
+        batch = envelopes(records).where(of_table(self.name))
+        by_partition: dict[tuple[str, int], list[str]] = {}
+        for topic, partition, offset in self.aside:
+            by_partition.setdefault((topic, partition), []).append(str(offset))
+        for (topic, partition), offsets in by_partition.items():
+            batch = batch.where(
+                f"NOT (topic = {literal(topic)} AND partition = {partition}"
+                f" AND offset IN ({', '.join(offsets)}))"
+            )
+        return batch
+
+    def _unreplaced(self, records: DataFrame, places: Sequence[At]) -> list[At]:
+        """Records whose key no later usable record of the same partition has, with all columns."""
+        kept = {*places, *self.aside}
+        keys = records.where("key IS NOT NULL").selectExpr(
+            "topic", "partition", "offset", "CAST(key AS STRING) AS k"
+        )
+        bad = {
+            (row.topic, row.partition, row.offset): row.k
+            for row in keys.where(_any_of(places)).collect()
+        }
+        batch = envelopes(records).where(of_table(self.name)).where(f"NOT {unusable()}")
+        batch = batch.where("NOT coalesce(partial, false) OR op = 'd'")
+        usable = batch.select("topic", "partition", "offset").join(
+            keys, ["topic", "partition", "offset"]
+        )
+        wanted = ", ".join(literal(key) for key in sorted(set(bad.values()))) or "NULL"
+        later = usable.where(f"k IN ({wanted}) AND NOT {_any_of(sorted(kept))}")
+        last = {
+            (row.topic, row.partition, row.k): row.last
+            for row in later.groupBy("topic", "partition", "k")
+            .agg(f.max("offset").alias("last"))
+            .collect()
+        }
+        return [at for at in places if last.get((at[0], at[1], bad.get(at)), -1) < at[2]]
+
+
+_WRITE_AGAIN = "Write these rows at the source once more, then reload the table"
+
+
+def places_of(fault: PoisonRecord | UnsupportedPartialImage) -> list[At]:
+    """The records that an error is about."""
+    if isinstance(fault, UnsupportedPartialImage):
+        return list(fault.places)
+    found = _PLACE.search(fault.where)
+    return [(found[1], int(found[2]), int(found[3]))] if found else []
+
+
+def _queues(versions: list[TableVersion]) -> list[list[TableVersion]]:
+    """The versions of each source table, oldest first."""
+    queues: dict[tuple[str, str, str], list[TableVersion]] = {}
+    for version in sorted(versions, key=lambda one: one.key):
+        key = version.key
+        queues.setdefault((key.destination, key.database, key.table), []).append(version)
+    return list(queues.values())
+
+
+def _fitting(
+    shape: Shape | None, queues: list[list[TableVersion]], name: Name
+) -> list[TableVersion]:
+    """Takes from the queues all versions that fit into the shape, in order."""
+    taken: list[TableVersion] = []
+    for queue in queues:
+        while queue:
+            try:
+                shaped(shape, [*taken, queue[0]], name=name)
+            except TableError:
+                break
+            taken.append(queue.pop(0))
+    return taken
+
+
+def _any_of(places: Sequence[At]) -> str:
+    if not places:
+        return "false"
+    each = " OR ".join(
+        f"(topic = {literal(topic)} AND partition = {partition} AND offset = {offset})"
+        for topic, partition, offset in places
+    )
+    return f"({each})"
+
+
+def _summed(images: DataFrame, shape: Shape) -> DataFrame:
+    """The rows of a log that stand, each with the place of its last change."""
+    columns = [quoted(name) for name, _ in shape.columns]
+    entries = f.expr("array_sort(map_entries(__unrepresentable))").alias("__entries")
+    last = f.expr("max(struct(__ts_ms, __destination, __epoch, __seq, __schema))").alias("__last")
+    sums = (
+        images.select(*columns, entries, "__delta", *_LAST)
+        .groupBy(*columns, "__entries")
+        .agg(f.sum("__delta").alias("__n"), last)
+        .where("__n > 0")
+    )
+    return sums.selectExpr(
+        *columns,
+        *(f"__last.{name} AS {name}" for name in _LAST),
+        "false AS __deleted",
+        "map_from_entries(__entries) AS __unrepresentable",
+        "explode(sequence(1, CAST(__n AS INT))) AS __nth",
+    ).drop("__nth")
+
+
+_LAST = ("__ts_ms", "__destination", "__epoch", "__seq", "__schema")

@@ -1,0 +1,231 @@
+"""Reloads tables on request, beside the stream.
+
+A table is made again in a folder of its own, then put in place in one commit that also says up to where
+Kafka is applied; after that the wait is ended.
+
+Invariant: a reload that is cut off at any point is done again from the start, or found done. The table that
+stands is read by everyone until its replacement is whole.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_sink.background.rebuild import Rebuild, places_of
+from spark_sink.batch.apply import Applier
+from spark_sink.errors import (
+    PoisonRecord,
+    ReloadRefused,
+    ReloadRequested,
+    SinkError,
+    UnsupportedPartialImage,
+)
+from spark_sink.names import RELOAD
+from spark_sink.source.kafka import Topics
+from spark_sink.source.offsets import Offsets
+from spark_sink.spark.error_mapping import named
+from spark_sink.warehouse.delta import DeltaWarehouse
+from spark_sink.warehouse.evolve import Shape
+from spark_sink.warehouse.waiting_tables import LOADED, Request, Standing
+
+_log = logging.getLogger(__name__)
+_ROUNDS = 5
+_MOST_VALUES = 1_000
+
+At = tuple[str, int]
+
+
+class Reloader:
+    """Meets the requests that are in the log."""
+
+    def __init__(
+        self, spark: SparkSession, warehouse: str, *, applier: Applier, topics: Topics
+    ) -> None:
+        self._store = DeltaWarehouse(spark, warehouse)
+        self._stage = DeltaWarehouse(spark, f"{warehouse.rstrip('/')}/{RELOAD}")
+        self._applier = applier
+        self._waits = applier.waits
+        self._topics = topics
+
+    def answer(self, request: Request) -> None:
+        """Reloads a table, or records why that cannot be done."""
+        try:
+            held = self._waiting(request)
+            kept = self._store.cut(*request.name)
+            put = kept[1] if kept is not None and kept[0] == held.since_ms else None
+            if put is None or not self._ended(request, put):
+                self._reload(held, request, put)
+        except (SinkError, PySparkException, Py4JError) as failure:
+            fault = named(failure)
+            _log.error("table not reloaded table=%s.%s: %s", *request.name, fault)
+            with self._applier.gate:
+                self._waits.refuse(self._standing(request), fault, request)
+            return
+        _log.info("table reloaded table=%s.%s", *request.name)
+
+    def _standing(self, request: Request) -> Standing:
+        held = self._waits.tables.get(request.name)
+        return held or Standing(
+            kind=LOADED, database=request.database, table=request.table, since_ms=0, at_ms=0
+        )
+
+    def _waiting(self, request: Request) -> Standing:
+        """The table's wait; where it did not wait, it does from here on."""
+        if request.from_beginning:
+            self._check_beginning(request)
+        with self._applier.gate:
+            held = self._waits.waiting(request.name)
+            if held is None:
+                if not request.from_beginning:
+                    raise ReloadRefused(
+                        f"{'.'.join(request.name)} does not wait",
+                        advice="To read its topics anew from their beginning, add --from-beginning",
+                    )
+                self._waits.begin(request.name, ReloadRequested(), self._cut_before(request))
+                self._applier.forget(request.name)
+                held = self._waits.tables[request.name]
+        return held
+
+    def _cut_before(self, request: Request) -> Offsets:
+        """What an earlier reload has applied that the stream has not yet reached."""
+        held, reached = self._waits.tables.get(request.name), self._position()
+        cut = held.offsets if held is not None else {}
+        return {at: until for at, until in cut.items() if until > reached.get(at, 0)}
+
+    def _check_beginning(self, request: Request) -> None:
+        earliest, _ = self._topics.ranges(self._names(request))
+        if not earliest:
+            raise ReloadRefused(f"no topic {', '.join(request.topics) or 'matches'}")
+        for (topic, partition), first in sorted(earliest.items()):
+            if first > 0:
+                raise ReloadRefused(
+                    f"topic {topic}, partition {partition} begins at offset {first}: Kafka has removed "
+                    "what was before it",
+                    advice="Reload without --from-beginning, which keeps the rows that were applied; or name "
+                    "only the table's own topics with --topic",
+                )
+
+    def _names(self, request: Request) -> Collection[str]:
+        held = self._waits.waiting(request.name)
+        return request.topics or sorted({topic for topic, _ in held.offsets} if held else ())
+
+    def _ended(self, request: Request, put: dict[At, int]) -> bool:
+        """Ends the wait where its reload is in place already and nothing has come since."""
+        with self._applier.gate:
+            held, reached = self._waits.tables[request.name], self._position()
+            if any(reached.get(at, 0) > put.get(at, 0) for at in held.offsets):
+                return False
+            self._end(request, held, put)
+        return True
+
+    def _end(self, request: Request, held: Standing, cut: dict[At, int]) -> None:
+        self._waits.loaded(held, cut, request)
+        self._applier.forget(request.name)
+
+    def _position(self) -> dict[At, int]:
+        return {**self._applier.ledger.applied(), **self._applier.applied}
+
+    def _reload(self, held: Standing, request: Request, put: dict[At, int] | None) -> None:
+        """Makes the table again; `put` is up to where one for this wait has been put in place."""
+        with self._applier.gate:
+            held = self._waits.reloading(self._waits.tables[request.name])
+        rebuild = Rebuild(
+            name=request.name, request=request, applier=self._applier, stage=self._stage
+        )
+        start = self._start(held, request, put)
+        fresh = put is None and (request.from_beginning or request.only_new)
+        end, places = self._built(rebuild, start, fresh=fresh)
+        for _ in range(_ROUNDS):
+            with self._applier.gate:
+                held, reached = self._waits.tables[request.name], self._position()
+                since = {
+                    at: end.get(at, start.get(at, held.offsets.get(at, 0))) for at in held.offsets
+                }
+                until = {at: max(since[at], reached.get(at, 0)) for at in since}
+                records = self._topics.read(since, until)
+                part = rebuild.part(records)
+                if part is None or (part.fault is None and part.versions <= rebuild.seen):
+                    places |= rebuild.apply(records, {**reached, **until})
+                    end = {**end, **until}
+                    cut = {at: end[at] for at in places | held.offsets.keys()}
+                    self._put(request, held, cut)
+                    return
+            # A version that is new since: what comes before it may lie in other partitions.
+            end, places = self._built(rebuild, start, fresh=fresh)
+        raise ReloadRefused("the table's columns change all the time", advice="Try again later")
+
+    def _put(self, request: Request, held: Standing, cut: dict[At, int]) -> None:
+        """Puts the new table in place, then ends the wait."""
+        shape = self._stage.shape(*request.name)
+        if shape is None:
+            raise ReloadRefused(
+                f"the topics have no row of {'.'.join(request.name)}",
+                advice="See that the name is written as in status",
+            )
+        self._store.replace(shape, self._stage.rows(shape), cut=(held.since_ms, cut))
+        self._end(request, held, cut)
+        self._stage.drop(*request.name)
+
+    def _built(
+        self, rebuild: Rebuild, start: dict[At, int], *, fresh: bool
+    ) -> tuple[dict[At, int], set[At]]:
+        """Makes the table in the stage; returns up to where, and the partitions that have its records."""
+        end = self._settled(rebuild, start)
+        records = self._topics.read(start, end)
+        rebuild.sort_out(records)
+        shape: Shape | None = None if fresh else self._store.shape(*rebuild.name)
+        # Over again for each record that must be left out.
+        while True:
+            rebuild.begin(shape, self._store.rows(shape) if shape is not None else None)
+            try:
+                return end, rebuild.apply(records, {**self._position(), **end})
+            except (PoisonRecord, UnsupportedPartialImage) as fault:
+                places = places_of(fault)
+                known = any(at in rebuild.aside for at in places)
+                if not places or known or len(rebuild.aside) >= _MOST_VALUES:
+                    raise
+                rebuild.put_aside(records, places, fault)
+
+    def _start(self, held: Standing, request: Request, put: dict[At, int] | None) -> dict[At, int]:
+        names = self._names(request)
+        earliest, _ = self._topics.ranges(names)
+        if request.from_beginning and put is None:
+            return dict.fromkeys(earliest, 0)
+        offsets = {**held.offsets, **(put or {})}
+        for (topic, partition), offset in sorted(offsets.items()):
+            first = earliest.get((topic, partition))
+            if first is None or first > offset:
+                raise ReloadRefused(
+                    f"topic {topic}, partition {partition} no longer holds the changes from offset {offset} on"
+                    + ("" if first is None else f"; it begins at {first}"),
+                    advice="Add --only-new, which keeps only rows written since; or exclude the topic",
+                )
+        return offsets
+
+    def _settled(self, rebuild: Rebuild, start: dict[At, int]) -> dict[At, int]:
+        """Where to read to, such that no version comes before what it follows.
+
+        Ends of partitions are not asked for at one instant, so of two transactions the later may be seen
+        without the earlier. What is committed before the second question includes all that precedes what
+        the first one saw.
+        """
+        topics = sorted({topic for topic, _ in start})
+        for _ in range(_ROUNDS):
+            first, second = (self._ends(start, topics) for _ in range(2))
+            if first == second:
+                return second
+            known = rebuild.part(self._topics.read(start, first))
+            later = rebuild.part(self._topics.read(first, second))
+            if later is None or (known is not None and later.versions <= known.versions):
+                return second
+        raise ReloadRefused("the table's columns change all the time", advice="Try again later")
+
+    def _ends(self, start: dict[At, int], topics: list[str]) -> dict[At, int]:
+        latest: Any = self._topics.ranges(topics)[1] if topics else {}
+        return {at: max(offset, latest.get(at, offset)) for at, offset in start.items()}

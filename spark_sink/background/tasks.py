@@ -1,0 +1,78 @@
+"""Work beside the batches: reloads that were requested, and maintenance, one at a time in a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+from spark_sink.warehouse.waiting_tables import Name, Request
+
+_SECONDS_FOR_THE_GATE: Final = 1.0
+
+
+class _Waits(Protocol):
+    requests: list[Request]
+
+    def refresh(self) -> object: ...
+
+
+class _Reloader(Protocol):
+    def answer(self, request: Request) -> None: ...
+
+
+class _Maintenance(Protocol):
+    def due(self) -> Name | None: ...
+
+    def maintain(self, name: Name) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Beside:
+    """Begins what is to be done beside the batches, while nothing else is.
+
+    Batches may follow one another without a pause that is worth the name. So a request waits at the gate
+    instead of looking whether it is open just now, and maintenance begins without it.
+    """
+
+    gate: threading.Lock
+    """Held while a batch is applied."""
+    waits: _Waits
+    reloader: _Reloader
+    maintenance: _Maintenance
+    failure: Exception | None = None
+    """What ended a piece of work."""
+    _thread: threading.Thread | None = field(default=None, init=False)
+
+    def look(self, stop: threading.Event) -> None:
+        """Begins a reload or the maintenance of a table, where one is due and neither is running."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        work: Callable[[], None] | None = None
+        if request := self._request():
+            work = partial(self.reloader.answer, request)
+        elif (name := self.maintenance.due()) is not None:
+            work = partial(self.maintenance.maintain, name)
+        if work is not None:
+            self._thread = threading.Thread(target=self._guarded, args=(work, stop), daemon=True)
+            self._thread.start()
+
+    def _request(self) -> Request | None:
+        """The first request; None where there is none, or a long batch lets nobody in."""
+        if not self.gate.acquire(timeout=_SECONDS_FOR_THE_GATE):
+            return None
+        try:
+            self.waits.refresh()
+        finally:
+            self.gate.release()
+        return next(iter(self.waits.requests), None)
+
+    def _guarded(self, work: Callable[[], None], stop: threading.Event) -> None:
+        try:
+            work()
+        except Exception as fault:
+            # A stop ends the JVM in the midst of it, which does no harm.
+            if not stop.is_set():
+                self.failure = self.failure or fault

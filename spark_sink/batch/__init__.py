@@ -1,0 +1,1 @@
+"""One micro-batch: its contents checked, the last change of each key, applied to the tables."""

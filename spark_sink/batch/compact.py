@@ -1,0 +1,213 @@
+"""From a batch's envelopes to the rows that one table must take: parse, check, fold.
+
+Law: of each key only the last change stands, by (epoch, seq) within a destination; a text that is
+no value of its column stops the job and names its record. Everything here is Spark SQL text over
+the columns of `wire.FIELDS`, so it does no I/O and runs on any executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from spark_sink.names import literal, quoted
+from spark_sink.source.envelope import LONGEST_TEXT, poison_sql
+from spark_sink.source.schemas import Column, TableVersion, VersionKey
+from spark_sink.warehouse.evolve import Shape
+from spark_sink.warehouse.key_sql import below_sql, key_parts
+from spark_sink.warehouse.ledger import Floors
+
+_META: Final = ("topic", "partition", "offset", "op", "destination", "epoch", "seq", "version")
+OP: Final = "__aqueduct_op"
+ABSENT: Final = "__aqueduct_absent"
+MOVED: Final = "__aqueduct_moved"
+MARKS: Final = (OP, ABSENT, MOVED, "topic", "partition", "offset")
+"""What `partial` must know of a row beside its columns."""
+_NTH: Final = "__aqueduct_nth"
+
+
+def changes(
+    batch: DataFrame, shape: Shape, versions: Sequence[TableVersion], *, floors: Floors
+) -> DataFrame:
+    """The rows of the batch for one table, in the columns of its warehouse table.
+
+    One row per key for a keyed table, one per signed image for a log.
+    """
+    rows = standing(batch, shape, versions, floors=floors)
+    if not shape.keyed:
+        return rows
+    return folded(rows, shape, several_destinations=several(versions))
+
+
+def several(versions: Iterable[TableVersion]) -> bool:
+    """Whether more than one destination has written them."""
+    return len({version.key.destination for version in versions}) > 1
+
+
+def standing(
+    batch: DataFrame,
+    shape: Shape,
+    versions: Sequence[TableVersion],
+    *,
+    floors: Floors,
+    marked: bool = False,
+) -> DataFrame:
+    """All rows of the batch for one table that no truncate has removed; with `MARKS` where wanted."""
+    parsed: DataFrame | None = None
+    for columns, keys in _alike(versions):
+        rows = _images(batch.where(_of_versions(keys)), shape)
+        for expressions in steps(shape, columns, marked=marked):
+            rows = rows.selectExpr(*expressions)
+        parsed = rows if parsed is None else parsed.unionByName(rows)
+    assert parsed is not None
+    above = [f"NOT {below_sql(destination, floor)}" for destination, floor in floors.items()]
+    return parsed.where(" AND ".join(above)) if above else parsed
+
+
+def folded(rows: DataFrame, shape: Shape, *, several_destinations: bool) -> DataFrame:
+    """The last row of each key."""
+    for window in fold_windows(shape, several_destinations=several_destinations):
+        ranked = rows.selectExpr("*", f"row_number() OVER ({window}) AS {_NTH}")
+        rows = ranked.where(f"{_NTH} = 1").drop(_NTH)
+    return rows
+
+
+def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
+    """The windows of whose rows the first stands, one after the other."""
+    key = ", ".join(key_parts(shape, ""))
+    last = "ORDER BY __epoch DESC, __seq DESC"
+    if not several_destinations:
+        return [f"PARTITION BY {key} {last}"]
+    return [
+        f"PARTITION BY {key}, __destination {last}",
+        f"PARTITION BY {key} ORDER BY __ts_ms DESC, __destination DESC",
+    ]
+
+
+def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> list[list[str]]:
+    """The projections from (meta, image, sign) to the table's row: text, values, reason, row."""
+    kept = [*_META, "ts_ms", "absent", "moved", "image", "sign"]
+    fields = ", ".join(f"{quoted(column.name)} STRING" for column in columns)
+    options = f"map('mode', 'PERMISSIVE', 'maxStringLen', '{LONGEST_TEXT}')"
+    text = f"from_json(image, {literal(fields)}, {options}) AS r"
+    values = ", ".join(
+        f"{column.reading.sql.format(text=f'r.{quoted(column.name)}')} AS {quoted(column.name)}"
+        for column in columns
+    )
+    return [
+        [*kept, text],
+        [*kept, "r", f"struct({values}) AS v"],
+        [*kept, "r", "v", f"{reason_sql(shape, columns)} AS reason"],
+        [*_row(shape, columns), *(_marks(shape, columns) if marked else [])],
+    ]
+
+
+def reason_sql(shape: Shape, columns: Sequence[Column]) -> str:
+    """Why an image is no row of its version; NULL where it is one."""
+    names = ", ".join(literal(name) for name in sorted(column.name for column in columns))
+    given = "sort_array(concat(json_object_keys(image), coalesce(absent, CAST(array() AS ARRAY<STRING>))))"
+    strange = f"NOT ({given} <=> array({names}))"
+    if shape.keyed:
+        # Of a delete the key is enough.
+        strange = (
+            f"if(op = 'd', coalesce(size(array_except(json_object_keys(image), array({names}))), 1) <> 0, "
+            f"{strange})"
+        )
+    whens = [f"WHEN {strange} THEN 'the columns are not those of its version'"]
+    for column in columns:
+        own = quoted(column.name)
+        if not column.reading.total and not column.reading.temporal:
+            fault = literal(f"column {column.name} holds no {column.mysql_type}")
+            whens.append(f"WHEN r.{own} IS NOT NULL AND v.{own} IS NULL THEN {fault}")
+        if shape.spelling(column.name) in shape.key:
+            fault = literal(f"key column {column.name} is null")
+            whens.append(f"WHEN r.{own} IS NULL THEN {fault}")
+    return f"CASE {' '.join(whens)} END"
+
+
+def _row(shape: Shape, columns: Sequence[Column]) -> list[str]:
+    present = {shape.spelling(column.name): column for column in columns}
+    row = []
+    for name, kind in shape.columns:
+        column = present.get(name)
+        value = f"v.{quoted(column.name)}" if column else "NULL"
+        if column and shape.keyed and name not in shape.key:
+            value = f"if(op = 'd', NULL, {value})"
+        row.append(f"CAST({value} AS {kind}) AS {quoted(name)}")
+    deleted = "op = 'd'" if shape.keyed else "false"
+    row += [
+        "destination AS __destination",
+        "epoch AS __epoch",
+        # The check sits on the one value that no later step can do without.
+        f"if(reason IS NULL, seq, CAST({poison_sql('reason')} AS BIGINT)) AS __seq",
+        f"{deleted} AS __deleted",
+        "version AS __schema",
+        "ts_ms AS __ts_ms",
+        f"{_unrepresentable(shape, present)} AS __unrepresentable",
+    ]
+    return row if shape.keyed else [*row, "sign AS __delta"]
+
+
+def _marks(shape: Shape, columns: Sequence[Column]) -> list[str]:
+    """The columns of `MARKS`; absent ones by the table's own spelling."""
+    named = ", ".join(
+        f"struct({literal(column.name)} AS k, {literal(shape.spelling(column.name) or column.name)} AS v)"
+        for column in columns
+    )
+    lacking = f"filter(array({named}), x -> coalesce(array_contains(absent, x.k), false))"
+    return [
+        f"op AS {OP}",
+        f"transform({lacking}, x -> x.v) AS {ABSENT}",
+        f"moved AS {MOVED}",
+        "topic",
+        "partition",
+        "offset",
+    ]
+
+
+def _unrepresentable(shape: Shape, present: dict[str | None, Column]) -> str:
+    entries = []
+    for name, column in present.items():
+        if name is None or not column.reading.temporal:
+            continue
+        own = quoted(column.name)
+        held = "" if name in shape.key or not shape.keyed else "op <> 'd' AND "
+        lost = f"{held}r.{own} IS NOT NULL AND v.{own} IS NULL"
+        entries.append(f"struct({literal(name)} AS k, if({lost}, r.{own}, NULL) AS t)")
+    if not entries:
+        return "CAST(NULL AS MAP<STRING, STRING>)"
+    found = f"filter(array({', '.join(entries)}), x -> x.t IS NOT NULL)"
+    return f"if(size({found}) = 0, NULL, map_from_entries({found}))"
+
+
+def _images(rows: DataFrame, shape: Shape) -> DataFrame:
+    meta = [*_META, "ts_ms", "absent", "moved"]
+    changed = rows.where("op <> 't'")
+    if shape.keyed:
+        return changed.selectExpr(*meta, "coalesce(after, before) AS image", "1 AS sign")
+    signed = (
+        "inline(filter(array(struct(before AS image, -1 AS sign), struct(after AS image, 1 AS "
+        "sign)), x -> x.image IS NOT NULL))"
+    )
+    return changed.selectExpr(*meta, signed)
+
+
+def _of_versions(keys: Iterable[VersionKey]) -> str:
+    return " OR ".join(
+        f"(destination = {literal(key.destination)} AND version = {key.version}"
+        f" AND source_database = {literal(key.database)}"
+        f" AND source_table = {literal(key.table)})"
+        for key in keys
+    )
+
+
+def _alike(
+    versions: Sequence[TableVersion],
+) -> Iterable[tuple[tuple[Column, ...], list[VersionKey]]]:
+    """Versions with the same columns are parsed together: shards of one logical table."""
+    groups: dict[tuple[Column, ...], list[VersionKey]] = {}
+    for version in versions:
+        groups.setdefault(version.columns, []).append(version.key)
+    return groups.items()

@@ -1,0 +1,216 @@
+"""Rows whose images lack columns, made whole: each such column keeps what the row had before.
+
+A row's past is its lineage: its changes in order, back to the row that the table holds or to an image with all
+columns, also under other keys. A move to another key is a delete and a create that follow each other in `seq`.
+
+Invariant: nothing is guessed. A row of which a column is not known is an error, unless a later change in the
+batch replaces it. Both halves of a move are applied in one commit, so no delete removes what a create needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from spark_sink.batch.compact import ABSENT, MARKS, MOVED, OP, folded
+from spark_sink.errors import UnsupportedPartialImage
+from spark_sink.names import literal, quoted
+from spark_sink.source.envelope import place
+from spark_sink.warehouse.evolve import Shape
+from spark_sink.warehouse.key_sql import key_parts
+from spark_sink.warehouse.merge import NEWER, same_key
+
+Change = tuple[str, int]
+"""A destination and a `seq`."""
+
+_NEW: Final = "__aqueduct_new"
+_LIFE: Final = "__aqueduct_life"
+_START: Final = "__aqueduct_start"
+_ROOT: Final = "__aqueduct_root"
+_HELD: Final = "__aqueduct_held"
+_LACKS: Final = "__aqueduct_lacks"
+_AT: Final = ("topic", "partition", "offset")
+_ADVICE: Final = (
+    "Set binlog_row_image=FULL at the source, write the row there again, then reload the table"
+)
+
+
+def whole(rows: DataFrame, held: DataFrame, shape: Shape, *, several: bool) -> DataFrame:
+    """The last row of each key, with all columns; `rows` have `compact.MARKS`, `held` is the table.
+
+    Raises UnsupportedPartialImage, with the places of all records that nothing completes.
+    """
+    rows = _compared(rows, held, shape).localCheckpoint(eager=False)
+    _refuse_halves(rows)
+    changed = rows.where(_NEW).drop(_NEW)
+    lives = _lives(changed.unionByName(_before(changed, held, shape)), shape)
+    lives = lives.localCheckpoint(eager=False)
+    filled = _filled(_rooted(lives, roots(_links(lives))), shape).localCheckpoint(eager=False)
+    last = folded(filled, shape, several_destinations=several)
+    _refuse_lacking(filled, last.where(_LACKS), shape)
+    return last.selectExpr(*(quoted(name) for name, _ in shape.all_columns))
+
+
+def roots(links: Mapping[Change, Change]) -> dict[Change, Change]:
+    """From the start of each life to that of its lineage, where a move joins it to an earlier life."""
+    found: dict[Change, Change] = {}
+    for start in links:
+        path = [start]
+        while (before := links.get(path[-1])) is not None and path[-1] not in found:
+            path.append(before)
+        root = found.get(path[-1], path[-1])
+        found.update((one, root) for one in path[:-1])
+    return found
+
+
+def halves(batch: DataFrame) -> dict[Change, str]:
+    """Of the envelopes of one table, the halves of moves with partial images, and which half each is."""
+    rows = batch.where("moved AND partial AND op IN ('c', 'd')").select("destination", "seq", "op")
+    return {(row.destination, row.seq): row.op for row in rows.collect()}
+
+
+def partners(found: Mapping[Change, str]) -> set[Change]:
+    """The other halves of those: a create follows its delete."""
+    return {(name, seq + (1 if op == "d" else -1)) for (name, seq), op in found.items()}
+
+
+def _refuse_halves(rows: DataFrame) -> None:
+    """Raises where a row would be deleted of which a create is still to come."""
+    halves = rows.where(f"{MOVED} AND {OP} IN ('c', 'd') AND ({OP} = 'c' OR size({ABSENT}) > 0)")
+    found = halves.selectExpr(
+        "__destination AS d", "__seq AS s", f"{OP} AS op", _NEW, *_AT
+    ).collect()
+    creates = {(row.d, row.s) for row in found if row.op == "c"}
+    alone = [
+        row for row in found if row.op == "d" and row[_NEW] and (row.d, row.s + 1) not in creates
+    ]
+    if alone:
+        raise partial_images([(row.topic, row.partition, row.offset) for row in alone])
+
+
+def partial_images(places: Sequence[tuple[str, int, int]]) -> UnsupportedPartialImage:
+    """The error of records whose rows cannot be made whole."""
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    fault = UnsupportedPartialImage(f"{place(*min(places))}{more}", advice=_ADVICE)
+    fault.places = list(places)
+    return fault
+
+
+def _compared(rows: DataFrame, held: DataFrame, shape: Shape) -> DataFrame:
+    """The rows, and whether each is newer than what the table holds for its key."""
+    same = f.expr(same_key(shape))
+    keyed = held.selectExpr(*_key(shape), "__destination", "__epoch", "__seq", "__ts_ms")
+    joined = rows.alias("s").join(keyed.alias("t"), same, "left")
+    new = f.expr(f"t.__seq IS NULL OR ({NEWER})").alias(_NEW)
+    return joined.select(*(f.col(f"s.{quoted(name)}") for name in rows.columns), new)
+
+
+def _key(shape: Shape) -> list[str]:
+    return [*map(quoted, shape.key), "__unrepresentable"]
+
+
+def _before(changed: DataFrame, held: DataFrame, shape: Shape) -> DataFrame:
+    """The rows that the table holds for the keys of changes, as the first of their lives."""
+    keys = changed.selectExpr(*_key(shape)).alias("s")
+    rows = held.where("NOT __deleted").alias("t").join(keys, f.expr(same_key(shape)), "left_semi")
+    marks = {OP: "'c'", ABSENT: "CAST(NULL AS ARRAY<STRING>)", MOVED: "false"}
+    empty = {name: "CAST(NULL AS STRING)" if name == "topic" else "NULL" for name in _AT}
+    return rows.selectExpr(
+        *(quoted(name) for name, _ in shape.all_columns),
+        *(f"{({**marks, **empty})[name]} AS {name}" for name in MARKS),
+    )
+
+
+def _lives(rows: DataFrame, shape: Shape) -> DataFrame:
+    """The rows with the `seq` at which each one's life began: with a create, or the first that is known."""
+    key = ", ".join(key_parts(shape, ""))
+    ordered = f"PARTITION BY __destination, {key} ORDER BY __epoch, __seq ROWS UNBOUNDED PRECEDING"
+    lived = rows.selectExpr("*", f"sum(if({OP} IN ('c', 'r'), 1, 0)) OVER ({ordered}) AS {_LIFE}")
+    start = f"min(__seq) OVER (PARTITION BY __destination, {key}, {_LIFE}) AS {_START}"
+    return lived.selectExpr("*", start)
+
+
+def _links(lives: DataFrame) -> dict[Change, Change]:
+    """From the create of each move to the start of the life that its delete has ended."""
+    moves = lives.where(f"{MOVED} AND {OP} IN ('c', 'd')")
+    found = moves.selectExpr("__destination AS d", "__seq AS s", f"{OP} AS op", f"{_START} AS b")
+    ends, creates = {}, []
+    for row in found.collect():
+        if row.op == "d":
+            ends[row.d, row.s] = (row.d, row.b)
+        else:
+            creates.append((row.d, row.s))
+    return {
+        (destination, seq): ends[destination, seq - 1]
+        for destination, seq in creates
+        if (destination, seq - 1) in ends
+    }
+
+
+def _rooted(lives: DataFrame, found: Mapping[Change, Change]) -> DataFrame:
+    """The rows with the `seq` at which each one's lineage began."""
+    if not found:
+        return lives.withColumn(_ROOT, f.col(_START))
+    text = json.dumps([{"d": d, "s": s, "r": root[1]} for (d, s), root in found.items()])
+    table = f.from_json(f.lit(text), "array<struct<d:string,s:bigint,r:bigint>>")
+    known = lives.sparkSession.range(1, numPartitions=1).select(f.inline(table)).alias("k")
+    on = f.expr(f"l.__destination = k.d AND l.{_START} = k.s")
+    joined = lives.alias("l").join(known, on, "left")
+    names = [f.col(f"l.{quoted(name)}") for name in lives.columns]
+    return joined.select(*names, f.expr(f"coalesce(k.r, l.{_START})").alias(_ROOT))
+
+
+def _filled(rows: DataFrame, shape: Shape) -> DataFrame:
+    """The changes, each column that is absent as the lineage had it before, and whether one is not known."""
+    own = [name for name, _ in shape.columns if name not in shape.key]
+    lineage = (
+        f"PARTITION BY __destination, {_ROOT} ORDER BY __epoch, __seq ROWS UNBOUNDED PRECEDING"
+    )
+    held = {name: f"{_HELD}_{number}" for number, name in enumerate(own)}
+    kept = [
+        f"last(if({OP} = 'd' OR {_lacking(name)}, NULL, struct({quoted(name)} AS v, "
+        f"try_element_at(__unrepresentable, {literal(name)}) AS t)), true) OVER ({lineage}) AS {to}"
+        for name, to in held.items()
+    ]
+    values = [
+        f"if({_lacking(name)}, {held[name]}.v, {quoted(name)}) AS {quoted(name)}"
+        if name in held
+        else quoted(name)
+        for name, _ in shape.columns
+    ]
+    others = [name for name, _ in shape.all_columns[len(shape.columns) :]]
+    texts = ", ".join(
+        f"struct({literal(name)} AS key, if({_lacking(name)}, {to}.t, NULL) AS value)"
+        for name, to in held.items()
+    )
+    text = (
+        "map_from_entries(filter(concat(coalesce(map_entries(__unrepresentable), array()), "
+        f"array({texts})), x -> x.value IS NOT NULL))"
+    )
+    unknown = " OR ".join(f"({_lacking(name)} AND {to} IS NULL)" for name, to in held.items())
+    result = rows.selectExpr("*", *kept).where("topic IS NOT NULL")
+    return result.selectExpr(
+        *values,
+        *(quoted(name) for name in others if name != "__unrepresentable"),
+        f"if(size({ABSENT}) > 0 AND {OP} <> 'd', {text}, __unrepresentable) AS __unrepresentable",
+        f"({unknown or 'false'}) AS {_LACKS}",
+        *_AT,
+    )
+
+
+def _lacking(name: str) -> str:
+    """Whether a row's image lacks a column, whose value is therefore the one before."""
+    return f"({OP} <> 'd' AND coalesce(array_contains({ABSENT}, {literal(name)}), false))"
+
+
+def _refuse_lacking(rows: DataFrame, last: DataFrame, shape: Shape) -> None:
+    """Raises with the places of all records that the last rows of their keys would need."""
+    keys = last.selectExpr(*_key(shape)).alias("s")
+    joined = rows.where(_LACKS).alias("t").join(keys, f.expr(same_key(shape)), "left_semi")
+    found = joined.select(*_AT).collect()
+    if found:
+        raise partial_images([(row.topic, row.partition, row.offset) for row in found])

@@ -1,0 +1,119 @@
+"""Records whose images were too large for their topic, fetched from the claim store.
+
+Law: what is fetched is what its pointer says to the last bit, by length and SHA-256, or the batch stops; it is
+read on Spark's workers through Hadoop's file systems, as Spark's own files are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from spark_sink.errors import ClaimLost
+from spark_sink.source.envelope import CLAIM, FIELDS, JSON_OPTIONS, MISFIT, poison_sql
+
+_PARTS_OF_A_NAME: Final = 3
+"""The last parts of a location are the name in its store: topic, day, SHA-256."""
+_NAME: Final = "([^/]+/[^/]+/[0-9a-f]{64})[.]json$"
+_IMAGES: Final = "before STRING, after STRING"
+_MISFIT: Final = (
+    "(stored.before IS NOT NULL) <> (op IN ('u', 'd'))"
+    " OR (stored.after IS NOT NULL) <> (op IN ('c', 'u', 'r'))"
+)
+_NO_S3A: Final = re.compile(
+    r"ClassNotFoundException: (Class )?[\w.]*\bS3AFileSystem\b"
+    r"|No FileSystem for scheme \W*s3"
+    # hadoop-aws without the SDK.
+    r"|NoClassDefFoundError: software/amazon/"
+)
+_THROWN: Final = re.compile(r"An error occurred while calling .*\n: (.+)")
+_CAUSES: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+_S3A: Final = (
+    "Start the sink with hadoop-aws of Spark's own Hadoop among its jars, and with "
+    "spark.hadoop.fs.s3a.endpoint where the bucket is not at AWS (docs/sink.md); or set claim_checks "
+    "to a copy that it can read"
+)
+_ACCESS: Final = "Give the sink access to the claim store, or set claim_checks to its path"
+_BUCKET_ACCESS: Final = (
+    "Check spark.hadoop.fs.s3a.endpoint and the credentials, which are not looked for in all places where the "
+    "worker does (docs/sink.md)"
+)
+
+
+class Claim(NamedTuple):
+    """Where a value is, how long, and its SHA-256."""
+
+    location: str
+    size: int
+    sha256: str
+
+
+def path_of(claim: Claim, store: str) -> str:
+    """The path to read; ``store`` is where the sink sees the store, or empty for as the worker says."""
+    location = claim.location
+    if store:
+        name = location.split("/")[-_PARTS_OF_A_NAME:]
+        return "/".join([_plain(_hadoop_s(store.rstrip("/"))), *map(_plain, name)])
+    # Hadoop takes a path as it is, where a URI has its odd characters encoded.
+    return _plain(unquote(location)) if location.startswith("file:") else _hadoop_s(location)
+
+
+def _hadoop_s(path: str) -> str:
+    """A path in a bucket by the name that Hadoop has for such; everybody else has another."""
+    return path.replace("s3:", "s3a:", 1) if path.startswith("s3:") else path
+
+
+def _plain(path: str) -> str:
+    """A path that is not taken for a pattern."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
+
+
+def redeemed(batch: DataFrame, claims: Iterable[Claim], *, store: str) -> DataFrame:
+    """A batch's records that are claims, with their images where the pointers were."""
+    paths = sorted({path_of(claim, store) for claim in claims})
+    files = _read(batch.sparkSession, paths)
+    named = files.selectExpr(f"regexp_extract(path, '{_NAME}', 1) AS name", "length", "content")
+    pointers = batch.where("claim IS NOT NULL")
+    # By the whole name: rows of two tables or days may have the same images.
+    own = f.regexp_extract("claim.location", _NAME, 1)
+    joined = pointers.join(named, own == named["name"], "left")
+    fault_sql = poison_sql("'the claimed value is not the one that was stored'")
+    text = (
+        "if(length <=> claim.size AND sha2(content, 256) <=> claim.sha256, "
+        f"decode(content, 'UTF-8'), {fault_sql})"
+    )
+    found = joined.withColumn("stored", f.from_json(f.expr(text), _IMAGES, JSON_OPTIONS))
+    changed = {
+        "before": "stored.before",
+        "after": "stored.after",
+        "claim": f"CAST(NULL AS {CLAIM})",
+        "reason": f"if({_MISFIT}, coalesce(reason, '{MISFIT}'), reason)",
+    }
+    return found.selectExpr(*(f"{changed.get(name, f'`{name}`')} AS `{name}`" for name in FIELDS))
+
+
+def _read(session: SparkSession, paths: list[str]) -> DataFrame:
+    try:
+        return session.read.format("binaryFile").load(paths)
+    except (PySparkException, Py4JJavaError) as fault:
+        raise _lost(str(fault), paths[0]) from fault
+
+
+def _lost(said: str, path: str) -> ClaimLost:
+    """Why nothing can be read, of what Java said with all of its stack."""
+    if _NO_S3A.search(said):
+        return ClaimLost(f"{path}: this Spark has no file system for buckets", advice=_S3A)
+    thrown = _THROWN.search(said)
+    what = thrown[1] if thrown else " ".join(said.partition("JVM stacktrace")[0].split())
+    # What was thrown names the path, and the last of its causes tells why.
+    causes = _CAUSES.findall(said)
+    why = f" (caused by {causes[-1][:300]})" if causes and causes[-1] not in what else ""
+    advice = _BUCKET_ACCESS if path.startswith("s3a:") else _ACCESS
+    return ClaimLost(f"{what[:300]}{why}", advice=advice)

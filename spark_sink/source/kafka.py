@@ -1,0 +1,195 @@
+"""Kafka as the sink reads it: the stream of row topics, the schemas topic, and the offsets held.
+
+Law: read_committed and failOnDataLoss always; where records are missing the sink stops.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_sink.errors import KafkaUnreachable
+from spark_sink.names import schemas_topic, topic_pattern
+from spark_sink.settings import Settings
+from spark_sink.source.offsets import Offsets
+
+_METADATA_MAX_AGE_MS = 1000
+_RECORDS = (
+    "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+
+
+def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
+    """The records of all row topics, those that appear later included."""
+    reader = spark.readStream.format("kafka").options(**options(settings))
+    return (
+        reader.option("subscribePattern", pattern(settings))
+        .option("startingOffsets", starting_offsets)
+        .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
+        .load()
+    )
+
+
+def read_schemas(spark: SparkSession, settings: Settings) -> list[str]:
+    """The values of the schemas topic, oldest first; none where there is no such topic."""
+    topic = schemas_topic(settings.prefix)
+    with admin(spark, settings) as kafka:
+        if topic not in kafka.topics():
+            return []
+    records = spark.read.format("kafka").options(**options(settings)).option("subscribe", topic)
+    values = records.load().where("value IS NOT NULL")
+    ordered = values.orderBy("partition", "offset").selectExpr("CAST(value AS STRING) AS value")
+    return [row.value for row in ordered.collect()]
+
+
+def pattern(settings: Settings) -> str:
+    """The Java regular expression that the stream subscribes to."""
+    return topic_pattern(settings.prefix, include=settings.include, exclude=settings.exclude)
+
+
+def options(settings: Settings) -> dict[str, str]:
+    """What every read of Kafka has in common."""
+    return {
+        "kafka.metadata.max.age.ms": str(_METADATA_MAX_AGE_MS),
+        **{f"kafka.{k.removeprefix('kafka.')}": v for k, v in settings.kafka_options.items()},
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        "kafka.isolation.level": "read_committed",
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+    }
+
+
+def matching(spark: SparkSession, wanted: str, names: Collection[str]) -> set[str]:
+    """Those of the names that a Java regular expression matches as a whole."""
+    jvm: Any = spark._jvm
+    compiled = jvm.java.util.regex.Pattern.compile(wanted)
+    return {name for name in names if compiled.matcher(name).matches()}
+
+
+class Topics(Protocol):
+    """Kafka's row topics, as reloads and batches read them beside the stream."""
+
+    def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
+        """(earliest, latest committed) offsets of these topics, or of all where none is named."""
+
+    def read(self, start: Offsets, end: Offsets) -> DataFrame:
+        """The records from `start` to `end` of each partition that `start` has."""
+
+
+class KafkaTopics:
+    """The row topics, read between offsets: for reloads, and for how far there is to go."""
+
+    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+        self._spark = spark
+        self._settings = settings
+
+    def ranges(
+        self, topics: Collection[str]
+    ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """(earliest, latest committed) offsets of these topics, or of all where none is named."""
+        with admin(self._spark, self._settings) as kafka:
+            earliest, latest = kafka.ranges(pattern(self._settings))
+        if not topics:
+            return earliest, latest
+        return tuple(
+            {at: n for at, n in one.items() if at[0] in topics} for one in (earliest, latest)
+        )  # type: ignore[return-value]
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """The committed ends of all row topics."""
+        return self.ranges(())[1]
+
+    def read(
+        self, start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int]
+    ) -> DataFrame:
+        """The records from `start` to `end` of each partition that `start` has."""
+        moved = {at: (first, end[at]) for at, first in start.items() if end[at] > first}
+        if not moved:
+            return self._spark.createDataFrame([], _RECORDS)
+        partitions: dict[str, list[int]] = {}
+        firsts: dict[str, dict[str, int]] = {}
+        lasts: dict[str, dict[str, int]] = {}
+        for (topic, partition), (first, last) in sorted(moved.items()):
+            partitions.setdefault(topic, []).append(partition)
+            firsts.setdefault(topic, {})[str(partition)] = first
+            lasts.setdefault(topic, {})[str(partition)] = last
+        reader = self._spark.read.format("kafka").options(**options(self._settings))
+        return (
+            reader.option("assign", json.dumps(partitions))
+            .option("startingOffsets", json.dumps(firsts))
+            .option("endingOffsets", json.dumps(lasts))
+            .load()
+        )
+
+
+class Admin:
+    """The few questions about the cluster that Spark's source does not answer."""
+
+    def __init__(self, jvm: Any, client: Any) -> None:
+        self._jvm = jvm
+        self._client = client
+
+    def cluster_id(self) -> str:
+        """Which cluster this is."""
+        return str(self._client.describeCluster().clusterId().get())
+
+    def topics(self) -> set[str]:
+        """The names of all topics."""
+        return {str(name) for name in self._client.listTopics().names().get()}
+
+    def ranges(self, pattern: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """(earliest, latest committed) offsets of the partitions of topics that match."""
+        matcher = self._jvm.java.util.regex.Pattern.compile(pattern)
+        names = self._jvm.java.util.ArrayList()
+        for name in sorted(self.topics()):
+            if matcher.matcher(name).matches():
+                names.add(name)
+        described = self._client.describeTopics(names).allTopicNames().get()
+        partitions = [
+            (str(name), int(info.partition()))
+            for name in described
+            for info in described[name].partitions()
+        ]
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        return self._offsets(partitions, spec.earliest()), self._offsets(partitions, spec.latest())
+
+    def _offsets(self, partitions: list[tuple[str, int]], spec: Any) -> dict[tuple[str, int], int]:
+        wanted, place = self._jvm.java.util.HashMap(), {}
+        for topic, partition in partitions:
+            at = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+            place[topic, partition] = at
+            wanted.put(at, spec)
+        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+        choice = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
+        found = self._client.listOffsets(wanted, choice)
+        return {at: int(found.partitionResult(p).get().offset()) for at, p in place.items()}
+
+
+@contextmanager
+def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
+    """A client for questions; raises KafkaUnreachable."""
+    jvm: Any = spark._jvm
+    properties = jvm.java.util.Properties()
+    for name, value in options(settings).items():
+        if name.startswith("kafka.") and name != "kafka.isolation.level":
+            properties.setProperty(name.removeprefix("kafka."), value)
+    properties.setProperty("default.api.timeout.ms", "10000")
+    properties.setProperty("request.timeout.ms", "5000")
+    try:
+        client = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        try:
+            yield Admin(jvm, client)
+        finally:
+            client.close(jvm.java.time.Duration.ofSeconds(1))
+    except Py4JJavaError as fault:
+        cause = str(fault.java_exception.getMessage())
+        raise KafkaUnreachable(
+            f"{settings.bootstrap_servers}: {cause}",
+            advice="Check bootstrap_servers, kafka_options and the brokers",
+        ) from fault

@@ -1,0 +1,139 @@
+"""The columns of each table version, as the schemas topic tells them.
+
+Law: a row is read with the columns of exactly the version it names, or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from spark_sink.errors import (
+    ColumnClash,
+    PoisonRecord,
+    ReservedName,
+    UnknownSchema,
+    UnsupportedWire,
+)
+from spark_sink.source.mysql_types import Reading, reading
+
+BOOKKEEPING = (
+    ("__destination", "string"),
+    ("__epoch", "bigint"),
+    ("__seq", "bigint"),
+    ("__deleted", "boolean"),
+    ("__schema", "int"),
+    ("__ts_ms", "bigint"),
+    ("__unrepresentable", "map<string,string>"),
+)
+DELTA_COLUMN = ("__delta", "int")
+_RESERVED = frozenset({*(name for name, _ in BOOKKEEPING), DELTA_COLUMN[0]})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class VersionKey:
+    """Which table version: the key of the schemas topic."""
+
+    destination: str
+    database: str
+    table: str
+    version: int
+
+    def __str__(self) -> str:
+        """As an error names it."""
+        return f"{self.database}.{self.table} version {self.version} of {self.destination}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name and how its values are read."""
+
+    name: str
+    mysql_type: str
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """The columns of a table from some position on; `primary_key` is empty where there is none."""
+
+    key: VersionKey
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...]
+
+
+def parse_version(value: str) -> TableVersion:
+    """A value of the schemas topic. Raises a named error where it does not follow the contract."""
+    try:
+        body = json.loads(value)
+        key = VersionKey(body["destination"], body["database"], body["table"], body["version"])
+        wire, primary_key = body["wire"], tuple(body["primary_key"])
+        columns = [(str(c["name"]), str(c["type"])) for c in body["columns"]]
+    except (ValueError, KeyError, TypeError) as fault:
+        raise PoisonRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
+    if wire != 1:
+        raise UnsupportedWire(f"{key} says wire {wire}")
+    _check_names([name for name, _ in columns], primary_key, key)
+    return TableVersion(
+        key=key,
+        columns=tuple(Column(name, kind, reading(kind)) for name, kind in columns),
+        primary_key=primary_key,
+    )
+
+
+@dataclass(slots=True)
+class SchemaBook:
+    """The table versions known so far; `read` fetches the values of the whole schemas topic."""
+
+    read: Callable[[], Iterable[str]]
+    _known: dict[VersionKey, TableVersion] = field(default_factory=dict)
+    _raw: dict[VersionKey, str] = field(default_factory=dict)
+
+    def fetch(self, keys: Iterable[VersionKey]) -> None:
+        """Reads the topic again where one of the keys is new."""
+        if any(key not in self._raw for key in keys):
+            for value in self.read():
+                self._raw[_key_of(value)] = value
+
+    def sources(self, name: tuple[str, str]) -> set[str]:
+        """The destinations that have published columns of a table, by the topic as it is now.
+
+        Of a table that no source has under that name, all destinations.
+        """
+        keys = {_key_of(value) for value in self.read()}
+        own = {key.destination for key in keys if (key.database, key.table) == name}
+        return own or {key.destination for key in keys}
+
+    def versions(self, keys: Iterable[VersionKey]) -> dict[VersionKey, TableVersion]:
+        """The versions asked for; the topic is read again when one of them is new."""
+        wanted = sorted(set(keys))
+        self.fetch(wanted)
+        for key in wanted:
+            if key not in self._raw:
+                raise UnknownSchema(str(key), advice="See that the schemas topic is compacted only")
+            # Parsed on demand: a fault in a table that is not read harms nobody.
+            if key not in self._known:
+                self._known[key] = parse_version(self._raw[key])
+        return {key: self._known[key] for key in wanted}
+
+
+def _key_of(value: str) -> VersionKey:
+    try:
+        body = json.loads(value)
+        return VersionKey(body["destination"], body["database"], body["table"], body["version"])
+    except (ValueError, KeyError, TypeError) as fault:
+        raise PoisonRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
+
+
+def _check_names(names: list[str], primary_key: tuple[str, ...], key: VersionKey) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in _RESERVED:
+            raise ReservedName(f"{name!r} in {key}", advice="Rename it at the source")
+        other = seen.setdefault(name.lower(), name)
+        if other is not name:
+            raise ColumnClash(f"{other!r} and {name!r} in {key}")
+    missing = [column for column in primary_key if column not in names]
+    if missing:
+        raise PoisonRecord(f"schemas topic, {key} has no key column {missing[0]!r}")

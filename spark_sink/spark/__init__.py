@@ -1,0 +1,1 @@
+"""Spark: session, checkpoint, files, and its failures mapped to named errors."""

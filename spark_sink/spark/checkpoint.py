@@ -1,0 +1,96 @@
+"""What Spark's checkpoint says about offsets, and whose checkpoint it is.
+
+Invariant: read only, apart from one file of our own that names the prefix and the Kafka cluster; or
+removed as a whole, where the ledger takes its place.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from spark_sink.errors import CheckpointDamaged, ForeignCheckpoint
+from spark_sink.spark.files import Files
+
+_SPARKS = ("commits", "sources", "state", "metadata", "offsets")
+_REMOVE = "Remove the checkpoint folder; the sink then starts from the warehouse's ledger"
+
+
+class Checkpoint:
+    """A folder that Spark's streaming query keeps its progress in."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def started(self) -> bool:
+        """Whether a query has ever planned a batch here."""
+        return bool(self._numbers("offsets"))
+
+    def offsets(
+        self, batch_id: int
+    ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """(start, end) of a batch that Spark has planned."""
+        before = self._planned(batch_id - 1) if batch_id > 0 else None
+        end = self._planned(batch_id)
+        if end is None:
+            raise CheckpointDamaged(f"{self._path}/offsets/{batch_id} is missing", advice=_REMOVE)
+        return before if before is not None else self.initial(), end
+
+    def committed(self) -> dict[tuple[str, int], int]:
+        """Up to where Spark takes the topics for applied; empty before the first batch."""
+        done = self._numbers("commits")
+        return (self._planned(done[-1]) or {}) if done else {}
+
+    def initial(self) -> dict[tuple[str, int], int]:
+        """Where the query's first batch began."""
+        text = self._files.read(f"{self._path}/sources/0/0")
+        return parse_offsets(text or "", f"{self._path}/sources/0/0") if text else {}
+
+    def known(self) -> dict[tuple[str, int], int]:
+        """The partitions of the last batch that was planned, committed or not."""
+        planned = self._numbers("offsets")
+        return {**self.initial(), **((self._planned(planned[-1]) or {}) if planned else {})}
+
+    def forget(self) -> None:
+        """Removes what Spark keeps here; what says that a query was started goes last."""
+        for name in _SPARKS:
+            self._files.delete(f"{self._path}/{name}")
+
+    def _planned(self, batch_id: int) -> dict[tuple[str, int], int] | None:
+        path = f"{self._path}/offsets/{batch_id}"
+        text = self._files.read(path)
+        return None if text is None else parse_offsets(text, path)
+
+    def _numbers(self, folder: str) -> list[int]:
+        names = self._files.names(f"{self._path}/{folder}")
+        return sorted(int(name) for name in names if name.isdigit())
+
+
+def parse_offsets(text: str, where: str) -> dict[tuple[str, int], int]:
+    """The offsets in one of Spark's log files: its last line is `{topic: {partition: offset}}`."""
+    lines = text.strip().splitlines()
+    start = lines[-1].find("{") if lines else -1
+    try:
+        topics: Any = json.loads(lines[-1][start:]) if start >= 0 else None
+        return {(t, int(p)): int(o) for t, ps in topics.items() for p, o in ps.items()}
+    except (ValueError, AttributeError, TypeError):
+        raise CheckpointDamaged(where, advice=_REMOVE) from None
+
+
+def check_origin(files: Files, path: str, origin: dict[str, str]) -> None:
+    """Marks `path` as of `origin` (prefix and cluster), or refuses another's mark."""
+    text = files.read(path)
+    if text is None:
+        files.write(path, json.dumps(origin))
+        return
+    try:
+        known = json.loads(text)
+    except ValueError:
+        raise CheckpointDamaged(path) from None
+    different = [name for name in origin if known.get(name) != origin[name]]
+    if different:
+        raise ForeignCheckpoint(
+            "; ".join(f"{n} is {origin[n]!r}, {path} says {known.get(n)!r}" for n in different),
+            advice="Give this sink a warehouse of its own; offsets mean nothing elsewhere",
+        )

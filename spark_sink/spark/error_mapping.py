@@ -1,0 +1,76 @@
+"""Which named error a failure of Spark, Delta or Kafka is."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spark_sink.errors import (
+    CheckpointDamaged,
+    CheckpointShared,
+    DataLost,
+    KafkaUnreachable,
+    PoisonRecord,
+    SinkError,
+    SparkFailed,
+)
+from spark_sink.source.envelope import poisoned
+
+_CONFLICT: Final = re.compile(r"DELTA_CONCURRENT_|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED")
+
+_FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
+    (
+        r"KAFKA_DATA_LOSS|data may have been (lost|missed)|failOnDataLoss",
+        DataLost,
+        "Load the tables of that topic anew (docs/sink.md)",
+    ),
+    (
+        r"Incomplete log file|CHECKPOINT_FILE_CHECKSUM|[Mm]alformed log|Unexpected end-of-input",
+        CheckpointDamaged,
+        "Remove the checkpoint folder; the sink then starts from the warehouse's ledger",
+    ),
+    (
+        r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|Multiple streaming queries",
+        CheckpointShared,
+        "End the other sink",
+    ),
+    (
+        r"org.apache.kafka.common.errors|Failed to create new KafkaAdminClient|KafkaException",
+        KafkaUnreachable,
+        "Look at the brokers and start again",
+    ),
+)
+
+
+def named(failure: Exception) -> SinkError:
+    """The named error that a failure is."""
+    if isinstance(failure, SinkError):
+        return failure
+    text = str(failure)
+    if record := poisoned(text):
+        return PoisonRecord(record)
+    for symptom, error, advice in _FAILURES:
+        if re.search(symptom, text):
+            return error(_first_line(text), advice=advice)
+    return SparkFailed(_first_line(text), advice="log.file in the settings gives the details")
+
+
+def is_conflict(failure: PySparkException | Py4JJavaError) -> bool:
+    """Whether a commit to a Delta table failed only because another commit was first."""
+    return _CONFLICT.search(str(failure)) is not None
+
+
+def cause(text: str) -> str:
+    """What Java said, from an error that came through py4j."""
+    found = re.search(r"An error occurred while calling .*\n: (.+)", text)
+    return (found[1] if found else _first_line(text))[:300]
+
+
+def _first_line(text: str) -> str:
+    """What happened, from an exception's text of many lines."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if "Caused by" in line or line.startswith("[")]
+    return (causes[-1] if causes else lines[0] if lines else "no message")[:500]

@@ -1,0 +1,172 @@
+"""The Spark session: quiet, small, with Delta and Kafka from local jars; and its orderly end.
+
+Invariant: what `spark-submit` was given is never overruled; a JVM of the sink's own ends with it, and only
+through it: a signal to the whole process group or control group reaches the JVM too, and is ignored there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import BadSettings, JavaMissing
+from spark_sink.required_conf import ALWAYS
+from spark_sink.settings import Settings
+
+_LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
+_SECONDS_TO_END: Final = 10
+
+# Only where nobody said otherwise.
+_DEFAULTS: Final = {
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # The batch is cached and Kafka's offsets are fixed, so its rows are the same on each reading.
+    "spark.databricks.delta.merge.materializeSource": "none",
+    "spark.sql.adaptive.enabled": "false",
+    # One MERGE compiles some hundred small programs; Spark keeps 100, and so compiles them each time.
+    "spark.sql.codegen.cache.maxEntries": "3000",
+}
+_LOCAL: Final = {
+    "spark.ui.enabled": "false",
+    # Tables are merged side by side, so a partition more is only more tasks.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    # Else VACUUM lists a table's few folders in 10,000 tasks.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # To generate and compile programs costs a small batch more than all its rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def submitted() -> bool:
+    """Whether spark-submit started this process, and so chose master, memory and jars."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def start(settings: Settings) -> SparkSession:
+    """The session for the sink."""
+    own = {} if submitted() else _own_jvm(settings)
+    if submitted():
+        # Before the JVM is known, a SparkConf has nothing of what spark-submit was given.
+        SparkContext._ensure_initialized()
+    given = SparkConf()
+    refuse_others(given)
+    asked = {k: v for k, v in settings.spark_options.items() if not given.contains(k)}
+    defaults = {k: v for k, v in _DEFAULTS.items() if not given.contains(k)}
+    wanted = {**defaults, **own, **asked, **ALWAYS}
+    if not submitted() and SparkContext._gateway is None:
+        _launch(wanted)
+        # PYSPARK_SUBMIT_ARGS comes after what the JVM is started with.
+        refuse_others(SparkConf())
+    builder = SparkSession.builder.appName(f"aqueduct-sink {settings.prefix}")
+    for key, value in wanted.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+class _PopenOptions(dict[str, Any]):
+    """What the JVM is started with; PySpark puts in a `preexec_fn` that ignores SIGINT alone."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _also_no_term(value) if name == "preexec_fn" else value)
+
+
+def _also_no_term(before: Callable[[], None]) -> Callable[[], None]:
+    def ignore() -> None:
+        before()
+        # The JVM keeps it ignored: it takes over only signals that were not when it began.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    return ignore
+
+
+def _launch(wanted: dict[str, str]) -> None:
+    """Starts the JVM; raises JavaMissing."""
+    launch: Any = launch_gateway
+    try:
+        gateway = launch(SparkConf().setAll(list(wanted.items())), _PopenOptions())
+    except (PySparkException, OSError, Py4JError) as fault:
+        home = os.environ.get("JAVA_HOME")
+        tried = f"JAVA_HOME is {home}" if home else "java on PATH, as JAVA_HOME is not set"
+        raise JavaMissing(
+            f"{tried}: {' '.join(str(fault).split())[:200]}",
+            advice="Install Java 17 or 21, or set JAVA_HOME to one that is there",
+        ) from fault
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def refuse_others(given: SparkConf) -> None:
+    """Refuse what `spark-submit` or its defaults say otherwise than the sink needs it."""
+    other = [
+        f"{key} is {value}, and has to be {ALWAYS[key]}"
+        for key, value in sorted(given.getAll())
+        if key in ALWAYS and value != ALWAYS[key]
+    ]
+    if other:
+        raise BadSettings(
+            "; ".join(other),
+            advice="Leave them out of --conf and spark-defaults.conf: the sink sets them itself",
+        )
+
+
+def close(spark: SparkSession) -> None:
+    """Ends the session, and the JVM if it is ours."""
+    gateway: Any = SparkContext._gateway
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    # Under spark-submit the JVM may be gone already: what stopped the sink was sent to both.
+    with suppress(Py4JError, OSError):
+        spark.stop()
+    if process is None:
+        return
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
+    if process.stdin is not None:
+        # The JVM ends when its standard input does.
+        process.stdin.close()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _own_jvm(settings: Settings) -> dict[str, str]:
+    """What `python -m spark_sink` has to say where spark-submit would."""
+    jars = sorted(settings.jars.glob("*.jar")) if settings.jars.is_dir() else []
+    if not jars:
+        raise BadSettings(
+            f"jars: no jar in {settings.jars}", advice="Fill it with: python -m devstack jars"
+        )
+    options = [
+        f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:ReservedCodeCacheSize=256m",
+        # Else the first batch collects garbage each time the heap or the classes outgrow their place.
+        f"-Xms{settings.driver_memory}",
+        "-XX:MetaspaceSize=256m",
+    ]
+    if settings.log.file:
+        options.append(f"-Daqueduct.spark.log={settings.log.file.absolute()}.spark")
+    local = _LOCAL if settings.master.startswith("local") else {}
+    return {
+        "spark.master": settings.master,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.driver.extraJavaOptions": " ".join(options),
+        **local,
+    }

@@ -1,0 +1,1 @@
+"""The warehouse: Delta tables, their shapes, MERGE, the ledger, waiting tables, maintenance."""

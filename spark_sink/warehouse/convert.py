@@ -1,0 +1,137 @@
+"""A table's rows brought from one shape into another that its columns could not be widened to.
+
+Invariant: a value is converted as MySQL's ALTER TABLE does it, or it is kept as text in `__unrepresentable`;
+it never becomes a silent NULL. What depends on the session that ran the ALTER (its time zone) is not guessed.
+Everything here is Spark SQL text, so it does no I/O.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from spark_sink.errors import KeyChanged, TypeConflict
+from spark_sink.names import literal, quoted
+from spark_sink.source.mysql_types import widened
+from spark_sink.source.schemas import TableVersion
+from spark_sink.warehouse.evolve import Shape
+
+_ZONED: Final = {("timestamp_ntz", "timestamp"), ("timestamp", "timestamp_ntz")}
+_ASIDE: Final = "__unrepresentable"
+
+
+def target(held: Shape, versions: Sequence[TableVersion]) -> Shape:
+    """The shape that takes all of `versions`, whatever the table was like before."""
+    columns = dict(held.columns)
+    where = f"{held.database}.{held.table}"
+    keys = set()
+    for version in versions:
+        for column in version.columns:
+            own = held.spelling(column.name) or column.name
+            wanted = column.reading.type
+            columns[own] = widened(columns.get(own, wanted), wanted) or wanted
+        keys.add(tuple(held.spelling(name) or name for name in version.primary_key))
+    for version in versions:
+        for column in version.columns:
+            own = held.spelling(column.name) or column.name
+            if widened(columns[own], column.reading.type) != columns[own]:
+                raise TypeConflict(f"{where}.{own} differs between sources", advice=_SAME)
+    if len({tuple(sorted(key)) for key in keys}) > 1:
+        raise KeyChanged(f"the primary key of {where} differs between sources", advice=_SAME)
+    key = keys.pop()
+    mapped = held.mapped or any(not name.replace("_", "").isalnum() for name in columns)
+    key = held.key if sorted(key) == sorted(held.key) else key
+    return Shape(held.database, held.table, tuple(columns.items()), key, mapped=mapped)
+
+
+_SAME: Final = "Make the same change at all sources of the table, then reload it from its beginning"
+
+
+def needs_time_zone(held: Shape, wanted: Shape) -> list[str]:
+    """The columns whose old values mean something else in each time zone."""
+    after = dict(wanted.columns)
+    return [name for name, kind in held.columns if (kind, after[name]) in _ZONED]
+
+
+def row_sql(held: Shape, wanted: Shape, *, time_zone: str) -> list[str]:
+    """The columns of `wanted` from those of a row of `held`, without `__delta`."""
+    before = dict(held.columns)
+    row, kept, lost = [], [], []
+    for name, kind in wanted.columns:
+        own = quoted(name)
+        if name not in before:
+            row.append(f"CAST(NULL AS {kind}) AS {own}")
+        elif before[name] == kind:
+            row.append(own)
+        else:
+            value = _value(name, before[name], kind, time_zone)
+            row.append(f"{value} AS {own}")
+            kept.append(literal(name))
+            text = _text(name, before[name])
+            lost.append(f"struct({literal(name)} AS k, if({value} IS NULL, {text}, NULL) AS t)")
+    row += ["__destination", "__epoch", "__seq", "__deleted", "__schema", "__ts_ms"]
+    return [*row, f"{_aside(kept, lost)} AS {_ASIDE}"]
+
+
+def keys_sql(wanted: Shape) -> tuple[str, str]:
+    """The conditions that a row has no key, and the text that two rows with the same key share."""
+    missing = " OR ".join(
+        f"({quoted(name)} IS NULL AND try_element_at({_ASIDE}, {literal(name)}) IS NULL)"
+        for name in wanted.key
+    )
+    parts = ", ".join(
+        f"{quoted(name)}, try_element_at({_ASIDE}, {literal(name)})" for name in wanted.key
+    )
+    return missing, f"struct({parts})"
+
+
+def cut_text(since_ms: int, offsets: dict[tuple[str, int], int]) -> str:
+    """What a table's property says of the reload that made it."""
+    held = [[topic, partition, at] for (topic, partition), at in sorted(offsets.items())]
+    return json.dumps({"version": 1, "since_ms": since_ms, "offsets": held})
+
+
+def parse_cut(text: str) -> tuple[int, dict[tuple[str, int], int]]:
+    """What `cut_text` wrote."""
+    body = json.loads(text)
+    return body["since_ms"], {(topic, number): at for topic, number, at in body["offsets"]}
+
+
+def _value(name: str, before: str, after: str, time_zone: str) -> str:
+    own = quoted(name)
+    if (before, after) == ("timestamp_ntz", "timestamp"):
+        return f"to_utc_timestamp(CAST({own} AS TIMESTAMP), {literal(time_zone)})"
+    if (before, after) == ("timestamp", "timestamp_ntz"):
+        return f"CAST(from_utc_timestamp({own}, {literal(time_zone)}) AS TIMESTAMP_NTZ)"
+    text = _text(name, before)
+    if after == "string":
+        return text
+    if after == "binary":
+        return f"CAST({text} AS BINARY)"
+    if after.startswith(("struct", "array")):
+        return f"from_json({text}, {literal(after)})"
+    return f"try_cast({text} AS {after})"
+
+
+def _text(name: str, kind: str) -> str:
+    """A value as text; of one that Spark has not, the wire's."""
+    own = quoted(name)
+    if kind.startswith(("struct", "array")):
+        return f"to_json({own})"
+    if kind in {"float", "double"}:
+        # MySQL shows a whole number without a point.
+        return f"regexp_replace(CAST({own} AS STRING), '[.]0$', '')"
+    return f"coalesce(CAST({own} AS STRING), try_element_at({_ASIDE}, {literal(name)}))"
+
+
+def _aside(kept: list[str], lost: list[str]) -> str:
+    if not kept:
+        return _ASIDE
+    others = f"map_filter({_ASIDE}, (k, x) -> k NOT IN ({', '.join(kept)}))"
+    entries = (
+        f"array_union(coalesce(map_entries({others}), array()), "
+        f"transform(filter(array({', '.join(lost)}), x -> x.t IS NOT NULL), "
+        "x -> struct(x.k AS key, x.t AS value)))"
+    )
+    return f"if(size({entries}) = 0, NULL, map_from_entries({entries}))"

@@ -1,0 +1,120 @@
+"""All that the warehouse holds, as lines of JSON: for whoever compares it with the source.
+
+Law: read-only. What was applied is read before the tables, so that a table may be ahead of what is told of
+it and never behind; truncates are read behind them, so that none has emptied a table and is not told. A file
+is whole or not there: it gets its name last, and its last line counts the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from pyspark.sql import SparkSession
+
+from spark_sink.names import ORIGIN, quoted
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta import DeltaWarehouse
+from spark_sink.warehouse.evolve import Shape
+from spark_sink.warehouse.ledger import Ledger
+
+FORMAT: Final = 2
+_BOOKKEEPING: Final = {
+    "destination": "__destination",
+    "epoch": "__epoch",
+    "seq": "__seq",
+    "deleted": "__deleted",
+    "version": "__schema",
+    "unrepresentable": "__unrepresentable",
+}
+
+
+@contextmanager
+def written(file: Path) -> Iterator[TextIO]:
+    """What takes the place of ``file`` once all went well; a pipe or device is written itself."""
+    if file.exists() and not file.is_file():
+        with file.open("w", encoding="utf-8", newline="\n") as to:
+            yield to
+        return
+    file = file.resolve()
+    part = file.with_name(f".{file.name[:200]}.{os.getpid()}")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as to:
+            yield to
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def dump(spark: SparkSession, warehouse: str, to: TextIO) -> int:
+    """Write a line on the whole, of each table one on it and one for each row, and one behind all; how many."""
+    ledger, store = Ledger(spark, warehouse), DeltaWarehouse(spark, warehouse)
+    applied = [[topic, partition, until] for (topic, partition), until in ledger.applied().items()]
+    _write(to, {"format": FORMAT, **_origin(spark, warehouse), "applied": applied})
+    tables = rows = 0
+    for database, table in store.tables():
+        shape = store.shape(database, table)
+        if shape is None:
+            continue
+        tables += 1
+        _write(to, _told(shape))
+        for row in store.rows(shape).selectExpr(line_sql(shape)).toLocalIterator():
+            to.write(row[0] + "\n")
+            rows += 1
+    floors = [
+        [one.database, one.table, one.destination, one.epoch, one.seq] for one in ledger.floors()
+    ]
+    _write(to, {"end": True, "tables": tables, "rows": rows, "floors": floors})
+    return rows
+
+
+def _origin(spark: SparkSession, warehouse: str) -> dict[str, str | None]:
+    """Whose warehouse it is, as the sink has marked it; nobody's where none has begun to fill it."""
+    mark = json.loads(Files(spark).read(f"{warehouse}/{ORIGIN}") or "{}")
+    return {
+        "warehouse": warehouse,
+        "prefix": mark.get("prefix"),
+        "cluster": mark.get("cluster"),
+    }
+
+
+def _told(shape: Shape) -> dict[str, Any]:
+    return {
+        "database": shape.database,
+        "table": shape.table,
+        "columns": [name for name, _ in shape.columns],
+        "types": [kind for _, kind in shape.columns],
+        "key": shape.key,
+    }
+
+
+def line_sql(shape: Shape) -> str:
+    """A row as JSON: bookkeeping by name, values as a list's members would be."""
+    told = [f"{quoted(own)} AS {name}" for name, own in _BOOKKEEPING.items()]
+    told.append(f"{'0' if shape.keyed else '__delta'} AS delta")
+    values = ", ".join(
+        f"{_plain(quoted(name), kind)} AS c{at}" for at, (name, kind) in enumerate(shape.columns)
+    )
+    told.append(f"struct({values}) AS `values`")
+    return f"to_json(struct({', '.join(told)}), map('ignoreNullFields', 'false'))"
+
+
+def _plain(column: str, kind: str) -> str:
+    """A value as JSON has room for it, exactly."""
+    if kind.startswith("decimal") or kind in ("date", "timestamp", "timestamp_ntz"):
+        return f"CAST({column} AS STRING)"
+    if kind == "binary":
+        return f"replace(base64({column}), '\\r\\n', '')"
+    if kind.startswith("struct<srid"):
+        wkb = f"replace(base64({column}.wkb), '\\r\\n', '')"
+        named = f"named_struct('srid', {column}.srid, 'wkb', {wkb})"
+        return f"if({column} IS NULL, NULL, {named})"
+    return column
+
+
+def _write(to: TextIO, told: dict[str, Any]) -> None:
+    to.write(json.dumps(told) + "\n")

@@ -1,0 +1,155 @@
+"""What must change in a warehouse table before the rows of some versions fit into it.
+
+Law: columns are only added and types only widened; what cannot be done without loss is a named
+error, never a guess.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from spark_sink.errors import KeyChanged, TypeConflict
+from spark_sink.names import action, delta, literal, quoted
+from spark_sink.source.mysql_types import widened
+from spark_sink.source.schemas import BOOKKEEPING, DELTA_COLUMN, TableVersion
+
+KEY_PROPERTY = "aqueduct.primary_key"
+NAME_PROPERTY = "aqueduct.table"
+# Parquet's own names end here; beyond, Delta must map them.
+_SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A warehouse table: its name, the source's columns (name, type) in order, and its key.
+
+    An empty key means that the table is a log of signed images.
+    """
+
+    database: str
+    table: str
+    columns: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+    mapped: bool = field(default=False, compare=False)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether rows are found by a primary key."""
+        return bool(self.key)
+
+    @property
+    def all_columns(self) -> tuple[tuple[str, str], ...]:
+        """The source's columns and the sink's."""
+        extra = BOOKKEEPING if self.keyed else (*BOOKKEEPING, DELTA_COLUMN)
+        return (*self.columns, *extra)
+
+    def spelling(self, name: str) -> str | None:
+        """The table's own spelling of a column; names that differ only by case are one."""
+        return next((own for own, _ in self.columns if own.lower() == name.lower()), None)
+
+
+def shaped(held: Shape | None, versions: Iterable[TableVersion], *, name: tuple[str, str]) -> Shape:
+    """The shape that takes the rows of `held` and of all `versions` of the table `name`."""
+    columns = dict(held.columns) if held else {}
+    spelled = {column.lower(): column for column in columns}
+    key = held.key if held else None
+    for version in sorted(versions, key=lambda v: v.key):
+        for column in version.columns:
+            own = spelled.setdefault(column.name.lower(), column.name)
+            wanted = column.reading.type
+            columns[own] = _widened(columns.get(own, wanted), wanted, column=own, of=name)
+        key = _same_key(key, version.primary_key, spelled, of=name)
+    mapped = not all(_SIMPLE_NAME.fullmatch(column) for column in columns)
+    return Shape(name[0], name[1], tuple(columns.items()), key or (), mapped=mapped)
+
+
+def create_sql(path: str, shape: Shape) -> str:
+    """The statement that makes a table of `shape`."""
+    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
+    return (
+        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta "
+        f"TBLPROPERTIES ({_properties(_own_properties(shape))})"
+    )
+
+
+def replace_sql(path: str, shape: Shape, *, source: str, more: Mapping[str, str]) -> str:
+    """The statement that puts the rows of the view `source` in place of a table, in one commit."""
+    columns = ", ".join(
+        f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in shape.all_columns
+    )
+    properties = _properties({**_own_properties(shape), **more})
+    table = f"CREATE OR REPLACE TABLE {delta(path)} USING delta TBLPROPERTIES ({properties})"
+    return f"{table} AS SELECT {columns} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
+
+
+def _own_properties(shape: Shape) -> dict[str, str]:
+    properties = {
+        KEY_PROPERTY: json.dumps(shape.key),
+        NAME_PROPERTY: json.dumps([shape.database, shape.table]),
+    }
+    if shape.mapped:
+        properties["delta.columnMapping.mode"] = "name"
+    return properties
+
+
+def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
+    """The statements that turn `held` into `wanted`, in order; each may be run twice."""
+    before = dict(held.columns)
+    new = [(name, kind) for name, kind in wanted.columns if name not in before]
+    wider = [(n, kind) for n, kind in wanted.columns if n in before and before[n] != kind]
+    properties = {}
+    if wanted.mapped and not held.mapped:
+        properties["delta.columnMapping.mode"] = "name"
+    if any(kind == "timestamp_ntz" for _, kind in (*new, *wider)):
+        properties["delta.feature.timestampNtz"] = "supported"
+    if wider:
+        properties["delta.enableTypeWidening"] = "true"
+    table = f"ALTER TABLE {delta(path)}"
+    statements = [f"{table} SET TBLPROPERTIES ({_properties(properties)})"] if properties else []
+    if new:
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
+        statements.append(f"{table} ADD COLUMNS ({columns})")
+    statements += [f"{table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider]
+    return statements
+
+
+def _altered(name: str, kind: str) -> str:
+    """A column with its new type; of a geometry only the SRID is ever widened."""
+    if kind.startswith("struct<srid"):
+        return f"{quoted(name)}.srid TYPE bigint"
+    return f"{quoted(name)} TYPE {kind}"
+
+
+def _widened(held: str, wanted: str, *, column: str, of: tuple[str, str]) -> str:
+    result = widened(held, wanted)
+    if result is None:
+        raise TypeConflict(
+            f"{'.'.join(of)}.{column} is {held} and would have to hold {wanted}",
+            advice=action(of),
+        )
+    return result
+
+
+def _same_key(
+    held: tuple[str, ...] | None,
+    wanted: tuple[str, ...],
+    spelled: dict[str, str],
+    *,
+    of: tuple[str, str],
+) -> tuple[str, ...]:
+    own = tuple(spelled[column.lower()] for column in wanted)
+    if held is None:
+        return own
+    if sorted(held) != sorted(own):
+        raise KeyChanged(
+            f"{'.'.join(of)} has {list(held) or 'none'}, its new version {list(own) or 'none'}",
+            advice=action(of),
+        )
+    return held
+
+
+def _properties(properties: dict[str, str]) -> str:
+    return ", ".join(f"{literal(k)} = {literal(v)}" for k, v in properties.items())

@@ -1,0 +1,166 @@
+"""Keeps tables and the ledger small, beside the writer: files compacted, old ones removed, old markers purged.
+
+Invariant: what a table holds for its readers never changes here. A marker of a deleted row is only purged where
+no change older than its delete can come any more: the delete was committed longer than `purge_deleted_hours`
+before the time up to which the warehouse is complete, and where several sources fill the table, before a commit
+time up to which all changes of each are applied. If Kafka is read from before that, the delete is read again
+after the change, in the same partition. While a table waits, its applied rows say nothing of what waits.
+VACUUM removes old files that no commit names, and a MERGE reads the log from where it began; so neither files
+nor log entries are removed while a batch runs that is nearly as old.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import SinkError
+from spark_sink.names import MAINTAINED, delta, table_path
+from spark_sink.settings import Maintenance as Plan
+from spark_sink.spark.error_mapping import is_conflict, named
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta import DeltaWarehouse
+from spark_sink.warehouse.delta_log import DeltaLog
+from spark_sink.warehouse.evolve import Shape
+from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.waiting_tables import Name
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Maintenance:
+    """Which tables are due, and what is done to them."""
+
+    spark: SparkSession
+    warehouse: str
+    plan: Plan
+    complete_until: Callable[[], float]
+    """The time of which all that Kafka held is applied."""
+    busy_since: Callable[[], float | None]
+    """When the batch that is being applied beside this began."""
+    sources: Sources
+    """Which sources fill a table, and how far each is applied."""
+    waits: Callable[[Name], object] = lambda _: None
+    """Whether batches pass a table by."""
+    gate: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a batch is applied."""
+    merged: Counter[Name] = field(default_factory=Counter)
+    """Batches that had rows of a table since it was last maintained, as far as this process saw them."""
+    _before: dict[Name, int] = field(default_factory=dict)
+    _done: dict[str, int] | None = None
+
+    def due(self) -> Name | None:
+        """A table that took enough batches since it was last maintained, by this process or an earlier one."""
+        if self.plan.every == 0:
+            return None
+        self.sources.settle(time.time(), self.complete_until())
+        for name, number in list(self.merged.items()):
+            if number + self._unmaintained(name) >= self.plan.every:
+                return name
+        return None
+
+    def maintain(self, name: Name) -> None:
+        """Purges markers, compacts files, and removes old files and log entries. Safe beside the writer."""
+        taken = self.merged[name]
+        try:
+            self._maintain(name)
+        except (PySparkException, Py4JJavaError) as fault:
+            if not is_conflict(fault):
+                raise
+            # Another writer than this sink was first; the next round comes.
+            _log.warning("maintenance put off, another writer was first table=%s.%s", *name)
+        self.merged[name] -= taken
+        self._before[name] = 0
+
+    def _maintain(self, name: Name) -> None:
+        path = table_path(self.warehouse, *name)
+        shape = DeltaWarehouse(self.spark, self.warehouse).shape(*name)
+        if shape is None:
+            return
+        log = DeltaLog(self.spark, path)
+        self._despite_batches(lambda: log.settle_retention(self.plan.retention_seconds))
+        self._despite_batches(lambda: self._purge(path, name, shape))
+        self._despite_batches(lambda: self.spark.sql(f"OPTIMIZE {delta(path)}"))
+        if self._may_remove():
+            log.vacuum()
+            log.forget()
+        self.sources.keep()
+        self._record(name, log.version())
+        _log.info("table maintained table=%s.%s", *name)
+
+    def _despite_batches(self, step: Callable[[], object]) -> None:
+        """Takes a step beside the batches; where one of them was first, again with none beside it.
+
+        A table that every batch writes to would never be compacted otherwise.
+        """
+        try:
+            step()
+        except (PySparkException, Py4JJavaError) as fault:
+            if not is_conflict(fault):
+                raise
+            with self.gate:
+                step()
+
+    def _may_remove(self) -> bool:
+        """Whether the batch that runs is too young to have written, or to still read, what would be removed."""
+        since = self.busy_since()
+        return since is None or time.time() - since < self.plan.retention_seconds / 2
+
+    def _purge(self, path: str, name: Name, shape: Shape) -> None:
+        if not shape.keyed or self.waits(name):
+            return
+        before = int((self.complete_until() - self.plan.purge_deleted_hours * 3600) * 1000)
+        rows = self.spark.read.format("delta").load(path)
+        if rows.where(_old(before)).isEmpty():
+            return
+        in_rows = {row[0] for row in rows.select("__destination").distinct().collect()}
+        try:
+            before = int(min(before, self.sources.all_past(name, in_rows)))
+        except (SinkError, PySparkException, Py4JJavaError) as failure:
+            # Kafka is away, say; the next round asks again.
+            fault = named(failure)
+            _log.warning(
+                "markers kept, as their sources are not known table=%s.%s: %s", *name, fault
+            )
+            return
+        if not rows.where(_old(before)).isEmpty():
+            self.spark.sql(f"DELETE FROM {delta(path)} WHERE {_old(before)}")  # noqa: S608 - a number
+
+    def _unmaintained(self, name: Name) -> int:
+        """Commits since the last maintenance, when this process first saw the table."""
+        if name not in self._before:
+            files = Files(self.spark)
+            log = f"{table_path(self.warehouse, *name)}/_delta_log"
+            last = json.loads(files.read(f"{log}/_last_checkpoint") or "{}").get("version", 0)
+            done = self._maintained().get(json.dumps(name), 0)
+            self._before[name] = max(0, last - done)
+        return self._before[name]
+
+    def _maintained(self) -> dict[str, int]:
+        if self._done is None:
+            try:
+                text = Files(self.spark).read(f"{self.warehouse}/{MAINTAINED}") or "{}"
+                self._done = dict(json.loads(text))
+            except ValueError:
+                # A kill while it was written; the tables are maintained a little early.
+                self._done = {}
+        return self._done
+
+    def _record(self, name: Name, version: int) -> None:
+        self._maintained()[json.dumps(name)] = version
+        Files(self.spark).write(f"{self.warehouse}/{MAINTAINED}", json.dumps(self._done))
+
+
+def _old(before: int) -> str:
+    """The condition that a row is a marker from before a time in ms."""
+    return f"__deleted AND __ts_ms < {before}"

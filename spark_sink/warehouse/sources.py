@@ -1,0 +1,94 @@
+"""Which sources fill a table, and up to which commit time all changes of each are applied.
+
+A marker of a deleted row may go only once no source can still send an older change of its key. A source whose
+rows were all replaced by others' has no row left in the table, so the rows alone do not name them all.
+
+Invariant: a time is certain only once all that Kafka held well after the source was seen there is applied. A
+source publishes in the order of its commits, but its partitions are applied unevenly, and a transaction that
+was open in one of them may have hidden what came after it there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from spark_sink.names import SOURCES
+from spark_sink.warehouse.waiting_tables import Name
+
+_LONGEST_TRANSACTION_SECONDS: Final = 900.0
+"""Kafka's own limit (`transaction.max.timeout.ms`): one that is open now has ended by then."""
+
+
+class _Files(Protocol):
+    def read(self, path: str) -> str | None: ...
+
+    def write(self, path: str, text: str) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Sources:
+    """The sources of the warehouse's tables."""
+
+    files: _Files
+    warehouse: str
+    of_table: Callable[[Name], Collection[str]]
+    """Those that have published columns for a table, as the schemas topic has them."""
+    newest: Mapping[str, int]
+    """The newest commit time (ms) that batches of this process have applied of each."""
+    _certain: dict[str, int] = field(default_factory=dict)
+    _noted: dict[str, int] = field(default_factory=dict)
+    _noted_at: float = 0.0
+    _was_read: bool = False
+
+    def settle(self, now: float, complete_until: float) -> None:
+        """Makes certain what was noted before, then notes what is applied now."""
+        self._read()
+        if self._noted and complete_until < self._noted_at + _LONGEST_TRANSACTION_SECONDS:
+            return
+        self._certain = _later(self._certain, self._noted)
+        self._noted, self._noted_at = dict(self.newest), now
+
+    def all_past(self, name: Name, in_rows: Collection[str]) -> float:
+        """The commit time (ms) before which no source of the table can send a change.
+
+        Infinite where there is a single source; 0 where one of several was not seen yet.
+        """
+        found = {*in_rows, *self.of_table(name)}
+        self._read()
+        if len(found) < 2:
+            return float("inf")
+        return min(self._certain.get(source, 0) for source in found)
+
+    def keep(self) -> None:
+        """Stores what is known, for the next process."""
+        told = {
+            "version": 1,
+            "certain": self._certain,
+            "noted": self._noted,
+            "noted_at": self._noted_at,
+        }
+        self.files.write(self._path, json.dumps(told))
+
+    @property
+    def _path(self) -> str:
+        return f"{self.warehouse}/{SOURCES}"
+
+    def _read(self) -> None:
+        if self._was_read:
+            return
+        self._was_read = True
+        try:
+            told: dict[str, Any] = json.loads(self.files.read(self._path) or "{}")
+        except ValueError:
+            # A kill while it was written: markers stay a little longer.
+            return
+        if told.get("version") == 1:
+            self._certain, self._noted = told["certain"], told["noted"]
+            self._noted_at = told["noted_at"]
+
+
+def _later(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {*one, *other}}

@@ -1,0 +1,62 @@
+"""What a person sees of each table: whether it is up to date or waits, why, and what to do.
+
+Invariant: read-only; it asks the warehouse alone, so it works while Kafka is away and beside a running sink.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_sink.warehouse.delta import DeltaWarehouse
+from spark_sink.warehouse.ledger import Ledger
+from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Standing, Waits
+
+_STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
+
+
+def listed(spark: SparkSession, warehouse: str) -> Iterator[str]:
+    """The lines of the status: one on each table, more on those that wait."""
+    waits = Waits(spark, warehouse, time.time)
+    waits.refresh()
+    ledger = Ledger(spark, warehouse)
+    newest, reached = ledger.newest_ms(), ledger.applied()
+    yield f"last batch applied: {_at(newest) if newest else 'never'}"
+    asked = {request.name: request for request in waits.requests}
+    for name in sorted({*DeltaWarehouse(spark, warehouse).tables(), *waits.tables, *asked}):
+        yield from _table(name, waits.tables.get(name), asked.get(name), reached)
+
+
+def shown(rows: DataFrame, limit: int) -> list[str]:
+    """The lines of a table's first rows, as Spark draws them."""
+    text: str = rows._show_string(limit, truncate=False)  # type: ignore[operator]
+    return text.rstrip("\n").split("\n")
+
+
+def _table(
+    name: tuple[str, str],
+    held: Standing | None,
+    asked: Request | None,
+    reached: dict[tuple[str, int], int],
+) -> Iterator[str]:
+    state = _STATES.get(held.kind, "APPLIED") if held is not None else "APPLIED"
+    yield f"{'.'.join(name)}: {state}"
+    if held is not None and held.waits:
+        yield f"  since: {_at(held.since_ms)}"
+    if held is not None and held.error:
+        yield f"  reason: {held.error}: {held.reason}"
+        yield f"  action: {held.action}"
+    if held is not None and held.waits:
+        for (topic, partition), start in sorted(held.offsets.items()):
+            until = reached.get((topic, partition), start)
+            yield f"  changes: topic {topic}, partition {partition}, offsets {start} to {until}"
+    if asked is not None:
+        yield "  reload: requested, not yet begun" if state != "RELOADING" else "  reload: running"
+
+
+def _at(ms: int) -> str:
+    at = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,247 @@
+"""Which tables wait, from which offsets on, and what was requested for them.
+
+Kept in the warehouse as a log of rows, of which the last of a table stands. The sink alone writes states;
+commands only add requests, so the two never conflict.
+
+Invariant: a table that waits is not touched by batches, and each partition that had changes for it since is
+recorded with an offset at or before the first of them. A table that was reloaded up to a cut ignores what
+lies before that cut.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import TableError
+from spark_sink.names import WAITS, action
+from spark_sink.source.offsets import Offsets
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.ledger import appended
+
+_COLUMNS: Final = (
+    "number BIGINT, kind STRING, database STRING, `table` STRING, since_ms BIGINT, at_ms BIGINT, "
+    "error STRING, reason STRING, action STRING, offsets STRING, request STRING"
+)
+WAITING: Final = "waiting"
+RELOADING: Final = "reloading"
+LOADED: Final = "loaded"
+_REQUEST: Final = "request"
+
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a person asked for; `number` identifies it."""
+
+    number: str
+    database: str
+    table: str
+    from_beginning: bool = False
+    only_new: bool = False
+    skip_unusable: bool = False
+    time_zone: str = ""
+    topics: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> Name:
+        """The table."""
+        return self.database, self.table
+
+    def text(self) -> str:
+        """As it is stored."""
+        return json.dumps({"version": 1, **asdict(self)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a table is: it waits from `offsets` on, or ignores what lies before them."""
+
+    kind: str
+    database: str
+    table: str
+    since_ms: int
+    at_ms: int
+    error: str = ""
+    reason: str = ""
+    action: str = ""
+    offsets: Offsets = field(default_factory=dict)
+    answered: str = ""
+    """The number of the request that this state answers."""
+
+    @property
+    def name(self) -> Name:
+        """The table."""
+        return self.database, self.table
+
+    @property
+    def waits(self) -> bool:
+        """Whether batches pass the table by."""
+        return self.kind in {WAITING, RELOADING}
+
+
+@dataclass(slots=True)
+class Waits:
+    """The log, and what it comes to."""
+
+    spark: SparkSession
+    warehouse: str
+    clock: Callable[[], float]
+    tables: dict[Name, Standing] = field(default_factory=dict)
+    requests: list[Request] = field(default_factory=list)
+    _last: int = 0
+    _seen: list[str] | None = None
+
+    def refresh(self) -> bool:
+        """Reads the log again where it has grown; returns whether it had."""
+        files = Files(self.spark).names(f"{self._path}/_delta_log")
+        if files == self._seen:
+            return False
+        self._seen = files
+        rows = self._rows() if files else []
+        self._last = max((row["number"] for row in rows), default=0)
+        self.tables, self.requests = folded(rows)
+        return True
+
+    def waiting(self, name: Name) -> Standing | None:
+        """The table's state where it waits."""
+        held = self.tables.get(name)
+        return held if held is not None and held.waits else None
+
+    def begin(self, name: Name, fault: TableError, offsets: Offsets) -> None:
+        """Lets a table wait from `offsets` on."""
+        now = self._now()
+        self._put(
+            Standing(
+                kind=WAITING,
+                database=name[0],
+                table=name[1],
+                since_ms=now,
+                at_ms=now,
+                error=type(fault).__name__,
+                reason=fault.where or str(fault),
+                action=fault.advice or action(name),
+                offsets=dict(offsets),
+            )
+        )
+
+    def extend(self, name: Name, offsets: Offsets) -> None:
+        """Adds partitions in which a waiting table has changes for the first time."""
+        held = self.tables[name]
+        if new := {at: start for at, start in offsets.items() if at not in held.offsets}:
+            self._put(replace(held, offsets={**held.offsets, **new}, at_ms=self._now()))
+
+    def reloading(self, held: Standing) -> Standing:
+        """Records that a reload has begun."""
+        return self._put(replace(held, kind=RELOADING, at_ms=self._now()))
+
+    def refuse(self, held: Standing, fault: TableError | Exception, request: Request) -> None:
+        """Answers a request that could not be met; the table goes on waiting."""
+        error = type(fault).__name__
+        reason, advice = getattr(fault, "where", str(fault)), getattr(fault, "advice", "")
+        self._put(
+            replace(
+                held,
+                kind=WAITING if held.since_ms else LOADED,
+                at_ms=self._now(),
+                error=error,
+                reason=reason,
+                action=advice or held.action,
+                answered=request.number,
+            )
+        )
+
+    def loaded(self, held: Standing, cut: Offsets, request: Request) -> None:
+        """Ends the wait: the table holds all that lies before `cut`."""
+        self._put(
+            Standing(
+                kind=LOADED,
+                database=held.database,
+                table=held.table,
+                since_ms=held.since_ms,
+                at_ms=self._now(),
+                offsets=dict(cut),
+                answered=request.number,
+            )
+        )
+
+    def ask(self, request: Request) -> None:
+        """Adds a request, for a sink to see."""
+        self._append(
+            {
+                "number": 0,
+                "kind": _REQUEST,
+                "database": request.database,
+                "table": request.table,
+                "at_ms": self._now(),
+                "request": request.text(),
+            }
+        )
+
+    @property
+    def _path(self) -> str:
+        return f"{self.warehouse}/{WAITS}"
+
+    def _now(self) -> int:
+        return int(self.clock() * 1000)
+
+    def _put(self, standing: Standing) -> Standing:
+        self._last += 1
+        body = asdict(standing)
+        answered = body.pop("answered")
+        body |= {
+            "number": self._last,
+            "offsets": _text(standing.offsets),
+            "request": json.dumps({"version": 1, "number": answered}),
+        }
+        self._append(body)
+        self.tables[standing.name] = standing
+        if answered:
+            self.requests = [one for one in self.requests if one.number != answered]
+        return standing
+
+    def _append(self, row: dict[str, Any]) -> None:
+        appended(self.spark, self._path, _COLUMNS, [row])
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [row.asDict() for row in self.spark.read.format("delta").load(self._path).collect()]
+
+
+def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, Standing], list[Request]]:
+    """The state of each table, and the requests that no state answers, oldest first."""
+    tables: dict[Name, Standing] = {}
+    asked: dict[str, Request] = {}
+    answered = set()
+    for row in sorted(rows, key=lambda row: (row["number"], row["at_ms"])):
+        told = json.loads(row["request"] or "{}")
+        if row["kind"] == _REQUEST:
+            told.pop("version")
+            asked[told["number"]] = Request(**{**told, "topics": tuple(told["topics"])})
+            continue
+        answered.add(told["number"])
+        tables[row["database"], row["table"]] = Standing(
+            kind=row["kind"],
+            database=row["database"],
+            table=row["table"],
+            since_ms=row["since_ms"],
+            at_ms=row["at_ms"],
+            error=row["error"],
+            reason=row["reason"],
+            action=row["action"],
+            offsets=_offsets(row["offsets"]),
+            answered=told["number"],
+        )
+    return tables, [one for number, one in asked.items() if number not in answered]
+
+
+def _text(offsets: Offsets) -> str:
+    return json.dumps([[topic, partition, at] for (topic, partition), at in offsets.items()])
+
+
+def _offsets(text: str) -> dict[tuple[str, int], int]:
+    return {(topic, partition): at for topic, partition, at in json.loads(text)}

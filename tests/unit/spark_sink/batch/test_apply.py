@@ -1,0 +1,279 @@
+"""Batches on a real Spark and Delta: any order, any mixture, the same tables."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import itertools
+import json
+import logging
+import random
+from typing import Any
+
+import pytest
+
+from spark_sink.errors import (
+    PoisonRecord,
+    TypeConflict,
+    UnknownSchema,
+    UnknownTable,
+    UnsupportedPartialImage,
+    UnsupportedWire,
+)
+from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.history import Change, held, logged, schema
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark leaves the sockets of collect() to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+
+def by_id(rows: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:
+    return {row["id"]: row for row in rows}
+
+
+def random_history(rng: random.Random, length: int) -> list[Change]:
+    """Inserts, updates, deletes, key changes and truncates of a table with few keys."""
+    rows: dict[int, dict[str, Any]] = {}
+    changes: list[Change] = []
+    while len(changes) < length:
+        seq, epoch = len(changes) + 1, 1 + len(changes) // 15
+        key, new = rng.randrange(8), {"id": rng.randrange(8), "v": rng.randrange(1000)}
+        row = rows.get(key)
+        if rng.random() < 0.05:
+            rows.clear()
+            changes.append(Change(op="t", seq=seq, epoch=epoch))
+        elif row is None:
+            rows[key] = {**new, "id": key}
+            changes.append(Change(op="c", seq=seq, epoch=epoch, after=rows[key]))
+        elif rng.random() < 0.3 or new["id"] in rows:
+            del rows[key]
+            changes.append(Change(op="d", seq=seq, epoch=epoch, before=row))
+        elif rng.random() < 0.5:
+            del rows[key]
+            rows[new["id"]] = new
+            changes.append(Change(op="d", seq=seq, epoch=epoch, before=row))
+            changes.append(Change(op="c", seq=seq + 1, epoch=epoch, after=new))
+        else:
+            rows[key] = {**new, "id": key}
+            changes.append(Change(op="u", seq=seq, epoch=epoch, before=row, after=rows[key]))
+    return changes
+
+
+@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("key", [("id",), ()], ids=["keyed", "log"])
+def test_batches_in_any_order_and_mixture_and_repeated_give_the_same_table(
+    warehouse: Warehouse, seed: int, key: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every other batch is taken for one too large for the driver.
+    sides = itertools.cycle([True, False])
+    monkeypatch.setattr("spark_sink.batch.apply.few", lambda **_: next(sides))
+    rng = random.Random(seed)
+    history = random_history(rng, 40)
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"), key=key)]
+    mixed = rng.sample(history, len(history))
+    batches = [mixed[at : at + 14] for at in range(0, len(mixed), 14)]
+    batches.append(rng.sample(history, 10))
+    for batch in batches:
+        warehouse.take(*batch)
+        warehouse.restart()
+    rows = warehouse.rows()
+    if key:
+        assert by_id(rows) == held(history)
+    else:
+        order = [(row["id"], row["v"]) for row in rows]
+        assert sorted(order) == sorted((row["id"], row["v"]) for row in logged(history))
+
+
+def test_between_destinations_the_later_commit_wins_then_the_name(warehouse: Warehouse) -> None:
+    columns = (("id", "int"), ("v", "int"))
+    warehouse.schemas = [schema(*columns), schema(*columns, destination="crm")]
+
+    def change(destination: str, seq: int, ts_ms: int, **row: int) -> Change:
+        return Change(op="r", seq=seq, ts_ms=ts_ms, destination=destination, after=row)
+
+    warehouse.take(change("shop", 9, 100, id=1, v=1), change("crm", 1, 200, id=1, v=2))
+    warehouse.take(change("shop", 8, 300, id=1, v=3), change("crm", 2, 50, id=2, v=1))
+    warehouse.take(change("shop", 7, 50, id=2, v=2))
+    assert {k: row["v"] for k, row in by_id(warehouse.rows()).items()} == {1: 3, 2: 2}
+
+
+def test_every_value_arrives_exact_and_a_zero_date_is_kept_aside(warehouse: Warehouse) -> None:
+    kinds = {
+        "id": "bigint unsigned",
+        "d": "decimal(38,10)",
+        "wide": "decimal(65,2)",
+        "f": "float",
+        "at": "datetime(6)",
+        "day": "date",
+        "zero": "date",
+        "ts": "timestamp(3)",
+        "bits": "bit(3)",
+        "place": "point",
+        "vec": "vector(2)",
+        "odd `name.": "text",
+    }
+    row = {
+        "id": 18446744073709551615,
+        "d": "-1234567890123456789012345678.0123456789",
+        "wide": "1" * 63 + ".00",
+        "f": 0.1,
+        "at": "1000-01-01T00:00:00.123456",
+        "day": None,
+        "zero": "2026-00-10",
+        "ts": "2026-11-21T09:15:00.001Z",
+        "bits": "BQ==",
+        "place": {"srid": 4326, "wkb": "AQE="},
+        "vec": [0.5, -1.25],
+        "odd `name.": "Zoë 'n",
+    }
+    warehouse.schemas = [schema(*kinds.items())]
+    warehouse.take(Change(op="c", seq=1, after=row))
+    (got,) = warehouse.rows(bookkeeping=True)
+    assert got["id"] == decimal.Decimal("18446744073709551615")
+    assert got["d"] == decimal.Decimal(str(row["d"]))
+    assert got["wide"] == row["wide"]
+    assert got["f"] == pytest.approx(0.1)
+    assert got["at"] == datetime.datetime(1000, 1, 1, 0, 0, 0, 123456)  # noqa: DTZ001 - a DATETIME
+    assert got["day"] is None
+    assert got["zero"] is None
+    assert got["__unrepresentable"] == {"zero": "2026-00-10"}
+    assert got["bits"] == b"\x05"
+    assert got["place"] == {"srid": 4326, "wkb": b"\x01\x01"}
+    assert got["vec"] == [0.5, -1.25]
+    assert got["odd `name."] == "Zoë 'n"
+
+
+def test_zero_dates_in_a_key_stay_apart(warehouse: Warehouse) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("day", "date"), key=("id", "day"))]
+    zero, partial = {"id": 1, "day": "0000-00-00"}, {"id": 1, "day": "2026-00-00"}
+    warehouse.take(Change(op="c", seq=1, after=zero), Change(op="c", seq=2, after=partial))
+    warehouse.take(Change(op="d", seq=3, before=zero))
+    (left,) = warehouse.rows(bookkeeping=True)
+    assert left["__unrepresentable"] == {"day": "2026-00-00"}
+
+
+def test_columns_are_added_and_widened_within_one_batch_and_over_batches(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [
+        schema(("id", "int"), ("gone", "int")),
+        schema(("id", "bigint"), ("new at", "datetime"), version=2),
+    ]
+    old = Change(op="c", seq=1, after={"id": 1, "gone": 5})
+    new = {"id": 2**40, "new at": "2026-11-21T10:15:00"}
+    warehouse.take(old)
+    warehouse.take(
+        Change(op="c", seq=2, after={"id": 2, "gone": 6}),
+        Change(op="c", seq=3, version=2, after=new),
+    )
+    warehouse.take(old)
+    rows = by_id(warehouse.rows())
+    assert {k: row["gone"] for k, row in rows.items()} == {1: 5, 2: 6, 2**40: None}
+    assert rows[2**40]["new at"] == datetime.datetime(2026, 11, 21, 10, 15)  # noqa: DTZ001 - a DATETIME
+
+
+def test_a_type_that_cannot_be_widened_stops_before_any_row(warehouse: Warehouse) -> None:
+    warehouse.schemas = [
+        schema(("id", "int"), ("a", "int")),
+        schema(("id", "int"), ("a", "text"), version=2),
+    ]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1, "a": 1}))
+    with pytest.raises(TypeConflict, match=r"shop\.t\.a"):
+        warehouse.take(Change(op="c", seq=2, version=2, after={"id": 2, "a": "x"}))
+    assert len(warehouse.rows()) == 1
+
+
+GOOD = Change(op="c", seq=1, after={"id": 1, "v": 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "reason"),
+    [
+        ("{", PoisonRecord, "not a JSON object"),
+        ("[]", PoisonRecord, "not a JSON object"),
+        (GOOD.value() + "x", PoisonRecord, "not a JSON object"),
+        (GOOD.value().replace('"seq":1,', ""), PoisonRecord, "source.seq is missing"),
+        (GOOD.value().replace('"schema":1', '"schema":null'), PoisonRecord, "schema is missing"),
+        (GOOD.value().replace('"op":"c"', '"op":"x"'), PoisonRecord, "op is none of"),
+        (GOOD.value().replace('"op":"c"', '"op":"d"'), PoisonRecord, "do not fit op"),
+        (GOOD.value().replace('"v":1', '"v":"x"'), PoisonRecord, "column v holds no int"),
+        (GOOD.value().replace('"v":1', '"v":1.5'), PoisonRecord, "column v holds no int"),
+        (GOOD.value().replace(',"v":1', ""), PoisonRecord, "columns are not those"),
+        (GOOD.value().replace('"id":1', '"id":null'), PoisonRecord, "key column id is null"),
+        (GOOD.value().replace('"wire":1', '"wire":2'), UnsupportedWire, "wire 2"),
+        (
+            GOOD.value().replace(',"v":1', "")[:-1] + ',"absent":["v"]}',
+            UnsupportedPartialImage,
+            "partial",
+        ),
+        (GOOD.value()[:-1] + ',"absent":["v"]}', PoisonRecord, "columns are not those"),
+    ],
+)
+def test_a_poison_record_stops_the_batch_by_topic_partition_and_offset(
+    warehouse: Warehouse, value: str, error: type[Exception], reason: str
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    with pytest.raises(error, match=reason) as fault:
+        warehouse.take(None, value)
+    assert "topic aq.shop.t, partition 0, offset 1" in str(fault.value)
+
+
+def test_a_version_that_nobody_wrote_is_a_named_error(warehouse: Warehouse) -> None:
+    with pytest.raises(UnknownSchema, match=r"shop\.t version 1"):
+        warehouse.take(GOOD)
+
+
+def test_a_truncate_without_a_schema_is_a_floor_whether_or_not_the_table_is_there(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.take(Change(op="t", seq=5, version=None))
+    with pytest.raises(UnknownTable):
+        warehouse.rows()
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    warehouse.restart()
+    late = Change(op="c", seq=4, after={"id": 4, "v": 4})
+    warehouse.take(late, Change(op="c", seq=6, after={"id": 6, "v": 6}))
+    assert [row["id"] for row in warehouse.rows()] == [6]
+    warehouse.take(Change(op="t", seq=7, version=None))
+    assert warehouse.rows() == []
+
+
+def test_the_ledger_tells_what_was_applied_and_metrics_count_it(warehouse: Warehouse) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    warehouse.take(GOOD)
+    warehouse.take(GOOD, None)
+    assert warehouse.ledger.applied() == {("aq.shop.t", 0): 3}
+    count = warehouse.metrics.registry.get_sample_value
+    assert count("aqueduct_sink_batches_total") == 2
+    assert count("aqueduct_sink_rows_total", {"table": "shop.t", "op": "c"}) == 2
+    assert count("aqueduct_sink_applied_offset", {"topic": "aq.shop.t", "partition": "0"}) == 3
+
+
+def test_the_first_batch_is_announced_since_it_takes_longest(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    with caplog.at_level(logging.INFO, "spark_sink"):
+        warehouse.take(GOOD)
+        warehouse.take(GOOD)
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line for line in lines if line.startswith("batch started")] == [
+        "batch started batch=0 offsets=1; the first after a start takes longest"
+    ]
+
+
+def test_a_table_that_is_not_there_is_a_named_error(warehouse: Warehouse) -> None:
+    with pytest.raises(UnknownTable, match=r"shop\.nothing"):
+        warehouse.rows("nothing")
+
+
+def test_json_text_and_null_differ(warehouse: Warehouse) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("doc", "json"))]
+    documents = {1: json.dumps({"a": 1}), 2: "null", 3: None, 4: ""}
+    warehouse.take(
+        *(Change(op="c", seq=n, after={"id": n, "doc": d}) for n, d in documents.items())
+    )
+    assert {row["id"]: row["doc"] for row in warehouse.rows()} == documents

@@ -1,0 +1,70 @@
+"""Up to when the warehouse is complete, where batches end and where none does."""
+
+import logging
+
+import pytest
+
+from spark_sink.errors import KafkaUnreachable
+from spark_sink.lag.completeness import Freshness
+from spark_sink.lag.watch import Watch
+from spark_sink.metrics import Metrics
+from spark_sink.source.offsets import Offsets
+
+AT = ("aq.shop.t", 0)
+
+
+def test_in_a_stall_the_time_stays_and_a_batch_moves_it_to_what_it_covers() -> None:
+    fresh = Freshness()
+    for at in range(1, 6):
+        fresh.seen(float(at), {AT: at * 10})
+    assert fresh.reached({AT: 25}) == 2.0
+    assert fresh.reached({AT: 25}) == 2.0
+    assert fresh.unapplied({AT: 25}) == 25
+    assert fresh.reached({AT: 50}) == 5.0
+
+
+def test_an_idle_source_is_complete_and_a_new_partition_counts_from_its_start() -> None:
+    fresh = Freshness()
+    fresh.seen(1.0, {AT: 10})
+    assert fresh.reached({AT: 10}) == 1.0
+    fresh.seen(2.0, {AT: 10, ("aq.shop.u", 0): 1})
+    assert fresh.reached({AT: 10}) == 1.0
+
+
+def test_a_long_stall_keeps_few_samples_and_the_newest() -> None:
+    fresh = Freshness()
+    for at in range(10_000):
+        fresh.seen(float(at), {AT: at + 1})
+    assert len(fresh._samples) <= 720
+    assert fresh.reached({AT: 10_000}) == 9_999.0
+
+
+def test_the_lag_grows_while_kafka_is_away_and_that_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "spark_sink")
+    now, away = [100.0], [False]
+
+    def ends() -> Offsets:
+        if away[0]:
+            raise KafkaUnreachable("broker:9092")
+        return {AT: 5}
+
+    metrics = Metrics()
+    watch = Watch(ends, lambda: {AT: 5}, metrics, clock=lambda: now[0])
+    watch.begin(40.0)
+    value = metrics.registry.get_sample_value
+    complete = "aqueduct_sink_complete_until_timestamp_seconds"
+    assert value(complete) == 40.0
+    watch.look()
+    assert (value(complete), value("aqueduct_sink_kafka_up")) == (100.0, 1)
+    away[0], now[0] = True, 200.0
+    watch.look()
+    watch.look()
+    assert (value(complete), value("aqueduct_sink_kafka_up")) == (100.0, 0)
+    away[0] = False
+    watch.look()
+    assert (value(complete), value("aqueduct_sink_kafka_up")) == (200.0, 1)
+    told = [record.getMessage() for record in caplog.records]
+    assert len([line for line in told if "KafkaUnreachable" in line]) == 1
+    assert told[-1] == "Kafka answers again"

@@ -1,0 +1,212 @@
+"""Records whose rows were too large for the topic: fetched, or refused by name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_sink.errors import ClaimLost, PoisonRecord, RowLeftOut
+from spark_sink.source.claims import Claim, _lost, path_of
+from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.history import Change, schema
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark leaves the sockets of collect() to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+LARGE = "x" * 100_000
+
+
+def claimed(store: Path, change: Change, *, day: str = "2026-11-21") -> Change:
+    """A change whose images are in a store, as a worker publishes it."""
+    value = json.dumps({"before": change.before, "after": change.after}).encode()
+    digest = hashlib.sha256(value).hexdigest()
+    file = store / "aq.shop.t" / day / f"{digest}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(value)
+    told = {"location": file.as_uri(), "size": len(value), "sha256": digest}
+    return Change(op=change.op, seq=change.seq, more={"claim_check": told})
+
+
+def by_id(warehouse: Warehouse) -> dict[int, Any]:
+    return {row["id"]: row["v"] for row in warehouse.rows()}
+
+
+def test_a_claimed_row_is_fetched_and_takes_its_place_among_the_others(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    store = tmp_path / "claims [1] 100%"
+    large = Change(op="c", seq=2, after={"id": 2, "v": LARGE})
+    update = Change(op="u", seq=3, before={"id": 1, "v": "first"}, after={"id": 1, "v": "second"})
+    warehouse.take(
+        Change(op="c", seq=1, after={"id": 1, "v": "first"}),
+        claimed(store, large),
+        claimed(store, update),
+        Change(op="u", seq=4, before={"id": 1, "v": "second"}, after={"id": 1, "v": "last"}),
+    )
+    found = by_id(warehouse)
+    assert found.keys() == {1, 2}
+    assert found[1] == "last"
+    assert found[2] == LARGE
+
+
+def test_the_same_images_of_two_days_are_two_rows_of_a_table_without_a_key(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    warehouse.schemas = [schema(("v", "longtext"), key=())]
+    changes = [Change(op="c", seq=seq, after={"v": "same"}) for seq in (1, 2, 3)]
+    warehouse.take(
+        claimed(tmp_path, changes[0], day="2026-11-20"),
+        *(claimed(tmp_path, change) for change in changes[1:]),
+    )
+    assert [row["v"] for row in warehouse.rows()] == ["same"] * 3
+
+
+def test_images_that_do_not_fit_their_record_stop_the_sink(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    pointer = claimed(tmp_path, Change(op="c", seq=1, after={"id": 1, "v": "a"}))
+    with pytest.raises(PoisonRecord, match="do not fit op"):
+        warehouse.take(Change(op="d", seq=1, more=pointer.more))
+
+
+def test_a_bucket_that_this_spark_cannot_read_is_told_with_what_it_takes(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    pointer = claimed(tmp_path, Change(op="c", seq=1, after={"id": 1, "v": "a"}))
+    told = (pointer.more or {})["claim_check"]
+    file = Path(told["location"].removeprefix("file://"))
+    name = "/".join(file.parts[-3:])
+    elsewhere = Change(
+        op="c", seq=1, more={"claim_check": {**told, "location": f"s3://bucket/claims/{name}"}}
+    )
+    with pytest.raises(ClaimLost, match=r"s3a://bucket/claims/.*hadoop-aws.*endpoint"):
+        warehouse.take(elsewhere)
+    # A copy that it can read will do.
+    warehouse.applier.claim_checks = str(tmp_path)
+    warehouse.take(elsewhere)
+    assert by_id(warehouse) == {1: "a"}
+
+
+def test_a_store_may_be_elsewhere_for_the_sink(warehouse: Warehouse, tmp_path: Path) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    pointer = claimed(tmp_path / "worker", Change(op="c", seq=1, after={"id": 1, "v": "a"}))
+    (tmp_path / "worker").rename(tmp_path / "sink")
+    with pytest.raises(ClaimLost, match="claim_checks"):
+        warehouse.take(pointer)
+    warehouse.applier.claim_checks = str(tmp_path / "sink")
+    warehouse.take(pointer)
+    assert by_id(warehouse) == {1: "a"}
+
+
+def test_a_value_that_is_not_the_one_that_was_stored_stops_the_sink(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    pointer = claimed(tmp_path, Change(op="c", seq=1, after={"id": 1, "v": "a"}))
+    (file,) = tmp_path.rglob("*.json")
+    file.write_bytes(file.read_bytes().replace(b'"a"', b'"b"'))
+    with pytest.raises(PoisonRecord, match="not the one that was stored"):
+        warehouse.take(pointer)
+
+
+def test_a_row_that_was_left_out_stops_the_sink_by_name(warehouse: Warehouse) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
+    with pytest.raises(RowLeftOut, match=r"partition 0, offset 1.*after"):
+        warehouse.take(
+            Change(op="c", seq=1, after={"id": 1, "v": "a"}),
+            Change(op="c", seq=2, more={"left_out": {"after": 21_000_000}}),
+        )
+
+
+@pytest.mark.parametrize(
+    ("location", "store", "path"),
+    [
+        ("file:///c/a%20b/t/d/x.json", "", "file:///c/a b/t/d/x.json"),
+        ("file:///c/t/d/x.json", "s3a://bucket/claims/", "s3a://bucket/claims/t/d/x.json"),
+        ("s3a://bucket/t/d/x.json", "", "s3a://bucket/t/d/x.json"),
+        ("s3://bucket/p/t/d/x.json", "", "s3a://bucket/p/t/d/x.json"),
+        ("s3://bucket/p/t/d/x.json", "/mnt/claims", "/mnt/claims/t/d/x.json"),
+        ("file:///c/t/d/x.json", "s3://bucket/claims/", "s3a://bucket/claims/t/d/x.json"),
+        ("s3://bucket/p/t/d/x.json", "s3://copy", "s3a://copy/t/d/x.json"),
+    ],
+)
+def test_the_path_of_a_claim(location: str, store: str, path: str) -> None:
+    assert path_of(Claim(location, 1, "x"), store) == path
+
+
+THROWN = "An error occurred while calling o80.load.\n: "
+FRAMES = (
+    "\tat org.apache.hadoop.fs.s3a.S3AUtils.translateException(S3AUtils.java:265)\n"
+    "\tat org.apache.hadoop.fs.s3a.S3AFileSystem.s3GetFileStatus(S3AFileSystem.java:4014)\n"
+    "\tat org.apache.hadoop.fs.s3a.S3AFileSystem.getFileStatus(S3AFileSystem.java:3846)\n"
+)
+ASKED = "s3a://claims/t/d/x.json: getFileStatus on s3a://claims/t/d/x.json"
+NOT_FOUND = "java.lang.RuntimeException: java.lang.ClassNotFoundException"
+OF_THE_SDK = "software.amazon.awssdk.core.exception.SdkClientException"
+
+
+@pytest.mark.parametrize(
+    ("thrown", "cause"),
+    [
+        (
+            f"java.nio.file.AccessDeniedException: {ASKED}: S3Exception: null",
+            "software.amazon.awssdk.services.s3.model.S3Exception: Forbidden (Service: S3, Status Code: 403)",
+        ),
+        (
+            f"java.nio.file.AccessDeniedException: {ASKED}: NoAuthWithAWSException: No AWS Credentials",
+            f"{OF_THE_SDK}: Unable to load credentials from system settings.",
+        ),
+        (
+            f"java.net.UnknownHostException: {ASKED}: {OF_THE_SDK}: Received an UnknownHostException",
+            "java.net.UnknownHostException: minio.example: Name or service not known",
+        ),
+        (
+            "java.lang.RuntimeException: from option fs.s3a.aws.credentials.provider",
+            "java.lang.ClassNotFoundException: Class software.amazon.awssdk.Mistyped not found",
+        ),
+    ],
+)
+def test_why_a_bucket_cannot_be_read_is_told_and_not_that_there_is_no_file_system(
+    thrown: str, cause: str
+) -> None:
+    between = f"Caused by: {OF_THE_SDK}: somewhere on the way\n{FRAMES}\t... 17 more\n"
+    said = f"{THROWN}{thrown}\n{FRAMES}{between}Caused by: {cause}\n{FRAMES}\t... 30 more\n"
+    told = str(_lost(said, "s3a://claims/t/d/x.json"))
+    assert thrown in told
+    assert cause in told
+    assert "on the way" not in told
+    assert "S3AFileSystem" not in told
+    assert "no file system" not in told
+    assert "fs.s3a.endpoint and the credentials" in told
+
+
+@pytest.mark.parametrize(
+    "thrown",
+    [
+        f"{NOT_FOUND}: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+        'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3a"',
+        "java.lang.NoClassDefFoundError: software/amazon/awssdk/services/s3/model/S3Exception",
+    ],
+)
+def test_a_jar_that_is_not_there_is_told_with_what_to_add(thrown: str) -> None:
+    told = str(_lost(f"{THROWN}{thrown}\n{FRAMES}", "s3a://claims/t/d/x.json"))
+    assert "no file system for buckets" in told
+    assert "hadoop-aws" in told
+
+
+def test_another_file_system_that_is_not_there_is_told_in_javas_words() -> None:
+    thrown = 'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "gs"'
+    told = str(_lost(f"{THROWN}{thrown}\n\tat a.b(C.java:1)\n", "gs://claims/t/d/x.json"))
+    assert thrown in told
+    assert "a.b(" not in told
+    assert "set claim_checks" in told

@@ -1,0 +1,131 @@
+"""Table versions: read exactly, or a named error."""
+
+import json
+from typing import Any
+
+import pytest
+
+from spark_sink.errors import (
+    ColumnClash,
+    KeyChanged,
+    PoisonRecord,
+    ReservedName,
+    TypeConflict,
+    UnknownSchema,
+    UnsupportedWire,
+)
+from spark_sink.source.schemas import SchemaBook, VersionKey, parse_version
+from spark_sink.warehouse.evolve import Shape, alter_sql, create_sql, shaped
+from tests.unit.spark_sink.history import schema
+
+
+def value(*columns: tuple[str, str], version: int = 1, key: tuple[str, ...] = ("id",)) -> str:
+    body: dict[str, Any] = {
+        "destination": "shop",
+        "database": "shop",
+        "table": "t",
+        "version": version,
+        "columns": [{"name": n, "type": t, "nullable": True} for n, t in columns],
+        "primary_key": list(key),
+        "wire": 1,
+    }
+    return json.dumps(body)
+
+
+def shape(*values: str, held: Shape | None = None) -> Shape:
+    return shaped(held, [parse_version(v) for v in values], name=("shop", "t"))
+
+
+def test_a_version_that_is_not_known_yet_is_read_and_then_kept() -> None:
+    reads: list[int] = []
+
+    def read() -> list[str]:
+        reads.append(1)
+        return [value(("id", "int"))]
+
+    book = SchemaBook(read)
+    key = VersionKey("shop", "shop", "t", 1)
+    assert book.versions([key])[key].primary_key == ("id",)
+    book.versions([key])
+    assert len(reads) == 1
+    with pytest.raises(UnknownSchema, match=r"shop\.t version 2 of shop"):
+        book.versions([VersionKey("shop", "shop", "t", 2)])
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", PoisonRecord),
+        ("{}", PoisonRecord),
+        (value(("id", "int")).replace('"wire": 1', '"wire": 2'), UnsupportedWire),
+        (value(("id", "int"), ("ID", "int")), ColumnClash),
+        (value(("id", "int"), ("__seq", "int")), ReservedName),
+        (value(("x", "int")), PoisonRecord),
+    ],
+)
+def test_a_version_that_cannot_be_used_is_a_named_error(text: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        parse_version(text)
+
+
+def test_columns_are_added_kept_and_widened_over_versions() -> None:
+    first = value(("id", "int"), ("gone", "text"))
+    second = value(("id", "bigint"), ("New", "date"), version=2)
+    assert shape(second, first).columns == (("id", "bigint"), ("gone", "string"), ("New", "date"))
+    held = shape(first)
+    assert shape(second, held=held) == shape(first, second)
+    assert shape(first, held=shape(first, second)) == shape(first, second)
+
+
+def test_a_column_whose_name_changes_only_in_case_stays_one_column() -> None:
+    both = shape(
+        value(("id", "int"), ("Name", "text")), value(("ID", "int"), ("name", "text"), key=("ID",))
+    )
+    assert both.columns == (("id", "int"), ("Name", "string"))
+
+
+def test_a_type_that_cannot_follow_names_table_column_and_types() -> None:
+    with pytest.raises(TypeConflict, match=r"shop\.t\.a is int and would have to hold string"):
+        shape(value(("id", "int"), ("a", "int")), value(("id", "int"), ("a", "text"), version=2))
+
+
+def test_another_primary_key_is_a_named_error_but_another_order_is_not() -> None:
+    columns = (("a", "int"), ("b", "int"))
+    ab, ba = value(*columns, key=("a", "b")), value(*columns, version=2, key=("b", "a"))
+    assert shape(ab, ba).key == ("a", "b")
+    with pytest.raises(KeyChanged, match=r"shop\.t"):
+        shape(ab, value(*columns, version=2, key=("a",)))
+    with pytest.raises(KeyChanged):
+        shape(ab, value(*columns, version=2, key=()))
+
+
+def test_the_statements_quote_names_and_map_columns_only_where_needed() -> None:
+    plain, odd = shape(value(("id", "int"))), shape(value(("id", "int"), ("a `b.c", "datetime")))
+    assert "columnMapping" not in create_sql("/w/t", plain)
+    assert "'delta.columnMapping.mode' = 'name'" in create_sql("/w/t", odd)
+    assert alter_sql("/w/t", plain, odd) == [
+        (
+            "ALTER TABLE delta.`/w/t` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', "
+            "'delta.feature.timestampNtz' = 'supported')"
+        ),
+        "ALTER TABLE delta.`/w/t` ADD COLUMNS (`a ``b.c` timestamp_ntz)",
+    ]
+
+
+def test_widening_is_switched_on_only_when_a_type_changes() -> None:
+    held, wanted = shape(value(("id", "int"))), shape(value(("id", "bigint")))
+    assert alter_sql("/w/t", held, wanted) == [
+        "ALTER TABLE delta.`/w/t` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        "ALTER TABLE delta.`/w/t` ALTER COLUMN `id` TYPE bigint",
+    ]
+
+
+def test_a_tables_sources_are_those_that_have_published_its_columns_by_now() -> None:
+    columns = ("id", "int")
+    topic = [schema(columns), schema(columns, version=2), schema(columns, destination="crm")]
+    book = SchemaBook(lambda: topic)
+    assert book.sources(("shop", "t")) == {"shop", "crm"}
+    topic.append(schema(columns, table="other", destination="hr"))
+    assert book.sources(("shop", "other")) == {"hr"}
+    # A table of another name at its sources may be filled by any of them.
+    assert book.sources(("shop", "logical")) == {"shop", "crm", "hr"}

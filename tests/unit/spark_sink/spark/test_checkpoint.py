@@ -1,0 +1,44 @@
+"""Spark's offset files, and failures told by name."""
+
+import pytest
+
+from spark_sink.errors import CheckpointDamaged, DataLost, PoisonRecord, SinkError, SparkFailed
+from spark_sink.source.envelope import poisoned
+from spark_sink.spark.checkpoint import parse_offsets
+from spark_sink.spark.error_mapping import named
+
+
+@pytest.mark.parametrize(
+    "text", ['v1\n{"batchWatermarkMs":0}\n{"t":{"0":5,"1":7}}', 'v1\n{"t":{"1":7,"0":5}}\n']
+)
+def test_offsets_are_read_from_the_last_line(text: str) -> None:
+    assert parse_offsets(text, "f") == {("t", 0): 5, ("t", 1): 7}
+
+
+@pytest.mark.parametrize("text", ["", "v1", "v1\n{", 'v1\n{"t":5}', "v1\n[]"])
+def test_a_damaged_file_is_named(text: str) -> None:
+    with pytest.raises(CheckpointDamaged, match="offsets/7"):
+        parse_offsets(text, "offsets/7")
+
+
+def test_a_poison_record_is_named_from_sparks_message() -> None:
+    message = (
+        "Job aborted: [USER_RAISED_EXCEPTION] aqueduct-poison|aq.s.t|3|77|column a holds no int|"
+        "aqueduct-poison SQLSTATE: P0001\n at org.apache"
+    )
+    assert poisoned(message) == "topic aq.s.t, partition 3, offset 77: column a holds no int"
+    assert isinstance(named(RuntimeError(message)), PoisonRecord)
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("x\n[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] some data may have been lost", DataLost),
+        ("Incomplete log file", CheckpointDamaged),
+        ("java.lang.Error: odd", SparkFailed),
+    ],
+)
+def test_a_failure_is_one_named_line(message: str, error: type[SinkError]) -> None:
+    fault = named(RuntimeError(message))
+    assert type(fault) is error
+    assert "\n" not in str(fault)

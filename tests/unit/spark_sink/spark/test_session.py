@@ -1,0 +1,68 @@
+"""What the session refuses of what `spark-submit` was given."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark import SparkConf
+
+from spark_sink.errors import BadSettings
+from spark_sink.spark import session
+
+
+def test_what_spark_submit_says_against_exactness_is_refused_by_name() -> None:
+    given = SparkConf(loadDefaults=False)
+    given.set("spark.sql.session.timeZone", "UTC").set("spark.sql.shuffle.partitions", "7")
+    session.refuse_others(given)
+    given.set("spark.sql.variable.substitute", "true")
+    with pytest.raises(BadSettings, match=r"variable\.substitute is true, and has to be false"):
+        session.refuse_others(given)
+
+
+SUBSTITUTE = "spark.sql.variable.substitute"
+
+
+@pytest.mark.spark
+@pytest.mark.long("the test above has the rule; this starts three JVMs")
+@pytest.mark.parametrize("by", ["--conf", "spark-defaults.conf", "PYSPARK_SUBMIT_ARGS"])
+def test_substitution_of_variables_is_refused_wherever_it_is_asked_for(
+    tmp_path: Path, by: str
+) -> None:
+    config, environment = tmp_path / "sink.yaml", dict(os.environ)
+    config.write_text(
+        f"prefix: aq\nbootstrap_servers: 127.0.0.1:1\nwarehouse: {tmp_path}/wh\nmetrics: {{port: 0}}\n"
+    )
+    home = Path(pyspark.__file__).parent
+    environment |= {
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(Path(session.__file__).parents[1]),
+    }
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
+    if by == "--conf":
+        command += ["--conf", f"{SUBSTITUTE}=true"]
+    elif by == "spark-defaults.conf":
+        (tmp_path / by).write_text(f"{SUBSTITUTE} true\n")
+        environment["SPARK_CONF_DIR"] = str(tmp_path)
+    if by == "PYSPARK_SUBMIT_ARGS":
+        environment[by] = f"--conf {SUBSTITUTE}=true pyspark-shell"
+        command = [sys.executable, "-m", "spark_sink"]
+    else:
+        command.append(str(Path(session.__file__).with_name("__main__.py")))
+    ended = subprocess.run(
+        [*command, "--config", str(config)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 2, ended.stderr
+    told = f"BadSettings: The settings cannot be used: {SUBSTITUTE} is true, and has to be false"
+    # Of a script, spark-submit prints both on its standard output.
+    said = ended.stdout + ended.stderr
+    assert told in said
+    assert "Traceback" not in said

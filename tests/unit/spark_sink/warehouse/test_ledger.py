@@ -1,0 +1,41 @@
+"""The ledger's arithmetic: where to go on, and when not to."""
+
+import json
+
+import pytest
+
+from spark_sink.errors import DataLost, WarehouseBehind
+from spark_sink.warehouse.ledger import check_not_behind, spans, starting_offsets
+
+
+def test_a_batch_spans_what_moved_and_a_new_partition_starts_at_zero() -> None:
+    start = {("a", 0): 5, ("a", 1): 7}
+    end = {("a", 0): 9, ("a", 1): 7, ("b", 0): 3}
+    assert spans(start, end) == {("a", 0): (5, 9), ("b", 0): (0, 3)}
+
+
+def test_a_lost_checkpoint_starts_where_the_ledger_ends_and_new_partitions_at_their_earliest() -> (
+    None
+):
+    start = starting_offsets({("a", 0): 5}, {("a", 0): 2, ("b", 1): 0}, {("a", 0): 9, ("b", 1): 4})
+    assert json.loads(start) == {"a": {"0": 5}, "b": {"1": -2}}
+
+
+@pytest.mark.parametrize(
+    ("earliest", "latest"),
+    [({("a", 0): 6}, {("a", 0): 9}), ({("a", 0): 0}, {("a", 0): 4}), ({}, {})],
+)
+def test_offsets_that_kafka_no_longer_holds_are_a_named_error(
+    earliest: dict[tuple[str, int], int], latest: dict[tuple[str, int], int]
+) -> None:
+    with pytest.raises(DataLost, match="topic a, partition 0"):
+        starting_offsets({("a", 0): 5}, earliest, latest)
+
+
+def test_a_checkpoint_ahead_of_the_ledger_is_refused() -> None:
+    check_not_behind({("a", 0): 5}, {("a", 0): 5}, {})
+    check_not_behind({}, {("a", 0): 5}, {("a", 0): 5})
+    with pytest.raises(WarehouseBehind, match="checkpoint is at 6"):
+        check_not_behind({("a", 0): 5}, {("a", 0): 6}, {})
+    with pytest.raises(WarehouseBehind, match="ledger at nothing"):
+        check_not_behind({}, {("a", 0): 1}, {})

@@ -1,0 +1,395 @@
+"""A table that cannot be applied waits, the others go on, and a reload heals it from a cut."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from spark_sink.background.rebuild import Rebuild
+from spark_sink.errors import (
+    KeyChanged,
+    PoisonRecord,
+    ReloadRefused,
+    TableError,
+    TypeConflict,
+    UnsupportedPartialImage,
+)
+from spark_sink.warehouse.delta import DeltaWarehouse
+from spark_sink.warehouse.table_status import listed
+from spark_sink.warehouse.waiting_tables import Waits
+from tests.unit.spark_sink.conftest import TOPIC, Warehouse
+from tests.unit.spark_sink.history import Change, Image, schema
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark leaves the sockets of collect() to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+OLD = schema(("id", "int"), ("k", "int"))
+long = pytest.mark.long("the other parameter has the way there and back")
+REKEYED = schema(("id", "int"), ("k", "int"), key=("k",), version=2)
+OTHER = schema(("id", "int"), ("v", "int"), table="other")
+
+
+def put(seq: int, image: Image, **more: Any) -> Change:
+    return Change(op="c", seq=seq, after=image, **more)
+
+
+def other(seq: int) -> Change:
+    return put(seq, {"id": seq, "v": seq}, table="other")
+
+
+def rows(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in warehouse.rows())
+
+
+class Killed(BaseException):
+    """The process is gone at this point."""
+
+
+def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [OLD, REKEYED, OTHER]
+    warehouse.take(put(1, {"id": 1, "k": 10}), put(2, {"id": 2, "k": 20}), other(3))
+    with pytest.raises(KeyChanged, match=r"shop\.t"):
+        warehouse.take(
+            # Of the old key still, in the same batch as the first of the new.
+            Change(op="u", seq=4, before={"id": 2, "k": 20}, after={"id": 2, "k": 21}),
+            Change(op="c", seq=5, version=2, after={"id": 1, "k": 30}),
+            other(6),
+        )
+    # Batches pass it by, a new process too; the other table goes on.
+    warehouse.restart()
+    warehouse.take(Change(op="d", seq=7, version=2, before={"id": 2, "k": 21}), other(8))
+    assert sorted(row["id"] for row in warehouse.rows("other")) == [3, 6, 8]
+    assert rows(warehouse) == [(1, 10), (2, 20)]
+    (line,) = [one for one in listed(warehouse.spark, warehouse.path) if "KeyChanged" in one]
+    assert "reason: KeyChanged: shop.t has ['id'], its new version ['k']" in line
+    text = "\n".join(listed(warehouse.spark, warehouse.path))
+    assert "shop.t: WAITING" in text
+    assert "action: Run: python -m spark_sink reload shop.t" in text
+    assert "topic aq.shop.t, partition 0, offsets 3 to 8" in text
+    assert "shop.other: APPLIED" in text
+    sample = warehouse.metrics.registry.get_sample_value
+    assert sample("aqueduct_sink_tables_waiting", {"error": "KeyChanged"}) == 1
+
+    warehouse.reload()
+    assert rows(warehouse) == [(1, 10), (1, 30)]
+    assert warehouse.waiting() is None
+    warehouse.take(Change(op="c", seq=9, version=2, after={"id": 3, "k": 10}), other(10))
+    assert rows(warehouse) == [(1, 30), (3, 10)]
+    # What was applied by the reload changes nothing when the stream comes by again.
+    warehouse.restart()
+    warehouse.catch_up({TOPIC: 0})
+    assert rows(warehouse) == [(1, 30), (3, 10)]
+    assert warehouse.waiting() is None
+
+
+@pytest.mark.long("the first test hands over at the stream's own place")
+def test_a_reload_ahead_of_the_stream_hands_over_without_loss(warehouse: Warehouse) -> None:
+    warehouse.schemas = [OLD, REKEYED]
+    warehouse.take(put(1, {"id": 1, "k": 10}))
+    with pytest.raises(KeyChanged):
+        warehouse.take(put(2, {"id": 2, "k": 20}, version=2))
+    behind = {TOPIC: len(warehouse.records)}
+    warehouse.write(put(3, {"id": 3, "k": 30}, version=2))
+    warehouse.reload()
+    assert rows(warehouse) == [(1, 10), (2, 20), (3, 30)]
+    warehouse.write(put(4, {"id": 4, "k": 40}, version=2))
+    warehouse.catch_up(behind)
+    assert rows(warehouse) == [(1, 10), (2, 20), (3, 30), (4, 40)]
+
+
+STEPS = [
+    pytest.param("stage", marks=long),
+    pytest.param("replace", marks=long),
+    "end",
+    pytest.param("drop", marks=long),
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_reload_that_is_killed_at_any_step_is_done_again(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    warehouse.schemas = [OLD, REKEYED]
+    warehouse.take(put(1, {"id": 1, "k": 10}), put(2, {"id": 2, "k": 20}))
+    with pytest.raises(KeyChanged):
+        warehouse.take(
+            Change(op="u", seq=3, before={"id": 1, "k": 10}, after={"id": 1, "k": 11}),
+            put(4, {"id": 2, "k": 30}, version=2),
+        )
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as broken:
+        if step == "stage":
+            broken.setattr(Rebuild, "apply", killed)
+        elif step == "end":
+            broken.setattr(Waits, "loaded", killed)
+        else:
+            broken.setattr(DeltaWarehouse, step, killed)
+        with pytest.raises(Killed):
+            warehouse.reload()
+    warehouse.restart()
+    # More comes before it is done again.
+    warehouse.take(Change(op="d", seq=5, version=2, before={"id": 2, "k": 20}))
+    warehouse.meet_requests()
+    assert warehouse.waiting() is None
+    assert rows(warehouse) == [(1, 11), (2, 30)]
+    warehouse.restart()
+    warehouse.catch_up({TOPIC: 0})
+    assert rows(warehouse) == [(1, 11), (2, 30)]
+
+
+@pytest.mark.long("a reload that is killed is in make test")
+def test_a_sink_killed_before_its_ledger_moved_records_the_wait_once(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.schemas = [OLD, REKEYED, OTHER]
+    warehouse.take(put(1, {"id": 1, "k": 10}), other(2))
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    start = {TOPIC: len(warehouse.records)}
+    warehouse.write(put(3, {"id": 2, "k": 20}, version=2))
+    warehouse.write(other(4))
+    with monkeypatch.context() as broken:
+        broken.setattr(type(warehouse.ledger), "append", killed)
+        with pytest.raises(Killed):
+            warehouse.catch_up(start)
+    warehouse.restart()
+    held = warehouse.waiting()
+    assert held is not None
+    warehouse.catch_up(start)
+    again = warehouse.waiting()
+    assert again == held
+    warehouse.reload()
+    assert rows(warehouse) == [(1, 10), (2, 20)]
+    assert len(warehouse.rows("other")) == 2
+
+
+@pytest.mark.long("test_convert has what needs a time zone, the first test a reload")
+def test_a_datetime_that_became_a_timestamp_is_converted_in_the_sessions_time_zone(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [
+        schema(("id", "int"), ("at", "datetime(3)")),
+        schema(("id", "int"), ("at", "timestamp(3)"), version=2),
+    ]
+    warehouse.take(
+        put(1, {"id": 1, "at": "2026-07-01T12:00:00.125"}), put(2, {"id": 2, "at": "2026-00-10"})
+    )
+    with pytest.raises(TypeConflict, match=r"shop\.t\.at"):
+        warehouse.take(put(3, {"id": 3, "at": "2026-07-01T10:00:00.000Z"}, version=2))
+    with pytest.raises(TypeConflict, match="each time zone") as refused:
+        warehouse.reload()
+    assert "--time-zone" in refused.value.advice
+    assert warehouse.waiting() is not None
+    warehouse.reload(time_zone="+02:00")
+    got = {row["id"]: row for row in warehouse.rows(bookkeeping=True)}
+    texts = {k: str(row["at"]) for k, row in got.items()}
+    assert texts == {1: "2026-07-01 10:00:00.125000", 2: "None", 3: "2026-07-01 10:00:00"}
+    assert got[2]["__unrepresentable"] == {"at": "2026-00-10"}
+
+
+@pytest.mark.long("the first test converts a key")
+def test_a_number_that_became_text_and_text_that_became_a_number_keep_their_values(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [
+        schema(("id", "int"), ("a", "int"), ("b", "varchar(9)")),
+        schema(("id", "int"), ("a", "text"), ("b", "int"), version=2),
+    ]
+    warehouse.take(put(1, {"id": 1, "a": 7, "b": "12"}), put(2, {"id": 2, "a": None, "b": "x"}))
+    with pytest.raises(TypeConflict):
+        warehouse.take(put(3, {"id": 3, "a": "seven", "b": 3}, version=2))
+    warehouse.reload()
+    got = {row["id"]: row for row in warehouse.rows(bookkeeping=True)}
+    assert [(got[n]["a"], got[n]["b"]) for n in (1, 2, 3)] == [
+        ("7", 12),
+        (None, None),
+        ("seven", 3),
+    ]
+    assert got[2]["__unrepresentable"] == {"b": "x"}
+
+
+@pytest.mark.long("the first test changes a key")
+def test_a_table_gets_and_loses_its_key(warehouse: Warehouse) -> None:
+    columns = (("id", "int"), ("v", "int"))
+    warehouse.schemas = [
+        schema(*columns, key=()),
+        schema(*columns, version=2),
+        schema(*columns, key=(), version=3),
+    ]
+    warehouse.take(put(1, {"id": 1, "v": 1}), put(2, {"id": 2, "v": 2}))
+    warehouse.take(Change(op="d", seq=3, before={"id": 1, "v": 1}))
+    with pytest.raises(KeyChanged):
+        warehouse.take(put(4, {"id": 4, "v": 4}, version=2))
+    warehouse.reload()
+    assert rows(warehouse) == [(2, 2), (4, 4)]
+    with pytest.raises(KeyChanged):
+        warehouse.take(
+            Change(op="d", seq=5, version=2, before={"id": 4, "v": 4}),
+            put(6, {"id": 2, "v": 2}, version=3),
+        )
+    warehouse.reload()
+    assert rows(warehouse) == [(2, 2), (2, 2)]
+
+
+@pytest.mark.long("a record that cannot be used is refused, then reloaded")
+def test_rows_without_a_value_in_the_new_key_are_refused_and_only_new_ones_can_be_kept(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [
+        schema(("v", "int"), key=()),
+        schema(("v", "int"), ("id", "int"), version=2),
+    ]
+    warehouse.take(put(1, {"v": 1}))
+    with pytest.raises(KeyChanged):
+        warehouse.take(put(2, {"v": 2, "id": 2}, version=2))
+    with pytest.raises(KeyChanged, match=r"1 rows of shop\.t were written before") as refused:
+        warehouse.reload()
+    assert "--only-new" in refused.value.advice
+    assert rows(warehouse) == [(1,)]
+    warehouse.reload(only_new=True)
+    assert rows(warehouse) == [(2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        ({"after": {"id": 2}, "absent": ["k"]}, UnsupportedPartialImage),
+        pytest.param({"after": {"id": 2, "k": "x"}}, PoisonRecord, marks=long),
+    ],
+)
+def test_a_record_that_cannot_be_used_no_longer_matters_once_its_row_was_written_again(
+    warehouse: Warehouse, bad: dict[str, Any], error: type[TableError]
+) -> None:
+    warehouse.schemas = [OLD]
+    warehouse.take(put(1, {"id": 1, "k": 10}))
+    with pytest.raises(error):
+        warehouse.take(put(2, {"id": 2, "k": 20}, more=bad), put(3, {"id": 3, "k": 30}))
+    with pytest.raises(error, match="offset 1") as refused:
+        warehouse.reload()
+    assert "--skip-unusable" in refused.value.advice
+    warehouse.take(put(4, {"id": 2, "k": 21}))
+    warehouse.reload()
+    assert rows(warehouse) == [(1, 10), (2, 21), (3, 30)]
+
+
+@pytest.mark.long("the test above reads the advice")
+def test_a_record_that_cannot_be_used_is_left_out_where_a_person_says_so(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [OLD]
+    with pytest.raises(UnsupportedPartialImage):
+        warehouse.take(put(1, {"id": 1, "k": 1}), put(2, {"id": 2}, more={"absent": ["k"]}))
+    warehouse.reload(skip_unusable=True)
+    assert rows(warehouse) == [(1, 1)]
+
+
+@pytest.mark.long("the other reloads read from a cut")
+def test_a_healthy_table_is_read_anew_only_from_its_beginning_and_only_if_kafka_has_it(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [OLD]
+    warehouse.take(put(1, {"id": 1, "k": 10}), put(2, {"id": 2, "k": 20}))
+    with pytest.raises(ReloadRefused, match="does not wait"):
+        warehouse.reload()
+    warehouse.spark.sql(f"DELETE FROM delta.`{warehouse.path}/shop/t` WHERE id = 1")
+    warehouse.reload(from_beginning=True)
+    assert rows(warehouse) == [(1, 10), (2, 20)]
+    warehouse.first = 1
+    with pytest.raises(ReloadRefused, match="begins at offset 1"):
+        warehouse.reload(from_beginning=True)
+    assert rows(warehouse) == [(1, 10), (2, 20)]
+
+
+@pytest.mark.long("a record that cannot be used is refused")
+def test_changes_that_kafka_no_longer_has_are_a_named_refusal(warehouse: Warehouse) -> None:
+    warehouse.schemas = [OLD, REKEYED]
+    warehouse.take(put(1, {"id": 1, "k": 10}))
+    with pytest.raises(KeyChanged):
+        warehouse.take(put(2, {"id": 2, "k": 20}, version=2))
+    warehouse.first = 2
+    with pytest.raises(ReloadRefused, match="no longer holds the changes from offset 1 on"):
+        warehouse.reload()
+    assert warehouse.waiting() is not None
+
+
+@pytest.mark.long("test_apply has truncates, the first test has what waits")
+def test_a_truncate_while_a_table_waits_empties_it(warehouse: Warehouse) -> None:
+    warehouse.schemas = [OLD, REKEYED]
+    warehouse.take(put(1, {"id": 1, "k": 10}))
+    with pytest.raises(KeyChanged):
+        warehouse.take(put(2, {"id": 2, "k": 20}, version=2))
+    warehouse.take(Change(op="t", seq=3, version=2), put(4, {"id": 4, "k": 40}, version=2))
+    warehouse.reload()
+    assert rows(warehouse) == [(4, 40)]
+
+
+@pytest.mark.long("the first test changes a key once")
+@pytest.mark.parametrize("seed", [3])
+def test_two_key_changes_among_many_changes_give_what_the_source_has(
+    warehouse: Warehouse, seed: int
+) -> None:
+    rng = random.Random(seed)
+    columns = (("id", "int"), ("k", "int"))
+    keys = [("id",), ("k",), ("id", "k")]
+    warehouse.schemas = [schema(*columns, key=key, version=n) for n, key in enumerate(keys, 1)]
+    held: dict[tuple[int, int], Image] = {}
+    changes: list[Change] = []
+    for seq in range(1, 61):
+        version = 1 + (seq - 1) // 20
+        image = {"id": rng.randrange(9), "k": rng.randrange(9)}
+        same = [
+            row
+            for row in held.values()
+            if all(row[name] == image[name] for name in keys[version - 1])
+        ]
+        # Both keys must be unique all the time, so that each change of key is possible.
+        clash = any(row["id"] == image["id"] or row["k"] == image["k"] for row in held.values())
+        if same and rng.random() < 0.5:
+            del held[same[0]["id"], same[0]["k"]]
+            changes.append(Change(op="d", seq=seq, version=version, before=same[0]))
+        elif not clash:
+            held[image["id"], image["k"]] = image
+            changes.append(Change(op="c", seq=seq, version=version, after=image))
+    for at in range(0, len(changes), 7):
+        if warehouse.waiting() is None:
+            try:
+                warehouse.take(*changes[at : at + 7])
+            except KeyChanged:
+                continue
+        else:
+            warehouse.take(*changes[at : at + 7])
+    warehouse.reload()
+    assert rows(warehouse) == sorted((row["id"], row["k"]) for row in held.values())
+    assert len(rows(warehouse)) > 3
+
+
+@pytest.mark.long("test_mysql_types has what new tables hold")
+def test_an_srid_beyond_31_bits_is_held_by_old_tables_too(warehouse: Warehouse) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("g", "point"))]
+    path = f"{warehouse.path}/shop/t"
+    small = {"srid": 7, "wkb": "AQE="}
+    warehouse.take(put(1, {"id": 1, "g": small}))
+    # As it was made before.
+    made = warehouse.spark.read.format("delta").load(path)
+    old = made.selectExpr(
+        *(
+            "CAST(g AS STRUCT<srid: INT, wkb: BINARY>) AS g" if name == "g" else name
+            for name in made.columns
+        )
+    )
+    old.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+    warehouse.restart()
+    warehouse.take(put(2, {"id": 2, "g": {"srid": 2**32 - 1, "wkb": "AQE="}}))
+    assert {row["id"]: row["g"]["srid"] for row in warehouse.rows()} == {1: 7, 2: 2**32 - 1}
