@@ -16,9 +16,9 @@ from typing import Protocol
 
 from app.leadership import Leadership
 from connectors.errors import AqueductError
-from tables.applied import Applied, note_of
-from tables.control import Control
 from tables.journal_format import Entry
+from tables.operator.control import Control
+from tables.operator.request_outcome import Applied, note_of
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from connectors.mysql.meta_rows import HistoryRow, Mark, RowKey
 from connectors.mysql.meta_session import MetaSession
 from connectors.mysql.meta_tables import HISTORY, SNAPSHOT
-from tables.central_rows import key_of, record_rows, snapshot_key, snapshot_rows
-from tables.history import SchemaHistory
-from tables.schema_checkpoint import CheckpointHead
-from tables.schema_record import SchemaRecord
+from tables.schema_history.checkpoint import CheckpointHead
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.record import SchemaRecord
+from tables.schema_store.rows import key_of, record_rows, snapshot_key, snapshot_rows
 
 Journal = Callable[[str], SchemaHistory]
 """Reads a destination's whole history from the journal."""

@@ -18,9 +18,9 @@ from app.status import StoreStatus
 from connectors.errors import AqueductError, Retry
 from connectors.mysql.meta_session import MetaSession
 from connectors.mysql.meta_store import MetaStore
-from tables.central_rows import snapshot_rows
-from tables.history import SchemaHistory
-from tables.schema_checkpoint import CheckpointHead
+from tables.schema_history.checkpoint import CheckpointHead
+from tables.schema_history.history import SchemaHistory
+from tables.schema_store.rows import snapshot_rows
 
 log = logging.getLogger(__name__)
 

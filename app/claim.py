@@ -9,8 +9,8 @@ import time
 
 from app.plan import Plan
 from app.process import PROCESS
+from tables.journal.leader import Leader, note_of
 from tables.journal_format import Entry
-from tables.leader import Leader, note_of
 
 
 def claim_of(plan: Plan, epoch: int) -> Entry:

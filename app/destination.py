@@ -33,11 +33,11 @@ from connectors.errors import (
     ServerIdConflict,
     WitnessesDiffer,
 )
-from tables.checkpoint import Checkpoint
-from tables.control import Control, Wish
 from tables.cursor import Claimed
+from tables.journal.checkpoint import Checkpoint
+from tables.operator.control import Control, Wish
+from tables.operator.source_choice import Asked
 from tables.quarantine import Resolution
-from tables.source_choice import Asked
 
 log = logging.getLogger(__name__)
 

@@ -27,10 +27,10 @@ from app.settings import Settings
 from app.status import State
 from connectors.errors import AqueductError
 from connectors.kafka.tail import Tail
-from tables.control import Control, Wish
 from tables.cursor import Claimed
+from tables.operator.control import Control, Wish
+from tables.operator.source_choice import Asked
 from tables.quarantine import Resolution
-from tables.source_choice import Asked
 
 log = logging.getLogger(__name__)
 

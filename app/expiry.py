@@ -12,7 +12,7 @@ from typing import Any
 
 from connectors.errors import AqueductError
 from connectors.kafka.reading import read_each
-from tables.retention import Expired, Retention
+from tables.schema_history.retention import Expired, Retention
 
 log = logging.getLogger(__name__)
 

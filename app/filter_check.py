@@ -15,7 +15,7 @@ from app.pipeline.rules import Rules
 from app.status import DestinationStatus
 from connectors.mysql.ddl.definition import TableChange, TableName
 from connectors.mysql.system_databases import SYSTEM
-from tables.schema_record import SchemaRecord
+from tables.schema_history.record import SchemaRecord
 
 log = logging.getLogger(__name__)
 

@@ -27,9 +27,9 @@ from connectors.mysql.session import session_of, user_of
 from connectors.mysql.statements import Kind
 from connectors.mysql.table_map import TableMap
 from connectors.mysql.transactions import TransactionReader
-from tables.history import SchemaHistory
-from tables.place import HistoryPlace
-from tables.schema_record import SchemaRecord
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import SchemaRecord
 
 _MOST_GONE = 1000
 

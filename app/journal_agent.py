@@ -15,7 +15,7 @@ import faust
 from app import metrics
 from app.faults import point
 from connectors.kafka.reading import StoredRecord
-from tables.faust_tables import FaustCheckpoint
+from tables.journal.faust_checkpoint import FaustCheckpoint
 
 log = logging.getLogger(__name__)
 

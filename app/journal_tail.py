@@ -15,13 +15,13 @@ from typing import Any
 from connectors.errors import AqueductError
 from connectors.kafka.reading import StoredRecord
 from connectors.kafka.tail import Tail
-from tables.applied import KIND as APPLIED
-from tables.applied import Applied, applied_in
-from tables.control import Control, control_in
 from tables.cursor import Claimed
-from tables.journal import decoded
+from tables.journal.state import decoded
+from tables.operator.control import Control, control_in
+from tables.operator.request_outcome import KIND as APPLIED
+from tables.operator.request_outcome import Applied, applied_in
+from tables.operator.source_choice import Asked, asked_in, is_asked
 from tables.quarantine import Resolution, resolution_in
-from tables.source_choice import Asked, asked_in, is_asked
 
 log = logging.getLogger(__name__)
 

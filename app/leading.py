@@ -45,13 +45,13 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.inventory import InventoryReader
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server import ServerFacts, SourceAddress, connected, facts_of
-from tables.checkpoint import Checkpoint
-from tables.control import Wish
 from tables.cursor import Cursor, next_epoch
-from tables.journal import DestinationState
+from tables.journal.checkpoint import Checkpoint
+from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
-from tables.place import HistoryPlace
+from tables.operator.control import Wish
 from tables.quarantine import Quarantine, note_of
+from tables.schema_history.position import HistoryPlace
 
 log = logging.getLogger(__name__)
 

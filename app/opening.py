@@ -23,13 +23,17 @@ from connectors.mysql.server import ServerFacts, SourceAddress, connected
 from connectors.mysql.start import Earliest, Latest, Start, as_of_now, check, first_offset
 from connectors.mysql.touched import mentioned, touched
 from tables.cursor import Cursor
-from tables.history import SchemaHistory
-from tables.history_journal import checkpoint_records, history_records, rewound_records
-from tables.journal import DestinationState
+from tables.cursor_proof import Proof
+from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
-from tables.place import HistoryPlace
-from tables.proof import Proof
-from tables.schema_checkpoint import CheckpointPolicy
+from tables.schema_history.checkpoint import CheckpointPolicy
+from tables.schema_history.codec.journal_records import (
+    checkpoint_records,
+    history_records,
+    rewound_records,
+)
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import HistoryPlace
 
 log = logging.getLogger(__name__)
 

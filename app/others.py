@@ -16,8 +16,8 @@ from app.process import PROCESS, is_gone, is_here
 from app.recovery import last_claim
 from connectors.errors import AnotherWorkerLeads, AqueductError, Fenced
 from connectors.kafka.group import members
-from tables.checkpoint import Checkpoint
-from tables.leader import Leader
+from tables.journal.checkpoint import Checkpoint
+from tables.journal.leader import Leader
 
 log = logging.getLogger(__name__)
 

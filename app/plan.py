@@ -16,10 +16,10 @@ from app.publisher import TopicPlans
 from connectors.errors import AqueductError, BeginsAnew, Fenced
 from connectors.mysql.server import SourceAddress
 from connectors.mysql.start import Start
-from tables.control import Control
+from tables.operator.control import Control
+from tables.operator.source_choice import Asked
 from tables.quarantine import Resolution
-from tables.schema_checkpoint import CheckpointPolicy
-from tables.source_choice import Asked
+from tables.schema_history.checkpoint import CheckpointPolicy
 
 
 class Accepted(StrEnum):

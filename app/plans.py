@@ -20,7 +20,7 @@ from connectors.kafka.client import KafkaClient
 from connectors.mysql.meta_store import MetaStore
 from connectors.mysql.server import SourceAddress, Tls
 from connectors.zookeeper.session import ZooKeeperClient
-from tables.schema_checkpoint import HOUR_MS, CheckpointPolicy
+from tables.schema_history.checkpoint import HOUR_MS, CheckpointPolicy
 
 _STORE_ANSWERS = 60.0
 """Seconds of silence after which the central store is lost: it may have much to look through."""

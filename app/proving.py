@@ -23,7 +23,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.retention import begun_at
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.skipped import refuse_skipped
-from tables.proof import FileHead, Proof
+from tables.cursor_proof import FileHead, Proof
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from connectors.kafka.reading import StoredRecord, read_each
 from connectors.kafka.tails import Newest, newest
 from connectors.wire import ddl_topic, schemas_topic
 from tables.cursor import Cursor
-from tables.journal import DestinationState
-from tables.version import TableVersion
+from tables.journal.state import DestinationState
+from tables.table_version import TableVersion
 
 _SKEW_MS = 3_600_000
 """By how much workers' clocks may differ; partitions with nothing newer than the cursor are not read."""

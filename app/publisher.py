@@ -32,10 +32,10 @@ from connectors.wire import (
     schemas_topic,
     transactions_topic,
 )
-from tables import journal
 from tables.cursor import Cursor
-from tables.history_journal import history_records
+from tables.journal import state as journal
 from tables.journal_format import Entry as Note
+from tables.schema_history.codec.journal_records import history_records
 
 _COMPACTION = Compaction(
     segment_bytes=16 * 1024 * 1024,

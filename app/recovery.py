@@ -26,14 +26,14 @@ from connectors.errors import (
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import StoredRecord, end_of, read_each, read_first
 from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
-from tables import journal
-from tables.checkpoint import Checkpoint, records_of, resume_from
-from tables.control import Control, control_in
 from tables.cursor import Cursor
-from tables.history_fold import OLDEST
-from tables.journal import DestinationState
-from tables.leader import Leader, leader_in, leader_key
-from tables.source_choice import SourceChoice
+from tables.journal import state as journal
+from tables.journal.checkpoint import Checkpoint, records_of, resume_from
+from tables.journal.leader import Leader, leader_in, leader_key
+from tables.journal.state import DestinationState
+from tables.operator.control import Control, control_in
+from tables.operator.source_choice import SourceChoice
+from tables.schema_history.codec.fold import OLDEST
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from app.release import Release
 from connectors.kafka.reading import read_in_pieces
 from connectors.mysql.ddl.definition import Database
 from connectors.wire import quarantine_topic
-from tables.history import SchemaHistory
-from tables.place import HistoryPlace
 from tables.quarantine import Entry, Outcome, Quarantine, Resolution, note_of
-from tables.schema_record import SchemaRecord
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import SchemaRecord
 
 log = logging.getLogger(__name__)
 

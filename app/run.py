@@ -49,11 +49,11 @@ from connectors.mysql.baseline import server_of
 from connectors.mysql.kinds import type_name
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.stream import BinlogStream
-from tables.checkpoint import Checkpoint
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
-from tables.history import SchemaHistory
-from tables.journal import DestinationState, partition_of
+from tables.journal.checkpoint import Checkpoint
+from tables.journal.state import DestinationState, partition_of
+from tables.schema_history.history import SchemaHistory
 
 log = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.status import DestinationStatus
 from tables.cursor import Cursor
-from tables.history import SchemaHistory
-from tables.history_journal import checkpoint_records
-from tables.place import HistoryPlace
 from tables.quarantine import Quarantine, Resolution, note_of
-from tables.schema_record import SchemaRecord
+from tables.schema_history.codec.journal_records import checkpoint_records
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import SchemaRecord
 
 
 class Schemas:

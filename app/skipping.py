@@ -16,7 +16,7 @@ from connectors.mysql.kinds import type_name
 from connectors.mysql.left_out import LeftOut, Omitted, passed
 from tables.cursor import Cursor
 from tables.journal_format import Entry as Note
-from tables.skips import Skip, Skips, note_of
+from tables.operator.skips import Skip, Skips, note_of
 
 log = logging.getLogger(__name__)
 

@@ -27,9 +27,9 @@ from connectors.mysql.replication import clock_ms
 from connectors.mysql.server import ServerFacts, SourceAddress
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
-from tables.journal import DestinationState
+from tables.journal.state import DestinationState
 from tables.journal_format import Entry
-from tables.source_choice import Current, SourceChoice, note_of
+from tables.operator.source_choice import Current, SourceChoice, note_of
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress, connected
 from connectors.mysql.start import previous_of
-from tables.proof import Proof
+from tables.cursor_proof import Proof
 
 _MARGIN = 2
 """Seconds; both times are the server's own, and each is rounded."""

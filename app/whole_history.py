@@ -11,10 +11,10 @@ from typing import Any
 from app.recovery import folded
 from connectors.errors import JournalDamaged
 from connectors.kafka.reading import read_each
-from tables import journal
-from tables.checkpoint import MemoryCheckpoint
-from tables.history import SchemaHistory
-from tables.journal import DestinationState
+from tables.journal import state as journal
+from tables.journal.checkpoint import MemoryCheckpoint
+from tables.journal.state import DestinationState
+from tables.schema_history.history import SchemaHistory
 
 
 async def whole_history(

@@ -38,11 +38,11 @@ from connectors.kafka.client import KafkaClient
 from connectors.kafka.liveness import Liveness
 from connectors.kafka.topics import TopicPlan
 from connectors.zookeeper.session import opens
-from tables.control import Control
-from tables.faust_tables import FaustCheckpoint
-from tables.history import SchemaHistory
-from tables.journal import partition_of
+from tables.journal.faust_checkpoint import FaustCheckpoint
+from tables.journal.state import partition_of
 from tables.journal_format import Entry
+from tables.operator.control import Control
+from tables.schema_history.history import SchemaHistory
 
 
 def app_from_environment() -> AqueductApp:

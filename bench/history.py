@@ -34,14 +34,14 @@ from connectors.mysql.ddl.definition import (
 )
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
-from tables import journal
-from tables.checkpoint import MemoryCheckpoint
 from tables.cursor import Cursor
-from tables.history_journal import checkpoint_records, history_records
+from tables.journal import state as journal
+from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal_format import Entry
-from tables.place import HistoryPlace
-from tables.schema_checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.schema_record import SchemaRecord
+from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
+from tables.schema_history.codec.journal_records import checkpoint_records, history_records
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import SchemaRecord
 
 TABLES = 10_000
 DDLS = 100_000

@@ -18,7 +18,7 @@ from typing import Any
 from app import worker
 from app.recovery import recover
 from connectors.mysql.ddl.definition import Session
-from tables.checkpoint import MemoryCheckpoint, Row
+from tables.journal.checkpoint import MemoryCheckpoint, Row
 from tests.unit.tables.made import at
 
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)

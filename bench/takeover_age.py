@@ -28,13 +28,13 @@ from connectors.mysql.ddl.definition import Session
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
-from tables import journal
-from tables.checkpoint import MemoryCheckpoint
 from tables.cursor import Cursor
-from tables.history import SchemaHistory
-from tables.history_journal import checkpoint_records, history_records
+from tables.journal import state as journal
+from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal_format import Entry
-from tables.place import HistoryPlace
+from tables.schema_history.codec.journal_records import checkpoint_records, history_records
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import HistoryPlace
 
 FOLDER = session.FOLDER / "takeover_age"
 DESTINATIONS, COMMITS, TABLES = 20, 5, 100

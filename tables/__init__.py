@@ -1,1 +1,1 @@
-"""What must survive: cursors and table versions, their journal, and the Faust tables that checkpoint it."""
+"""State that must survive: cursors, table versions, their journal, and the Faust tables of its checkpoint."""

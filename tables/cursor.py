@@ -16,7 +16,7 @@ import orjson
 from connectors.errors import JournalUnreadable
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 from connectors.mysql.prepared import PreparedAt
-from tables.proof import Proof
+from tables.cursor_proof import Proof
 
 
 def next_epoch(last: int, *, term: int = 0, now: float) -> int:

@@ -14,12 +14,12 @@ from typing import Any
 from connectors.errors import JournalDamaged
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableName
-from tables.definition_json import table_json
 from tables.journal_format import Entry as Note
 from tables.journal_format import decoded, encoded, quoted
-from tables.place import HistoryPlace
-from tables.record_json import Reading, given_from, given_json, place_json
-from tables.schema_record import Given, SchemaRecord, remakes
+from tables.schema_history.codec.record_json import Reading, given_from, given_json, place_json
+from tables.schema_history.definition_json import table_json
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import Given, SchemaRecord, remakes
 
 
 class Outcome(Enum):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset, parse_gtids
-from tables.place import Asked, AtGtid, AtTime
+from tables.schema_history.position import Asked, AtGtid, AtTime
 
 _UUID = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _ONE_GTID = re.compile(rf"{_UUID}(:[a-z_]\w*)?:\d+")

@@ -24,11 +24,11 @@ from app.recovery import installation_of, recover
 from connectors.errors import Fenced, NotConfirmed, printed
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
-from tables.checkpoint import MemoryCheckpoint
 from tables.cursor import Cursor, next_epoch
-from tables.interventions import Intervention, note_of
-from tables.journal import DestinationState, cursor_key, encoded, version_key
+from tables.journal.checkpoint import MemoryCheckpoint
+from tables.journal.state import DestinationState, cursor_key, encoded, version_key
 from tables.journal_format import Entry as Note
+from tables.operator.interventions import Intervention, note_of
 
 _TRIES = 5
 

@@ -22,7 +22,7 @@ from app.commands.report import answer
 from connectors.errors import JournalDamaged, UsageError
 from connectors.mysql.start import as_of_now, check
 from tables.cursor import Cursor
-from tables.journal import DestinationState
+from tables.journal.state import DestinationState
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

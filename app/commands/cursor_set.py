@@ -29,8 +29,8 @@ from connectors.mysql.start import (
     first_offset,
 )
 from tables.cursor import Cursor
-from tables.journal import DestinationState
-from tables.proof import Proof
+from tables.cursor_proof import Proof
+from tables.journal.state import DestinationState
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from app.commands.arguments import add_destination, add_format
 from app.commands.journal import Journal
 from app.commands.report import answer
 from connectors.mysql.by_time import told
-from tables.journal import DestinationState
+from tables.journal.state import DestinationState
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -21,8 +21,8 @@ from connectors.mysql.mariadb.gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, parse_gtids
 from connectors.mysql.spans import Spans
 from tables.cursor import Cursor
-from tables.journal import DestinationState
-from tables.skips import Skip, note_of
+from tables.journal.state import DestinationState
+from tables.operator.skips import Skip, note_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

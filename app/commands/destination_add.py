@@ -9,7 +9,7 @@ import argparse
 
 from app.commands.destination_wish import configure as configure
 from app.commands.destination_wish import say
-from tables.control import Wish
+from tables.operator.control import Wish
 
 
 def run(options: argparse.Namespace) -> int:

@@ -20,8 +20,8 @@ from app.plans import coordination_plan
 from app.settings import Settings, load
 from connectors.errors import AqueductError
 from connectors.zookeeper.session import opens
-from tables.control import Wish
-from tables.journal import DestinationState
+from tables.journal.state import DestinationState
+from tables.operator.control import Wish
 
 _HEAD = (
     "destination",

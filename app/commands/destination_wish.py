@@ -15,7 +15,7 @@ from app.commands.arguments import add_format
 from app.commands.journal import Journal, operator
 from app.commands.outcome import UNCONFIRMED, add_waiting, request
 from app.commands.report import answer
-from tables.control import Control, Wish
+from tables.operator.control import Control, Wish
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -21,9 +21,9 @@ from connectors.errors import StateUnknown
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import read_each
 from connectors.kafka.topics import Topics
-from tables import journal
-from tables.checkpoint import MemoryCheckpoint
-from tables.journal import DestinationState
+from tables.journal import state as journal
+from tables.journal.checkpoint import MemoryCheckpoint
+from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 
 _POLL_SECONDS = 0.5

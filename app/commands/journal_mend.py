@@ -20,9 +20,9 @@ from app.recovery import installation_of
 from connectors.errors import JournalUnreadable
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import StoredRecord, read_each
-from tables.history_fold import OLDEST
-from tables.interventions import Intervention, note_of
-from tables.journal import DestinationState, cursor_key
+from tables.journal.state import DestinationState, cursor_key
+from tables.operator.interventions import Intervention, note_of
+from tables.schema_history.codec.fold import OLDEST
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

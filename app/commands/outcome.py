@@ -16,10 +16,10 @@ from app.commands.workers import workers_text
 from connectors.errors import AqueductError, NotApplied, RequestReplaced
 from connectors.kafka.reading import StoredRecord
 from connectors.kafka.tail import Tail
-from tables.applied import KIND, Applied, applied_in
-from tables.control import Control, Wish, control_in, note_of
-from tables.journal import DestinationState
+from tables.journal.state import DestinationState
 from tables.journal_format import quoted
+from tables.operator.control import Control, Wish, control_in, note_of
+from tables.operator.request_outcome import KIND, Applied, applied_in
 
 TIMEOUT = 60.0
 UNCONFIRMED = "recorded, and not waited for: no worker has confirmed it"

@@ -14,9 +14,9 @@ from app.commands.journal import Journal, operator
 from app.plan import Source
 from connectors.errors import AqueductError, NoSourceFits, SourceLost, SourceRefused, printed
 from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
-from tables.journal import DestinationState
+from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
-from tables.source_choice import Current, SourceChoice, note_of
+from tables.operator.source_choice import Current, SourceChoice, note_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

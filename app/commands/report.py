@@ -15,10 +15,10 @@ import orjson
 
 from connectors.errors import printed
 from connectors.mysql.ddl.definition import Column, Index, Table
-from tables.difference import Difference, key_text
-from tables.place import HistoryPlace
 from tables.quarantine import Entry
-from tables.schema_record import Given, SchemaRecord
+from tables.schema_history.diff import Difference, key_text
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import Given, SchemaRecord
 
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 

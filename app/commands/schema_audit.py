@@ -21,8 +21,8 @@ from app.commands.report import (
     when,
 )
 from app.commands.told_history import Tell, ToldHistory, source_of, told
-from tables.place import AtTime
-from tables.schema_record import SchemaRecord
+from tables.schema_history.position import AtTime
+from tables.schema_history.record import SchemaRecord
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,8 @@ from app.commands import arguments
 from app.commands.report import answer, difference_value
 from app.commands.told_history import Tell, ToldHistory, told
 from connectors.mysql.baseline import Baseline, read_baseline
-from tables.comparison import Deviation, deviations
-from tables.place import HistoryPlace, reached
+from tables.schema_history.position import HistoryPlace, reached
+from tables.schema_history.server_check import Deviation, deviations
 
 _WAIT = 10.0
 _PAUSE = 1.0

@@ -10,8 +10,8 @@ import argparse
 from app.commands import arguments
 from app.commands.report import answer, difference_value
 from app.commands.told_history import Tell, source_of, told
-from tables.difference import differences
-from tables.schema_record import Known, TableState, Unresolved
+from tables.schema_history.diff import differences
+from tables.schema_history.record import Known, TableState, Unresolved
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -24,9 +24,9 @@ from app.commands.report import (
 )
 from app.commands.told_history import Tell, ToldHistory, source_of, told
 from connectors.mysql.ddl.definition import TableChange, TableName
-from tables.difference import Difference, differences
-from tables.history import SchemaHistory
-from tables.schema_record import Known, SchemaRecord
+from tables.schema_history.diff import Difference, differences
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.record import Known, SchemaRecord
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

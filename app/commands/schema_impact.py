@@ -31,10 +31,10 @@ from connectors.mysql.ddl.definition import Server, Session, Table, TableName
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.ddl.renames import renamed_columns
 from connectors.mysql.ddl.summary import summary
-from tables.effect import effect_of, fill
-from tables.finding import Severity
-from tables.impact import Impact, Subscribers, impact, severest, truncated
-from tables.impact_text import as_text
+from tables.impact.finding import Severity
+from tables.impact.impact import Impact, Subscribers, impact, severest, truncated
+from tables.impact.text import as_text
+from tables.schema_history.statement_effect import effect_of, fill
 
 BREAKS = 3
 """The exit code of a statement that is not to be run just so."""

@@ -23,7 +23,7 @@ from connectors.errors import NotSetAside, UsageError, printed
 from connectors.mysql.baseline import read_baseline, server_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table
-from tables.journal import DestinationState
+from tables.journal.state import DestinationState
 from tables.quarantine import GIVE_UP, Entry, Outcome, Resolution, note_of
 
 Name = tuple[str, str]

@@ -23,7 +23,7 @@ from app.commands.report import (
 )
 from app.commands.told_history import Tell, source_of, told
 from connectors.mysql.ddl.definition import TableName
-from tables.schema_record import Dropped, Known, TableState, Unresolved
+from tables.schema_history.record import Dropped, Known, TableState, Unresolved
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -16,8 +16,8 @@ from app.commands.journal import Journal, operator
 from app.commands.outcome import UNCONFIRMED, add_waiting, by_whom, untried
 from app.commands.report import answer
 from connectors.errors import UsageError
-from tables.journal import DestinationState
-from tables.source_choice import Asked, note_of
+from tables.journal.state import DestinationState
+from tables.operator.source_choice import Asked, note_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

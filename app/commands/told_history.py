@@ -17,13 +17,13 @@ from app.settings import Settings, load
 from connectors.errors import HistoryTooShort, UsageError
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import SourceOffset
-from tables.central_rows import history_of
 from tables.cursor import Cursor
-from tables.history import SchemaHistory
-from tables.journal import DestinationState
-from tables.place import Asked, reached
+from tables.journal.state import DestinationState
 from tables.quarantine import Entry, Outcome
-from tables.schema_view import SchemaView
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import Asked, reached
+from tables.schema_history.view import SchemaView
+from tables.schema_store.rows import history_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +137,8 @@ async def _state(settings: Settings, destination: str) -> DestinationState:
     from connectors.errors import JournalDamaged
     from connectors.kafka.reading import read_each
     from connectors.kafka.topics import Topics
-    from tables.checkpoint import MemoryCheckpoint
-    from tables.journal import partition_of
+    from tables.journal.checkpoint import MemoryCheckpoint
+    from tables.journal.state import partition_of
 
     plan, options = topic_plans(settings).journal(), kafka_client(settings).options()
     partition = partition_of(destination, plan.partitions)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from connectors.mysql.ddl.cut_over import Logical
 from connectors.mysql.ddl.definition import TableName
-from tables.schema_record import SchemaRecord
+from tables.schema_history.record import SchemaRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from connectors.mysql.described import tells_all
 from connectors.mysql.hidden import row_hashes
 from connectors.mysql.table_map import MappedColumn, TableMap
 from connectors.mysql.witness import completed_map, differences, with_nullability
-from tables.schema_record import SchemaRecord, remakes
-from tables.version import Column, Definition
+from tables.schema_history.record import SchemaRecord, remakes
+from tables.table_version import Column, Definition
 
 Name = tuple[str, str]
 """Database and table."""

@@ -28,7 +28,7 @@ from connectors.wire import (
     row_topic,
     transactions_topic,
 )
-from tables.version import TableVersion
+from tables.table_version import TableVersion
 
 Headers = list[tuple[str, bytes]]
 

@@ -22,7 +22,7 @@ from connectors.mysql.compiled.generate import Row
 from connectors.mysql.session import user_of
 from connectors.mysql.statements import type_of
 from connectors.wire import HEADER_CHANGE_ID, HEADER_NEW_KEY, HEADER_OLD_KEY, WIRE_VERSION
-from tables.version import TableVersion
+from tables.table_version import TableVersion
 
 
 class TableText:

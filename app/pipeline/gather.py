@@ -26,7 +26,7 @@ from connectors.mysql.recent import Recents
 from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
 from connectors.mysql.statements import Kind, statement_type, truncated_table
 from connectors.mysql.table_map import TableMap
-from tables.version import TableVersion
+from tables.table_version import TableVersion
 
 _tuple = tuple.__new__
 

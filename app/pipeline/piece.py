@@ -18,10 +18,10 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.prepared import PreparedAt
 from connectors.mysql.recent import KEPT, Recent
 from tables.cursor import Resume
-from tables.place import HistoryPlace
-from tables.proof import FileHead
-from tables.schema_record import SchemaRecord
-from tables.version import TableVersion
+from tables.cursor_proof import FileHead
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import SchemaRecord
+from tables.table_version import TableVersion
 
 Run = tuple[str, int, int]
 """GTIDs that follow one another: what they begin with, and the first and last number."""

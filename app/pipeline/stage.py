@@ -34,9 +34,9 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.recent import Recents
 from connectors.mysql.transactions import TransactionReader
 from tables.cursor import Resume
-from tables.proof import FileHead
-from tables.schema_record import SchemaRecord
-from tables.version import TableVersion
+from tables.cursor_proof import FileHead
+from tables.schema_history.record import SchemaRecord
+from tables.table_version import TableVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from app.pipeline.rules import Rules
 from connectors.mysql.ddl.cut_over import Logical, Noise, OnlineAlter, SetAside
 from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.row_key import row_key
-from tables.impact import Subscribers, ddl_effects, truncated
+from tables.impact.impact import Subscribers, ddl_effects, truncated
 
 
 def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from connectors.mysql.changes import Transaction
 from connectors.mysql.position import Coordinates
 from connectors.wire import row_topic
-from tables.version import Definition, TableVersion
+from tables.table_version import Definition, TableVersion
 
 Name = tuple[str, str]
 """Database and table."""

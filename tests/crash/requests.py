@@ -24,7 +24,7 @@ from app.commands.groups import GROUPS
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.zookeeper import ZooKeeper
-from tables.journal import partition_of
+from tables.journal.state import partition_of
 from tests.integration.failover.servers import Pair as Servers
 from tests.integration.failover.servers import ask, until
 from tests.integration.failover.servers import pair as master_and_standby

@@ -26,7 +26,7 @@ from demo.load import Server
 from demo.truth import Truth
 from devstack.mysql import Mysql
 from devstack.ports import HOST, free_port
-from tables.journal import partition_of
+from tables.journal.state import partition_of
 from tests.crash import load as loads
 from tests.crash.counted import counted, is_at, place_of
 from tests.crash.keeper import FAUST, Keeper

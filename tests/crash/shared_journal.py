@@ -24,7 +24,7 @@ from app.__main__ import main
 from connectors.kafka.producer import TransactionalProducer
 from connectors.wire import journal_topic, row_topic
 from devstack import Stack
-from tables.journal import cursor_key, partition_of
+from tables.journal.state import cursor_key, partition_of
 from tests.integration.process.shared import Pair, pair_settings
 from tests.integration.process.test_shared import Rows, judge, run
 

@@ -15,11 +15,11 @@ from connectors.mysql.ddl.definition import Table
 from connectors.mysql.meta_store import MetaStore
 from connectors.mysql.meta_tables import HISTORY
 from devstack.mysql import Mysql
-from tables.central_rows import history_of
-from tables.history import SchemaHistory
+from tables.schema_history.history import SchemaHistory
+from tables.schema_store.rows import history_of
 from tests.integration.central_store.conftest import execute, store
 from tests.unit.tables.made import ORDERS, applied, at, begun, between, names_of, offset, table
-from tests.unit.tables.test_central_rows import same
+from tests.unit.tables.schema_store.test_rows import same
 
 
 @pytest.fixture

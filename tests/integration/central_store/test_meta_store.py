@@ -13,11 +13,11 @@ from connectors.mysql.meta_rows import HistoryRow
 from connectors.mysql.meta_store import MetaStore
 from connectors.mysql.meta_tables import HISTORY, SNAPSHOT, creation
 from devstack.mysql import Mysql
-from tables.central_rows import history_of, key_of, record_rows, snapshot_key, snapshot_rows
-from tables.history import SchemaHistory
+from tables.schema_history.history import SchemaHistory
+from tables.schema_store.rows import history_of, key_of, record_rows, snapshot_key, snapshot_rows
 from tests.integration.central_store.conftest import execute, store
 from tests.unit.tables.made import applied, begun, between
-from tests.unit.tables.test_central_rows import mixed, same
+from tests.unit.tables.schema_store.test_rows import mixed, same
 
 CANAL_COLUMNS = {
     HISTORY: "id gmt_create gmt_modified destination binlog_file binlog_offest binlog_master_id "

@@ -14,7 +14,7 @@ from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.type_spec import TypeSpec
 from connectors.mysql.session import session_of
 from devstack.mysql import Mysql
-from tables.version import Column
+from tables.table_version import Column
 from tests.integration.ddl import type_cases
 from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl_tools.source import LEVELS, server_of, steps, telling

@@ -21,7 +21,7 @@ from connectors.mysql.start import Earliest, check, first_offset
 from connectors.mysql.transactions import TransactionReader
 from devstack.mysql import Mysql
 from tables.cursor import Cursor
-from tables.proof import Proof
+from tables.cursor_proof import Proof
 from tests.integration.worker.source import address_of, facts_of
 from tests.integration.worker.streams import at, opened
 

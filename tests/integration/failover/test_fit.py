@@ -20,7 +20,7 @@ from connectors.mysql.stream import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.cursor import Cursor
-from tables.proof import Proof
+from tables.cursor_proof import Proof
 from tests.integration.failover.prove import at_home, moved, published, refused
 from tests.integration.failover.servers import Pair, ask, insert, pair, promote, until
 from tests.integration.worker.source import address_of, end_of, facts_of

@@ -21,13 +21,17 @@ from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import read_to_end
 from connectors.kafka.topics import Topics
 from devstack import Stack
-from tables import journal
-from tables.checkpoint import MemoryCheckpoint, Row
 from tables.cursor import Cursor
-from tables.faust_tables import FaustCheckpoint
-from tables.history import SchemaHistory
-from tables.history_journal import checkpoint_records, gone_records, history_records
+from tables.journal import state as journal
+from tables.journal.checkpoint import MemoryCheckpoint, Row
+from tables.journal.faust_checkpoint import FaustCheckpoint
 from tables.journal_format import Entry
+from tables.schema_history.codec.journal_records import (
+    checkpoint_records,
+    gone_records,
+    history_records,
+)
+from tables.schema_history.history import SchemaHistory
 from tests.unit.tables.made import ORDERS, SERVER, applied, between, names_of, offset, table
 
 PATIENCE = 600

@@ -12,7 +12,7 @@ import pytest
 
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.central_rows import history_of
+from tables.schema_store.rows import history_of
 from tests.integration.central_store.conftest import execute, store
 from tests.integration.process.test_quarantine import schema
 from tests.integration.process.test_worker import run

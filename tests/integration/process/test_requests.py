@@ -10,7 +10,7 @@ import pytest
 
 from app.__main__ import main
 from devstack import Stack
-from tables.journal import partition_of
+from tables.journal.state import partition_of
 from tests.integration.process.shared import Pair, pair_settings
 from tests.integration.worker.source import run
 

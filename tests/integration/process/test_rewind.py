@@ -12,7 +12,7 @@ import pytest
 from app.commands.journal import Journal
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.journal import cursor_key, encoded
+from tables.journal.state import cursor_key, encoded
 from tests.integration.process.churn import churned
 from tests.integration.process.consumed import Change, rows
 from tests.integration.process.test_worker import run

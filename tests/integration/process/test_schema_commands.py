@@ -25,12 +25,12 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables import journal
 from tables.cursor import Cursor
-from tables.history import SchemaHistory
-from tables.history_journal import checkpoint_records, history_records
+from tables.journal import state as journal
 from tables.journal_format import Entry
-from tables.place import HistoryPlace
+from tables.schema_history.codec.journal_records import checkpoint_records, history_records
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import HistoryPlace
 from tests.integration.process.worker import settings
 from tests.integration.worker.source import address_of, connected, facts_of, run
 

@@ -18,11 +18,11 @@ from app.plan import Failover, Plan
 from app.status import State
 from connectors.errors import KafkaLost
 from connectors.kafka.reading import StoredRecord
-from tables.applied import Applied, applied_in, note_of
-from tables.checkpoint import MemoryCheckpoint
-from tables.control import Control, Wish
 from tables.cursor import Claimed
+from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal_format import Entry
+from tables.operator.control import Control, Wish
+from tables.operator.request_outcome import Applied, applied_in, note_of
 
 
 class Scene:

@@ -17,8 +17,8 @@ from app.plan import Failover, Plan
 from app.policy import Decision
 from app.status import State
 from connectors.errors import LeadershipLost, TransactionOpen
-from tables.checkpoint import MemoryCheckpoint
-from tables.control import Control, Wish
+from tables.journal.checkpoint import MemoryCheckpoint
+from tables.operator.control import Control, Wish
 
 
 @dataclass(slots=True)

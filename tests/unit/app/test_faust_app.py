@@ -9,7 +9,7 @@ from aiokafka.cluster import ClusterMetadata
 from aiokafka.protocol.metadata import MetadataResponse_v1
 
 from app.faust_app import AqueductApp, Assignor
-from tables.faust_tables import FaustCheckpoint
+from tables.journal.faust_checkpoint import FaustCheckpoint
 
 PARTITIONS = 4
 JOURNAL = "aq.__journal"

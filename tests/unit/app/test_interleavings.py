@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 )
 
 from connectors.errors import AqueductError
-from tables import journal
 from tables.cursor import Cursor
-from tables.journal import DestinationState
+from tables.journal import state as journal
+from tables.journal.state import DestinationState
 from tests.unit.app.interleaved.broker import Broker
 from tests.unit.app.interleaved.servers import both
 from tests.unit.app.interleaved.worker import DESTINATION, ID, JOURNAL, Fate, Worker, delivered

@@ -25,10 +25,10 @@ from connectors.kafka.topics import TopicPlan
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.start import Latest
-from tables import journal
-from tables.checkpoint import MemoryCheckpoint
 from tables.cursor import Cursor, next_epoch
-from tables.source_choice import Current, note_of
+from tables.journal import state as journal
+from tables.journal.checkpoint import MemoryCheckpoint
+from tables.operator.source_choice import Current, note_of
 from tests.unit.app.interleaved.worker import PLANS
 
 SERVER = "aaaaaaaa-0000-0000-0000-000000000001"

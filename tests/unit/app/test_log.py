@@ -34,7 +34,10 @@ def escaped() -> Iterator[None]:
 def test_a_value_neither_ends_its_line_nor_controls_a_terminal(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    ours, theirs = logging.getLogger("tables.effect"), logging.getLogger("faust.tables")
+    ours, theirs = (
+        logging.getLogger("tables.schema_history.statement_effect"),
+        logging.getLogger("faust.tables"),
+    )
     ours.warning("%s of %d: %r", "t\nFORGED\x1b", 3, ValueError("\u202e"))
     ours.warning("%(name)s", {"name": "t\r"})
     ours.warning("%s", PreflightError(Faults.listed("2 faults:", ["a\n", "b"])))

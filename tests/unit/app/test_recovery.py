@@ -14,15 +14,20 @@ from app.recovery import folded, refuse_foreign
 from connectors.errors import ForeignInstallation, HistoryTooShort, JournalDamaged
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
-from tables import history_fold, journal
-from tables.checkpoint import MemoryCheckpoint
 from tables.cursor import Cursor
-from tables.history import SchemaHistory
-from tables.history_journal import checkpoint_records, history_records, rewound_records
-from tables.journal import DestinationState
+from tables.journal import state as journal
+from tables.journal.checkpoint import MemoryCheckpoint
+from tables.journal.state import DestinationState
 from tables.journal_format import Entry
-from tables.retention import Retention
-from tables.schema_record import SchemaRecord
+from tables.schema_history.codec import fold as history_fold
+from tables.schema_history.codec.journal_records import (
+    checkpoint_records,
+    history_records,
+    rewound_records,
+)
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.record import SchemaRecord
+from tables.schema_history.retention import Retention
 from tests.unit.tables.made import (
     LATIN,
     SERVER,

@@ -26,8 +26,8 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.start import AfterGtids
 from tables.cursor import Cursor
-from tables.journal import DestinationState
-from tables.source_choice import Asked, note_of
+from tables.journal.state import DestinationState
+from tables.operator.source_choice import Asked, note_of
 
 NAMES = ("a", "b", "c")
 

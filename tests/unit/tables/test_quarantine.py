@@ -10,7 +10,7 @@ import pytest
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableChange
 from tables.quarantine import GIVE_UP, Entry, Outcome, Quarantine, Resolution, note_of
-from tables.schema_record import Given, SchemaRecord
+from tables.schema_history.record import Given, SchemaRecord
 from tests.unit.tables.made import ORDERS, at, table
 
 ENTRY = Entry(

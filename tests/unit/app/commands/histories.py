@@ -13,13 +13,13 @@ from app.commands import groups
 from app.commands.told_history import Tell, ToldHistory, of_state
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.position import SourceOffset
-from tables import journal
 from tables.cursor import Cursor
-from tables.history import SchemaHistory
-from tables.history_fold import OLDEST
-from tables.history_journal import checkpoint_records, history_records
-from tables.journal import DestinationState
+from tables.journal import state as journal
+from tables.journal.state import DestinationState
 from tables.journal_format import Entry
+from tables.schema_history.codec.fold import OLDEST
+from tables.schema_history.codec.journal_records import checkpoint_records, history_records
+from tables.schema_history.history import SchemaHistory
 from tests.unit.tables.made import SERVER, UTF8, UUID, WrittenJournal, at, between, offset, table
 
 DAY_MS = 86_400_000

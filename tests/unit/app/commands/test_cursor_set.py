@@ -15,7 +15,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import ServerFacts, SourceAddress
 from connectors.mysql.start import Earliest
 from tables.cursor import Cursor
-from tables.journal import DestinationState
+from tables.journal.state import DestinationState
 
 PLACE = ("--file", "binlog.000003", "--pos", "1543")
 TIME = ("--file", "binlog.000003", "--time", "2026-11-21T10:00:00Z")

@@ -15,9 +15,9 @@ import pytest
 from app.commands import destination_list
 from connectors.errors import CoordinationLost
 from connectors.mysql.position import Coordinates, SourceOffset
-from tables.control import Control, Wish
 from tables.cursor import Cursor
-from tables.leader import Leader
+from tables.journal.leader import Leader
+from tables.operator.control import Control, Wish
 
 STATUS = {
     "worker": "a",

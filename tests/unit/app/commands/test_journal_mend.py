@@ -13,12 +13,12 @@ from app.commands.journal import Journal
 from app.commands.journal_mend import _Found
 from connectors.errors import JournalUnreadable
 from connectors.kafka.reading import StoredRecord
-from tables import journal
-from tables.history_fold import OLDEST
-from tables.journal import DestinationState
+from tables.journal import state as journal
+from tables.journal.state import DestinationState
 from tables.quarantine import Quarantine, note_of
+from tables.schema_history.codec.fold import OLDEST
+from tests.unit.tables.journal.test_rows import Written
 from tests.unit.tables.made import ORDERS, between
-from tests.unit.tables.test_rows import Written
 
 CURSOR = journal.cursor_key("shop")
 

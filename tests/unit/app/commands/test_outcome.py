@@ -15,11 +15,11 @@ from app.commands.journal import Journal
 from app.commands.outcome import request
 from connectors.errors import NotApplied, RequestReplaced
 from connectors.kafka.reading import StoredRecord
-from tables.applied import Applied
-from tables.applied import note_of as applied_note
-from tables.control import Control, Wish
-from tables.control import note_of as control_note
 from tables.journal_format import Entry
+from tables.operator.control import Control, Wish
+from tables.operator.control import note_of as control_note
+from tables.operator.request_outcome import Applied
+from tables.operator.request_outcome import note_of as applied_note
 
 OFFSET = 7
 CONTROL = Control(destination="shop", wish=Wish.PAUSE, by="me", ts_ms=1)

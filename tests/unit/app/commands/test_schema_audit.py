@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tables.history_journal import history_records
-from tables.schema_record import Given
+from tables.schema_history.codec.journal_records import history_records
+from tables.schema_history.record import Given
 from tests.unit.app.commands.histories import DAY_MS, Asked, Story, story
 from tests.unit.tables.made import ORDERS, UUID, at, between, table
 

@@ -18,7 +18,7 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.rebuild import create_table
 from tables.cursor import Cursor
-from tables.history import SchemaHistory
+from tables.schema_history.history import SchemaHistory
 from tests.unit.tables.made import applied, begun, offset
 
 SETTINGS = """\

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.errors import HistoryTooShort, PlaceUnknown
 from tables.quarantine import GIVE_UP, Entry, Outcome, note_of
-from tables.schema_record import Given
+from tables.schema_history.record import Given
 from tests.unit.app.commands.histories import Asked, options_of, story, tell
 from tests.unit.tables.made import ORDERS, OTHER, UUID, at
 

@@ -19,10 +19,10 @@ from app.recovery import folded
 from connectors.errors import AqueductError, Fenced, JournalDamaged, KafkaLost
 from connectors.kafka.batches import Sendable
 from connectors.mysql.gtid import GtidSet
-from tables import journal
-from tables.checkpoint import MemoryCheckpoint
 from tables.cursor import Cursor
-from tables.journal import DestinationState
+from tables.journal import state as journal
+from tables.journal.checkpoint import MemoryCheckpoint
+from tables.journal.state import DestinationState
 from tests.made import SERVER
 from tests.unit.app.interleaved.broker import Broker, Place
 from tests.unit.app.pipeline.history import Source

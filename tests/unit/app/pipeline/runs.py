@@ -21,7 +21,7 @@ from connectors.mysql.ddl.definition import Server
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
-from tables.version import TableVersion
+from tables.table_version import TableVersion
 from tests.made import SERVER as UUID
 from tests.unit.app.pipeline.history import CHARSETS, Source
 

@@ -9,9 +9,9 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
 from spark_sink.source.schemas import parse_version
-from tables.definition_json import Definitions, table_json
+from tables.schema_history.definition_json import Definitions, table_json
 from tests.unit.app.pipeline.test_outer_join import DEFINED, PLAIN, bare, met
-from tests.unit.tables.test_version import VERSION
+from tests.unit.tables.test_table_version import VERSION
 
 
 def test_a_definition_gives_the_column_types_that_rows_do_not_show() -> None:

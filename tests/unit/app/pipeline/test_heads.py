@@ -7,7 +7,7 @@ from connectors.mysql.chunk import Chunk
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor
-from tables.proof import FileHead
+from tables.cursor_proof import FileHead
 from tests.unit.app.pipeline.runs import run
 
 _BEGUN = 1_795_000_000

@@ -20,9 +20,9 @@ from connectors.mysql.chunk import Chunk
 from connectors.mysql.ddl.definition import Column, Database, Server, Table, TableName
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.wire import quarantine_topic
-from tables.history import SchemaHistory
-from tables.place import HistoryPlace
 from tables.quarantine import Entry, Outcome, Resolution
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import HistoryPlace
 from tests.made import SERVER as UUID
 from tests.unit.app.pipeline.actions import TABLES, Action, Ddl, RowsOf, cuts, histories
 from tests.unit.app.pipeline.history import CHARSETS, Source, _table_map

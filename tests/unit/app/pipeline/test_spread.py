@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.pipeline.versions import VersionBook
-from tables.version import Column, Definition, TableVersion
+from tables.table_version import Column, Definition, TableVersion
 
 ORDERS, ITEMS = ("shop", "orders"), ("shop", "items")
 CHANGE: Any = SimpleNamespace(gtid="u:1", file="b.000001", committed_ms=1)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from app.publisher import _after
 from connectors.errors import UnsupportedEvent
 from tables.cursor import Cursor
-from tables.journal import DestinationState
-from tables.version import TableVersion
+from tables.journal.state import DestinationState
+from tables.table_version import TableVersion
 from tests.unit.app.pipeline.actions import TABLES, RowsOf, cuts, histories
 from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import (

@@ -12,7 +12,7 @@ from connectors.mysql.events import HEADER, Event, EventType
 from connectors.mysql.landmark import Landmark, Mark
 from connectors.mysql.position import Coordinates
 from connectors.mysql.recent import Recent
-from tables.proof import FileHead, Proof
+from tables.cursor_proof import FileHead, Proof
 
 BODY = b"\x00" + uuid.UUID(int=7).bytes + struct.pack("<QBQQ", 5, 2, 1, 2)
 

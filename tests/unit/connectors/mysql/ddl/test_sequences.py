@@ -4,7 +4,7 @@ import pytest
 
 from connectors.mysql.ddl.definition import Server, TableChange
 from connectors.mysql.ddl.effect.options import is_sequence
-from tables.impact import Subscribers, impact
+from tables.impact.impact import Subscribers, impact
 from tests.unit.connectors.mysql.ddl.catalogs import Play
 
 MARIADB = Server(version=(11, 8, 0), mariadb=True)

@@ -1,0 +1,275 @@
+"""What becomes of a table's columns, as its subscribers meet them.
+
+The law: a column is known by its name alone, since records and warehouse have nothing else; whoever renames one
+takes one away and adds another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from connectors.mysql.ddl.definition import Column, Table
+from connectors.mysql.letters import lowered
+from tables.impact.finding import Finding, Severity
+from tables.impact.type_change import Relation, charset_relation, kind_of, relation, wire_type
+from tables.impact.warehouse_rules import RESERVED, warehouse_type, widened
+
+_VALUE = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)|\bAUTO_INCREMENT\b", re.IGNORECASE)
+
+
+def column_findings(
+    old: Table, new: Table, renames: Mapping[str, str] | None, *, existing: bool = True
+) -> Iterator[Finding]:
+    """What differs; without ``existing``, of a table that begins with no rows.
+
+    ``renames``, from old names to new ones, are guessed where they are None.
+    """
+    before, after = _by_name(old), _by_name(new)
+    if renames is None:
+        renames = dict(_guessed(old, new))
+    spelled = {lowered(name): name for name in before}
+    known = {
+        spelled[lowered(a)]: b for a, b in renames.items() if lowered(a) in spelled and b in after
+    }
+    known = {a: b for a, b in known.items() if a != b}
+    taken = set(known.values())
+    for name, column in before.items():
+        if name in known:
+            yield from _renamed(column, after[known[name]])
+        elif name in after and name not in taken:
+            yield from _changed(column, after[name])
+        else:
+            yield _removed(column)
+    for name, column in after.items():
+        if (name not in before or name in known) and name not in taken:
+            yield from _added(column, existing=existing)
+    if _order(before, after) != _order(after, before):
+        yield _REORDERED
+
+
+def _by_name(table: Table) -> dict[str, Column]:
+    return {column.name: column for column in table.columns}
+
+
+def _order(one: Mapping[str, Column], other: Mapping[str, Column]) -> list[str]:
+    return [name for name in one if name in other]
+
+
+def _guessed(old: Table, new: Table) -> Iterator[tuple[str, str]]:
+    """Columns that went, and such as came to the same place among those that stay, with the same definition."""
+    gone, come = _between(old, new), _between(new, old)
+    for place, names in gone.items():
+        others = come.get(place, [])
+        if len(names) == len(others):
+            for one, other in zip(names, others, strict=True):
+                if replace(one, name="") == replace(other, name=""):
+                    yield one.name, other.name
+
+
+def _between(table: Table, other: Table) -> dict[str, list[Column]]:
+    """The columns that the other table has not, by the one that stays before them."""
+    stays = {column.name for column in other.columns}
+    found: dict[str, list[Column]] = {}
+    place = ""
+    for column in table.columns:
+        if column.name in stays:
+            place = column.name
+        else:
+            found.setdefault(place, []).append(column)
+    return found
+
+
+def _removed(column: Column) -> Finding:
+    return Finding(
+        kind="column removed",
+        severity=Severity.BREAKING,
+        column=column.name,
+        old=column.type,
+        consumers="Records have no such field any more.",
+        warehouse="The column stays; it is NULL in rows that are written from now on.",
+        warehouse_columns=(column.name,),
+    )
+
+
+def _added(column: Column, *, existing: bool) -> Iterator[Finding]:
+    if (refused := _refused(column)) is not None:
+        yield refused
+        return
+    wanted = warehouse_type(wire_type(column.type))
+    if not existing:
+        return
+    filled = not column.nullable or column.generated or _VALUE.search(column.definition)
+    yield Finding(
+        kind="column added",
+        severity=Severity.CAREFUL if filled else Severity.HARMLESS,
+        column=column.name,
+        new=_described(column),
+        consumers="Records have a new field."
+        + (" Rows of before got a value in it that no record tells." if filled else ""),
+        warehouse=f"The column is added as {wanted}; it is NULL in rows of before."
+        + (" At the source it is not." if filled else ""),
+        warehouse_columns=(column.name,),
+    )
+
+
+def _refused(column: Column) -> Finding | None:
+    if column.name.lower() in RESERVED:
+        error, why = "ReservedName", "it has a column of its own by that name"
+    elif warehouse_type(wire_type(column.type)) is None:
+        error, why = "UnsupportedType", f"it has no type for {column.type}"
+    else:
+        return None
+    return Finding(
+        kind="column refused",
+        severity=Severity.BREAKING,
+        column=column.name,
+        new=column.type,
+        consumers="Records have the field.",
+        warehouse=f"The table waits in the sink with {error}: {why}.",
+        warehouse_columns=(column.name,),
+    )
+
+
+def _renamed(old: Column, new: Column) -> Iterator[Finding]:
+    same = lowered(old.name) == lowered(new.name)
+    yield Finding(
+        kind="column renamed",
+        severity=Severity.BREAKING,
+        column=new.name,
+        old=old.name,
+        new=new.name,
+        consumers=f"Records have a field {new.name} in place of {old.name}.",
+        warehouse="The column stays: names that differ by case alone are one."
+        if same
+        else f"{old.name} stays, and is NULL in rows that are written from now on; {new.name} is added, and is "
+        "NULL in rows of before.",
+        warehouse_columns=(old.name,) if same else (old.name, new.name),
+    )
+    if (refused := _refused(new)) is not None:
+        yield refused
+    yield from _changed(replace(old, name=new.name), new)
+
+
+def _changed(old: Column, new: Column) -> Iterator[Finding]:
+    found = relation(kind_of(old), kind_of(new))
+    if found is not Relation.SAME:
+        yield _retyped(old, new, found)
+    letters = charset_relation(old.charset, new.charset)
+    if letters is not Relation.SAME and found is not Relation.OTHER_FORM:
+        yield _recoded(old, new, letters)
+    if old.nullable != new.nullable:
+        yield _may_be_null(new) if new.nullable else _never_null(new)
+    if new.generated and not old.generated:
+        yield _generated(new)
+
+
+_KINDS = {Relation.WIDER: "column widened", Relation.NARROWER: "column narrowed"}
+_MEANINGS = {
+    Relation.WIDER: "Values may be greater or longer than they could be.",
+    Relation.NARROWER: "Rows of before may have been cut; no record tells.",
+    Relation.SHIFTED: "Values come that could not be, and others that were are cut; no record tells which.",
+    Relation.OTHER_FORM: "Values are written in another form. Rows of before changed with it; no record tells.",
+}
+
+
+def _retyped(old: Column, new: Column, found: Relation) -> Finding:
+    does, refuses = _warehouse(old, new)
+    careful = found is Relation.WIDER and not refuses
+    return Finding(
+        kind=_KINDS.get(found, "column changed"),
+        severity=Severity.CAREFUL if careful else Severity.BREAKING,
+        column=new.name,
+        old=old.type,
+        new=new.type,
+        consumers=_MEANINGS[found],
+        warehouse=does,
+        warehouse_columns=(new.name,),
+    )
+
+
+def _warehouse(old: Column, new: Column) -> tuple[str, bool]:
+    """What the sink does with another type, and whether it refuses."""
+    held, wanted = (warehouse_type(wire_type(column.type)) for column in (old, new))
+    if held is None or wanted is None:
+        return (
+            f"The table waits in the sink with UnsupportedType: it has no type for {new.type}.",
+            True,
+        )
+    kept = widened(held, wanted)
+    if kept is None:
+        return (
+            f"The table waits in the sink with TypeConflict: {held} cannot become {wanted}.",
+            True,
+        )
+    if kept == held:
+        return f"The column stays {held}.", False
+    return f"The column is widened from {held} to {kept}.", False
+
+
+def _recoded(old: Column, new: Column, letters: Relation) -> Finding:
+    loses = letters is not Relation.WIDER
+    return Finding(
+        kind="character set changed",
+        severity=Severity.BREAKING if loses else Severity.HARMLESS,
+        column=new.name,
+        old=old.charset,
+        new=new.charset,
+        consumers="Characters that it has not are gone from rows of before; no record tells."
+        if loses
+        else "Text may have more characters; in records it is UTF-8 in any case.",
+        warehouse="The column stays string.",
+        warehouse_columns=(new.name,),
+    )
+
+
+def _may_be_null(column: Column) -> Finding:
+    return Finding(
+        kind="column may be null",
+        severity=Severity.CAREFUL,
+        column=column.name,
+        old="NOT NULL",
+        new="NULL",
+        consumers="The field may be null.",
+        warehouse="Nothing: every column may be NULL there.",
+        warehouse_columns=(column.name,),
+    )
+
+
+def _never_null(column: Column) -> Finding:
+    return Finding(
+        kind="column is never null",
+        severity=Severity.CAREFUL,
+        column=column.name,
+        old="NULL",
+        new="NOT NULL",
+        consumers="The field is null no more. Rows of before that were got a value; no record tells.",
+        warehouse="Nothing: every column may be NULL there.",
+        warehouse_columns=(column.name,),
+    )
+
+
+def _generated(column: Column) -> Finding:
+    return Finding(
+        kind="column generated",
+        severity=Severity.CAREFUL,
+        column=column.name,
+        new=_described(column),
+        consumers="Its values are computed now. Those of rows of before changed; no record tells.",
+        warehouse="The column stays.",
+        warehouse_columns=(column.name,),
+    )
+
+
+def _described(column: Column) -> str:
+    words: Sequence[str] = (column.type, "" if column.nullable else "NOT NULL", column.definition)
+    return " ".join(word for word in words if word)
+
+
+_REORDERED = Finding(
+    kind="columns reordered",
+    severity=Severity.HARMLESS,
+    consumers="Fields come in another order; they are known by their names.",
+    warehouse="Nothing: the order of its columns stays.",
+)

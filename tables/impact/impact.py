@@ -1,0 +1,220 @@
+"""What a change of a table means to its subscribers: to those who read its topic, and to the warehouse's table.
+
+The law: pure, from definitions alone; told the same before a statement is run and after it. Rows that MySQL
+rewrites while it alters a table are in no binlog, so whatever changes values there is never harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.mysql.ddl.cut_over import Logical, Noise, OnlineAlter, SetAside
+from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
+from connectors.mysql.ddl.effect.options import is_sequence
+from connectors.wire import row_topic
+from tables.impact.columns import column_findings
+from tables.impact.finding import Finding, Severity
+from tables.impact.keys import key_findings
+from tables.impact.warehouse_rules import warehouse_path
+
+__all__ = ["Impact", "Severity", "Subscribers", "ddl_effects", "impact", "severest", "truncated"]
+
+Renames = Mapping[TableName, Mapping[str, str]]
+"""Of each table, its columns' old names to their new ones, as the statement says."""
+
+
+def _every(_name: TableName) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribers:
+    """Who may be concerned."""
+
+    prefix: str
+    """What all topics begin with."""
+    captured: Callable[[TableName], bool] = _every
+    """Which tables are published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impact:
+    """One consequence."""
+
+    table: TableName
+    topic: str
+    finding: Finding
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return self.finding.severity
+
+    def to_json(self) -> dict[str, Any]:
+        """As the DDL topic and commands tell it."""
+        found = self.finding
+        return {
+            "kind": found.kind,
+            "severity": found.severity.value,
+            "database": self.table[0],
+            "table": self.table[1],
+            "column": found.column,
+            "old": found.old,
+            "new": found.new,
+            "topic": self.topic,
+            "consumers": found.consumers,
+            "warehouse_table": warehouse_path(*self.table),
+            "warehouse_columns": list(found.warehouse_columns),
+            "warehouse": found.warehouse,
+        }
+
+
+def impact(
+    changes: Iterable[Logical], subscribers: Subscribers, *, renames: Renames | None = None
+) -> tuple[Impact, ...]:
+    """What some changes of one statement mean, in their order; the worst is ``severest``'s to find.
+
+    ``renames`` are known where the statement is; else a column that went and one that came at its place with
+    the same definition are taken for one.
+    """
+    listed = list(changes)
+    told = (
+        Impact(table=name, topic=row_topic(subscribers.prefix, *name), finding=finding)
+        for name, finding in _Reading(listed, subscribers, renames or {}).findings()
+    )
+    return tuple(told)
+
+
+def truncated(name: TableName, subscribers: Subscribers) -> tuple[Impact, ...]:
+    """What TRUNCATE TABLE means."""
+    if not subscribers.captured(name):
+        return ()
+    finding = Finding(
+        kind="table truncated",
+        severity=Severity.CAREFUL,
+        consumers="One record with op t tells that all rows are gone; there are no deletes.",
+        warehouse="All rows of before are marked deleted.",
+    )
+    return (Impact(table=name, topic=row_topic(subscribers.prefix, *name), finding=finding),)
+
+
+def severest(impacts: Iterable[Impact]) -> Severity:
+    """The worst of them; harmless where there is none."""
+    return max((one.severity for one in impacts), key=lambda s: s.rank, default=Severity.HARMLESS)
+
+
+def ddl_effects(
+    changes: Iterable[Logical], subscribers: Subscribers, *, renames: Renames | None = None
+) -> list[dict[str, Any]]:
+    """The same, ready to be written as JSON."""
+    return [one.to_json() for one in impact(changes, subscribers, renames=renames)]
+
+
+class _Reading:
+    """Goes through the changes of one statement."""
+
+    def __init__(
+        self, changes: Sequence[Logical], subscribers: Subscribers, renames: Renames
+    ) -> None:
+        self._changes = changes
+        self._captured = subscribers.captured
+        self._prefix = subscribers.prefix
+        self._renames = renames
+        self._left = {
+            change.name: change.old
+            for change in changes
+            if isinstance(change, TableChange) and change.renamed_to is not None
+        }
+        self._come = {
+            change.name
+            for change in changes
+            if isinstance(change, TableChange) and change.renamed_from is not None
+        }
+
+    def findings(self) -> Iterator[tuple[TableName, Finding]]:
+        for change in self._changes:
+            if isinstance(change, Noise | DatabaseChange) or not self._captured(change.name):
+                continue
+            if isinstance(change, TableChange) and is_sequence(change.new or change.old):
+                continue
+            for finding in self._of(change):
+                yield change.name, finding
+
+    def _of(self, change: OnlineAlter | SetAside | TableChange) -> Iterator[Finding]:
+        if isinstance(change, SetAside):
+            yield _set_aside(change)
+        elif isinstance(change, OnlineAlter):
+            yield from self._altered(change.name, change.old, change.new)
+        elif change.renamed_to is not None:
+            yield self._renamed(change, change.renamed_to)
+        elif change.new is None:
+            yield _DROPPED
+        elif change.renamed_from is not None:
+            yield from self._took_name(change, change.new, change.renamed_from)
+        else:
+            yield from self._altered(change.name, change.old, change.new)
+
+    def _altered(self, name: TableName, old: Table | None, new: Table) -> Iterator[Finding]:
+        if old is None:
+            yield _CREATED
+            yield from column_findings(_EMPTY, new, {}, existing=False)
+            return
+        renames = self._renames.get(name)
+        yield from column_findings(old, new, renames)
+        yield from key_findings(old, new)
+
+    def _renamed(self, change: TableChange, to: TableName) -> Finding:
+        where = row_topic(self._prefix, *to)
+        going_on = f"Its records go on in {where}." if self._captured(to) else "Its records end."
+        taken = change.name in self._come
+        return Finding(
+            kind="table renamed",
+            severity=Severity.BREAKING,
+            old=".".join(change.name),
+            new=".".join(to),
+            consumers=f"{going_on} {'Those of another table take their place.' if taken else ''}".strip(),
+            warehouse=f"The table stays as it is; new rows go to {warehouse_path(*to)}, which begins without "
+            "the rows of before.",
+        )
+
+    def _took_name(self, change: TableChange, new: Table, origin: TableName) -> Iterator[Finding]:
+        if self._left.get(change.name) is not None:
+            # Another table had this name: to its readers the columns changed.
+            yield from self._altered(change.name, self._left[change.name], new)
+        elif not self._captured(origin):
+            yield Finding(
+                kind="table comes in",
+                severity=Severity.CAREFUL,
+                old=".".join(origin),
+                consumers="Its rows of before are in no topic; only what changes from now on is.",
+                warehouse="The table begins without the rows of before.",
+            )
+
+
+_EMPTY = Table(columns=(), charset="utf8mb4", collation="utf8mb4_bin")
+_CREATED = Finding(
+    kind="table created",
+    severity=Severity.HARMLESS,
+    consumers="A new topic, from the first row on.",
+    warehouse="A new table, from the first row on.",
+)
+_DROPPED = Finding(
+    kind="table dropped",
+    severity=Severity.BREAKING,
+    consumers="Its records end; no deletes are written. The topic stays.",
+    warehouse="The table stays with the rows that it has.",
+)
+
+
+def _set_aside(change: SetAside) -> Finding:
+    where = "dropped" if change.to is None else f"now {'.'.join(change.to)}"
+    return Finding(
+        kind="table set aside",
+        severity=Severity.CAREFUL,
+        new=None if change.to is None else ".".join(change.to),
+        consumers=f"It is {where}, and {change.tool} has another one ready to take its place. "
+        "If that does not happen, its records end.",
+        warehouse="The table stays with the rows that it has.",
+    )

@@ -1,0 +1,101 @@
+"""What becomes of the key of a table's records.
+
+The law: the key is the one that the binlog tells: the primary key, or the unique key that stands for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from connectors.mysql.ddl.definition import Table
+from connectors.mysql.letters import lowered
+from connectors.mysql.row_key import row_key
+from tables.impact.finding import Finding, Severity
+from tables.impact.type_change import Relation, kind_of, relation
+
+_ANOTHER_KEY = (
+    "The same row has another key: it may stand in another partition, and compaction keeps the "
+    "old one too."
+)
+
+
+def key_findings(old: Table, new: Table) -> Iterator[Finding]:
+    """What differs in keys and, without one, in how rows are found again."""
+    before, after = row_key(old), row_key(new)
+    if before != after:
+        yield _changed(before, after)
+    elif before:
+        yield from _of_columns(old, new, after)
+    elif _shape(old) != _shape(new):
+        yield _KEYLESS
+
+
+def _changed(before: Sequence[str], after: Sequence[str]) -> Finding:
+    consumers = {
+        (True, False): "Records had no key and stood in partition 0; now they have one.",
+        (
+            False,
+            True,
+        ): "Records have no key any more, and all stand in partition 0, without tombstones.",
+    }.get(
+        (not before, not after),
+        _ANOTHER_KEY,
+    )
+    same = sorted(map(str.lower, before)) == sorted(map(str.lower, after))
+    return Finding(
+        kind="key changed",
+        severity=Severity.BREAKING,
+        old=_listed(before),
+        new=_listed(after),
+        consumers=consumers,
+        warehouse="Nothing: the columns are the same."
+        if same
+        else "The table waits in the sink with KeyChanged, until it is reloaded there.",
+        warehouse_columns=tuple(after),
+    )
+
+
+def _of_columns(old: Table, new: Table, key: Sequence[str]) -> Iterator[Finding]:
+    before, after = ({c.name: c for c in table.columns} for table in (old, new))
+    for name in key:
+        one, other = before.get(name), after.get(name)
+        if one is None or other is None:
+            continue
+        if relation(kind_of(one), kind_of(other)) is Relation.OTHER_FORM:
+            yield Finding(
+                kind="key written otherwise",
+                severity=Severity.BREAKING,
+                column=name,
+                old=one.type,
+                new=other.type,
+                consumers=_ANOTHER_KEY,
+                warehouse="Rows of before may not be found by their keys; load the table anew.",
+                warehouse_columns=(name,),
+            )
+        elif one.collation != other.collation and other.collation is not None:
+            yield Finding(
+                kind="key collation changed",
+                severity=Severity.CAREFUL,
+                column=name,
+                old=one.collation,
+                new=other.collation,
+                consumers="Keys that were one to the source may be two, or two one; to Kafka they are text.",
+                warehouse="Nothing: keys are compared as text.",
+                warehouse_columns=(name,),
+            )
+
+
+def _listed(key: Sequence[str]) -> str:
+    return f"({', '.join(key)})" if key else "none"
+
+
+def _shape(table: Table) -> list[tuple[str, str]]:
+    return [(lowered(column.name), column.type) for column in table.columns]
+
+
+_KEYLESS = Finding(
+    kind="rows without a key",
+    severity=Severity.BREAKING,
+    consumers="Records have no key; whoever finds rows by all their columns does not find those of before.",
+    warehouse="Rows of before no longer meet the images that delete them; load the table anew.",
+)

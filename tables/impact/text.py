@@ -1,0 +1,43 @@
+"""What a change means, as a person reads it.
+
+The law: the worst comes first; nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from connectors.errors import printed
+from tables.impact.finding import Severity
+from tables.impact.impact import Impact, severest
+from tables.impact.warehouse_rules import warehouse_path
+
+NOTHING = "harmless: nothing changes for subscribers"
+
+
+def as_text(impacts: Sequence[Impact]) -> str:
+    """A summary, then each consequence in some lines; ends with a line's end."""
+    if not impacts:
+        return f"{NOTHING}\n"
+    ordered = sorted(impacts, key=lambda one: -one.severity.rank)
+    counts = ", ".join(
+        f"{count} {severity.value}"
+        for severity in reversed(Severity)
+        if (count := sum(one.severity is severity for one in impacts))
+    )
+    lines = [f"{severest(impacts).value}: {counts}"]
+    for one in ordered:
+        lines += ["", *_lines(one)]
+    return "\n".join(map(printed, lines)) + "\n"
+
+
+def _lines(one: Impact) -> Iterator[str]:
+    found = one.finding
+    place = ".".join(part for part in (*one.table, found.column) if part)
+    change = " -> ".join(part for part in (found.old, found.new) if part)
+    yield f"{found.severity.value}: {found.kind}: {place}{f': {change}' if change else ''}"
+    if found.consumers:
+        yield f"  topic {one.topic}: {found.consumers}"
+    if found.warehouse:
+        columns = f" ({', '.join(found.warehouse_columns)})" if found.warehouse_columns else ""
+        yield f"  warehouse {warehouse_path(*one.table)}{columns}: {found.warehouse}"

@@ -1,0 +1,139 @@
+"""The journal's checkpoint on every worker: where to begin reading it again.
+
+Invariant: a checkpoint only ever shortens the way. Its rows are folded with the journal from the cursor's row
+on, checked for completeness, and discarded where they are incomplete. It holds cursors, table versions, the
+newest checkpoint of a schema history and the records after it, so that a takeover reads the journal's last
+records only, however old that checkpoint is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Protocol
+
+from connectors.errors import JournalTooNew, JournalUnreadable
+from connectors.kafka.reading import StoredRecord
+from tables.journal import state as journal
+from tables.journal.state import DestinationState
+from tables.journal_format import decoded, is_gone
+from tables.schema_history.codec.journal_records import HEAD
+
+Row = dict[str, Any]
+"""A journal record: ``{"offset": int, "value": str}``."""
+
+_LARGEST = 300_000
+"""Bytes of a value that becomes a row. A row is written with its quotation marks and letters escaped, and Faust
+sends no more than 1,000,000 bytes; what is larger is read from the journal."""
+_OF_A_HISTORY = ("history/", "baseline/", "resolved/")
+_ONLY_IN_THE_JOURNAL = ("applied/",)
+_NUMBER = re.compile(r'"number":(\d+)')
+
+
+class Checkpoint(Protocol):
+    """Rows of the journal by key, each with the offset it is from; a Faust table or a dict."""
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        """Each row is ``{"offset": int, "value": str}``; empty while it is being recovered."""
+        ...
+
+
+class MemoryCheckpoint:
+    """The in-memory twin of the Faust tables."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Row] = {}
+
+    @property
+    def rows(self) -> MutableMapping[str, Row]:
+        """See Checkpoint."""
+        return self._rows
+
+    def fold(self, record: StoredRecord) -> None:
+        """Take a journal record in."""
+        take(self._rows, record)
+
+
+def row_of(record: StoredRecord) -> tuple[str, Row]:
+    """A journal record as a checkpoint's row."""
+    value = record.value.decode("utf-8", "backslashreplace")
+    return record.key.decode("utf-8", "backslashreplace"), {"offset": record.offset, "value": value}
+
+
+def newer(row: Row, known: Row | None) -> bool:
+    """Whether a row should take the place of the one that is known; a replay must not turn it back."""
+    return known is None or bool(row["offset"] > known["offset"])
+
+
+def take(rows: MutableMapping[str, Row], record: StoredRecord) -> None:
+    """Let a journal record become a row; what it makes needless goes."""
+    key, row = row_of(record)
+    if key.startswith(_ONLY_IN_THE_JOURNAL) or not newer(row, rows.get(key)):
+        return
+    try:
+        if is_gone(record) or len(record.value) > _LARGEST:
+            rows.pop(key, None)
+            return
+        rows[key] = row
+        if key.startswith("checkpoint/") and key.endswith(f"/{HEAD}"):
+            _forget_older(rows, key, head=decoded(record))
+    except (JournalUnreadable, JournalTooNew, KeyError, TypeError):
+        # A takeover of its destination judges it, from this row; other destinations have nothing to do with it.
+        rows[key] = row
+
+
+def _forget_older(rows: MutableMapping[str, Row], key: str, *, head: Mapping[str, Any]) -> None:
+    """Remove what a checkpoint of a schema history replaces, if that is here with all its parts."""
+    beginning, number, _ = key.rsplit("/", 2)
+    if any(f"{beginning}/{number}/{part}" not in rows for part in range(head["parts"])):
+        return
+    records = tuple(f"{kind}{beginning.partition('/')[2]}/" for kind in _OF_A_HISTORY)
+    for other in list(rows):
+        if other.startswith(f"{beginning}/"):
+            is_replaced = int(other.rsplit("/", 2)[1]) < int(number)
+        else:
+            is_replaced = other.startswith(records) and _number(rows[other]) <= head["count"]
+        if is_replaced:
+            del rows[other]
+
+
+def _number(row: Row) -> int:
+    """The number of a history's record, or of the record that a part belongs to."""
+    found = _NUMBER.search(row["value"])
+    return int(found[1]) if found else 0
+
+
+def records_of(destination: str, checkpoint: Checkpoint) -> list[StoredRecord]:
+    """The checkpoint's records of one destination, in the journal's order."""
+    cursor, others = journal.cursor_key(destination).decode(), journal.quoted(destination)
+    rows = [
+        StoredRecord(key.encode(), row["value"].encode(), row["offset"])
+        for key, row in checkpoint.rows.items()
+        if key == cursor or (key.count("/") > 1 and key.split("/", 2)[1] == others)
+    ]
+    return sorted(rows, key=lambda record: record.offset)
+
+
+def resume_from(destination: str, checkpoint: Checkpoint) -> tuple[DestinationState, int]:
+    """The state a checkpoint holds, and the journal offset from which to fold on; (empty, 0) without one.
+
+    The fold resumes at the cursor's row, since each transaction writes one: another row may be there before
+    older rows of other keys are. What the rows hold from after that offset comes again, and changes nothing.
+    Where rows of the schema history's records or of a later checkpoint are missing, the fold begins at the
+    first part of the cursor's newest checkpoint: the records that this lacks come after it.
+    """
+    records = records_of(destination, checkpoint)
+    state = journal.fold(destination, records)
+    nothing = DestinationState(destination), 0
+    cursor = state.cursor
+    if cursor is None or cursor.versions > state.version_count:
+        return nothing
+    start = int(checkpoint.rows[journal.cursor_key(destination).decode()]["offset"]) + 1
+    if cursor.history is not None:
+        head = state.history_fold.checkpoint_for(cursor.history)
+        if head is None:
+            return nothing
+        if not state.is_whole() or state.history_fold.lacks_parts(head, cursor.history):
+            start = min(start, state.history_fold.begins_at(head))
+    return state, start

@@ -1,0 +1,1 @@
+"""Records of an operator's requests: desired state, skips, source choice, interventions, outcomes."""

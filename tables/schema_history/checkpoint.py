@@ -1,0 +1,68 @@
+"""All schemas of a destination at one place, so that a history can begin there.
+
+The law: a checkpoint is what the records before it come to, no more and no less; it may be thrown away as long
+as another one and the records behind that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connectors.mysql.ddl.definition import Database, Server, Table, TableName
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import SchemaRecord, Unresolved
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPolicy:
+    """How often a checkpoint is made, and how long the past is kept."""
+
+    interval_ms: int = 24 * HOUR_MS
+    statements: int = 5_000
+    expire_ms: int = 360 * HOUR_MS
+
+    def is_due(self, newest: CheckpointHead, *, count: int, server_uuid: str, now_ms: int) -> bool:
+        """Whether to make one: after so many statements, so long after the last one if there were any, and on
+        another server, whose places compare with none of those before."""
+        since = count - newest.count
+        late = now_ms - newest.made_ms >= self.interval_ms
+        moved = server_uuid != newest.place.server_uuid
+        return since >= self.statements or (since > 0 and late) or moved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointHead:
+    """Which place a checkpoint is of."""
+
+    destination: str
+    number: int
+    """Counted from 1; a later one has a greater number, also after going back."""
+    place: HistoryPlace
+    made_ms: int
+    """By the worker's clock."""
+    count: int
+    """Records of the history before it."""
+    server: Server
+    begins: bool = False
+    """Whether it is a baseline: nothing before it belongs to this history."""
+    parts: int = 0
+    """As the journal keeps it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaCheckpoint:
+    """All schemas at that place."""
+
+    head: CheckpointHead
+    tables: Mapping[TableName, Table]
+    databases: Mapping[str, Database]
+    unresolved: Mapping[TableName, Unresolved] = field(default_factory=dict)
+    dropped: Mapping[TableName, HistoryPlace] = field(default_factory=dict)
+    """Of the tables that were there, and when they went."""
+    given: tuple[SchemaRecord, ...] = ()
+    """Definitions that a person gave for places still to come: the destination went back behind them."""
+    views: frozenset[TableName] = frozenset()
+    """The names of all views; none in checkpoints of versions that did not keep them."""

@@ -1,0 +1,251 @@
+"""The journal's records of a schema history, folded into that history again.
+
+The law: a checkpoint and all records behind its count, up to the cursor's count, are the history; where one of
+them is missing there is none. What stands behind the cursor's count is not yet reached. The last record of a
+key counts, and of two with one number the later one, so that any compaction folds to the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from connectors.kafka.reading import StoredRecord
+from connectors.mysql.ddl.definition import Change
+from tables.journal_format import damaged, decoded, is_gone
+from tables.schema_history.checkpoint import CheckpointHead
+from tables.schema_history.codec.journal_records import HEAD
+from tables.schema_history.codec.record_json import Reading
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.record import SchemaRecord
+
+KINDS = ("history", "baseline", "resolved", "checkpoint")
+"""What keys of the history begin with."""
+NEWEST = 0
+"""Instead of a checkpoint's number: the last one of which all parts came."""
+OLDEST = -1
+"""The first one from which nothing is missing up to the cursor."""
+
+
+_UNREAD = 10_000
+"""Records that wait to be read: most of them a checkpoint comes to hold, and they need not be."""
+_NUMBER = re.compile(rb'"number":(\d+)')
+
+
+@dataclass(slots=True)
+class _Kept:
+    offset: int
+    record: SchemaRecord
+    more: int
+    """How many records go on with its changes."""
+
+
+class HistoryFold:
+    """What the journal holds of a destination's schema history.
+
+    Of checkpoints it keeps the content of one only: of those that come, the one that ``base`` names.
+    """
+
+    def __init__(self, base: int = NEWEST) -> None:
+        self._base = base
+        self._reading = Reading()
+        self._unread: dict[bytes, StoredRecord] = {}
+        self._records: dict[bytes, _Kept] = {}
+        self._more: dict[bytes, dict[int, tuple[Change, ...]]] = {}
+        """Changes that did not fit, by the record's key and their part."""
+        self._heads: dict[int, CheckpointHead] = {}
+        self._parts: dict[int, dict[int, bytes | None]] = {}
+        """Of each checkpoint its parts; None for a part whose content is not kept."""
+        self._first: dict[int, int] = {}
+        """Of each checkpoint the offset of its first record."""
+        self._highest = 0
+
+    def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
+        """Fold a record in, whose key goes on with these names behind the destination's."""
+        try:
+            if kind == "checkpoint":
+                self._checkpoint(int(names[0]), names[1], record)
+            elif self._base == NEWEST:
+                self._let_wait(record)
+            else:
+                self._record(record)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise damaged("a record of the schema history", record, error) from error
+
+    def _let_wait(self, record: StoredRecord) -> None:
+        self._unread[record.key] = record
+        if len(self._unread) >= _UNREAD:
+            self._read()
+
+    def _read(self) -> None:
+        """Read what waits."""
+        unread, self._unread = self._unread, {}
+        for record in unread.values():
+            try:
+                self._record(record)
+            except (KeyError, TypeError, ValueError, IndexError) as error:
+                raise damaged("a record of the schema history", record, error) from error
+
+    def _record(self, record: StoredRecord) -> None:
+        if is_gone(record):
+            if self._records.pop(record.key, None) is None:
+                key, _, part = record.key.rpartition(b"/")
+                self._more.get(key, {}).pop(int(part) if part.isdigit() else 0, None)
+            return
+        value = decoded(record)
+        if "part" in value:
+            key = record.key.rpartition(b"/")[0]
+            changes = tuple([self._reading.definitions.change(one) for one in value["changes"]])
+            self._more.setdefault(key, {})[value["part"]] = changes
+            return
+        read = self._reading.record(value)
+        self._records[record.key] = _Kept(record.offset, read, value.get("more", 0))
+
+    def _checkpoint(self, number: int, part: str, record: StoredRecord) -> None:
+        self._highest = max(self._highest, number)
+        parts = self._parts.setdefault(number, {})
+        if is_gone(record):
+            if part == HEAD:
+                self._heads.pop(number, None)
+            else:
+                parts.pop(int(part), None)
+            return
+        self._first[number] = min(record.offset, self._first.get(number, record.offset))
+        if part == HEAD:
+            self._heads[number] = self._reading.head(decoded(record))
+            self._keep(number)
+        else:
+            parts[int(part)] = record.value if self._base in (NEWEST, OLDEST, number) else None
+
+    def _keep(self, number: int) -> None:
+        """A checkpoint is complete, so only one content of several is needed."""
+        if self._base > 0 or not self._is_complete(number):
+            return
+        complete = [one for one in self._parts if self._has_content(one)]
+        kept = number
+        if self._base == OLDEST and not self._heads[number].begins:
+            kept = min(complete)
+        for one in complete:
+            if one != kept:
+                self._parts[one] = dict.fromkeys(self._parts[one])
+        if self._base == NEWEST:
+            self._forget_before(self._heads[number].count)
+
+    def _forget_before(self, count: int) -> None:
+        for key, record in list(self._unread.items()):
+            number = _NUMBER.search(record.value)
+            if number and int(number[1]) <= count and not key.startswith(b"resolved/"):
+                del self._unread[key]
+                self._records.pop(key, None)
+        for key, kept in list(self._records.items()):
+            if kept.record.number <= count and kept.record.kind != "resolution":
+                del self._records[key]
+                self._more.pop(key, None)
+
+    def _is_complete(self, number: int) -> bool:
+        head, parts = self._heads.get(number), self._parts.get(number, {})
+        return head is not None and all(part in parts for part in range(head.parts))
+
+    def _has_content(self, number: int) -> bool:
+        parts = self._parts[number]
+        return self._is_complete(number) and all(
+            parts[part] is not None for part in range(self._heads[number].parts)
+        )
+
+    def checkpoint_for(self, count: int) -> CheckpointHead | None:
+        """The newest checkpoint that a cursor with so many records can begin from."""
+        heads = self._candidates(count)
+        return heads[-1] if heads else None
+
+    def lacks_parts(self, head: CheckpointHead, count: int) -> bool:
+        """Whether a later checkpoint than this one is here in part, which a cursor with so many records has."""
+        return any(
+            number > head.number and one.count <= count and not self._is_complete(number)
+            for number, one in self._heads.items()
+        )
+
+    def base(self, count: int) -> CheckpointHead | None:
+        """The checkpoint to begin from, from which no record is missing up to the cursor's count."""
+        self._read()
+        first = self._unbroken_to(count)
+        heads = [head for head in self._candidates(count) if head.count >= first]
+        if self._base > 0:
+            heads = [head for head in heads if head.number == self._base]
+        if not heads:
+            return None
+        return heads[0] if self._base == OLDEST else heads[-1]
+
+    def _candidates(self, count: int) -> list[CheckpointHead]:
+        """Complete checkpoints that are not behind the cursor, from the last baseline on."""
+        heads = [
+            head
+            for number, head in sorted(self._heads.items())
+            if head.count <= count and self._is_complete(number)
+        ]
+        begins = max((at for at, head in enumerate(heads) if head.begins), default=0)
+        return heads[begins:]
+
+    def _numbered(self, count: int) -> dict[int, _Kept]:
+        """The records up to the cursor's by their numbers; the later one of two with the same."""
+        found: dict[int, _Kept] = {}
+        for key, kept in self._records.items():
+            number = kept.record.number
+            if number > count or (number in found and found[number].offset > kept.offset):
+                continue
+            found[number] = self._with_more(key, kept)
+        return {number: kept for number, kept in found.items() if not kept.more}
+
+    def _with_more(self, key: bytes, kept: _Kept) -> _Kept:
+        """A record with all its changes, if they are here."""
+        more = self._more.get(key, {})
+        if not kept.more or any(part not in more for part in range(1, kept.more + 1)):
+            return kept
+        changes = [change for part in range(1, kept.more + 1) for change in more[part]]
+        record = replace(kept.record, changes=(*kept.record.changes, *changes))
+        return _Kept(kept.offset, record, 0)
+
+    def _unbroken_to(self, count: int) -> int:
+        """The least count that a checkpoint may have, so that no record behind it is missing."""
+        numbered = self._numbered(count)
+        first = count
+        while first in numbered:
+            first -= 1
+        return first
+
+    def is_whole(self, count: int) -> bool:
+        """Whether the history of a cursor with so many records is here."""
+        head = self.base(count)
+        return head is not None and self._has_content(head.number)
+
+    def begins_at(self, head: CheckpointHead) -> int:
+        """The offset of a checkpoint's first record; no record behind its count stands before that."""
+        return self._first[head.number]
+
+    def build(self, count: int) -> SchemaHistory:
+        """The history of a cursor with so many records; it must be whole."""
+        head = self.base(count)
+        assert head is not None, "a history that is not whole"
+        numbered = self._numbered(count)
+        history = SchemaHistory()
+        history.load(
+            self._reading.checkpoint(head, self._items(head)),
+            [numbered[number].record for number in range(head.count + 1, count + 1)],
+            heads=[one for one in self._candidates(count) if one.number > head.number],
+            resolutions=[one.record for one in self._kept_resolutions()],
+            numbered=self._highest,
+        )
+        return history
+
+    def _kept_resolutions(self) -> list[_Kept]:
+        found = [one for one in self._records.values() if one.record.kind == "resolution"]
+        return sorted(found, key=lambda one: one.offset)
+
+    def _items(self, head: CheckpointHead) -> Iterator[list[Any]]:
+        """What a checkpoint holds, part by part: read all at once it would need much more memory."""
+        for part in range(head.parts):
+            value = self._parts[head.number][part]
+            assert value is not None, "a history that is not whole"
+            record = StoredRecord(b"checkpoint", value, self._first[head.number])
+            yield from decoded(record)["items"]

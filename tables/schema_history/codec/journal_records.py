@@ -1,0 +1,108 @@
+"""The schema history's records for the journal: their keys, and what goes into one transaction.
+
+The law: a record's key is its place, so that the same statement is the same record. A checkpoint counts by its
+head, which comes behind all its parts. What is removed has a value that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import orjson
+
+from tables.journal_format import Entry, encoded, gone, quoted
+from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
+from tables.schema_history.codec.record_json import head_json, items_json, record_json
+from tables.schema_history.definition_json import PACK_BYTES
+from tables.schema_history.record import SchemaRecord
+from tables.schema_history.segment import Rewound
+
+_KINDS = {"statement": "history", "baseline": "baseline", "resolution": "resolved"}
+HEAD = "head"
+"""What the key of a checkpoint's head ends with; others end with the part's number."""
+
+
+def record_key(record: SchemaRecord) -> bytes:
+    """``history/<destination>/<server>/<file>/<offset>``; others go on with a number or a table,
+    and with a time."""
+    server, file, offset = record.place.identity
+    parts = [record.destination, server, file, str(offset)]
+    if record.kind == "baseline":
+        parts.append(str(record.number))
+    elif record.kind == "resolution":
+        parts += [name for table in record.concerned for name in table]
+        if record.unchanged and record.given is not None:
+            # It gives no definition, so it takes the place of none that was given there.
+            parts.append(str(record.given.ts_ms))
+    return "/".join([_KINDS[record.kind], *map(quoted, parts)]).encode()
+
+
+def checkpoint_key(destination: str, number: int, part: int | str) -> bytes:
+    """``checkpoint/<destination>/<number>/<part>``; the last part is called ``head``."""
+    return f"checkpoint/{quoted(destination)}/{number}/{part}".encode()
+
+
+def history_records(record: SchemaRecord, *, limit: int = PACK_BYTES) -> list[Entry]:
+    """A record for the journal, in the transaction of its place.
+
+    One statement may change very many tables, as DROP DATABASE does: what does not fit follows under the same
+    key with a number behind it.
+    """
+    key, value = record_key(record), record_json(record)
+    first, *others = _packed([orjson.dumps(change) for change in value["changes"]], limit) or [
+        b"[]"
+    ]
+    value["changes"] = orjson.Fragment(first)
+    if others:
+        value["more"] = len(others)
+    found = [(key, encoded(value))]
+    for part, pack in enumerate(others, start=1):
+        told = {"number": record.number, "ts_ms": record.place.ts_ms, "part": part}
+        more = encoded({**told, "changes": orjson.Fragment(pack)})
+        found.append((key + f"/{part}".encode(), more))
+    return found
+
+
+def checkpoint_records(checkpoint: SchemaCheckpoint, *, limit: int = PACK_BYTES) -> list[Entry]:
+    """A checkpoint for the journal: parts, then the head, which makes it count."""
+    head = checkpoint.head
+    packs = _packed([orjson.dumps(item) for item in items_json(checkpoint)], limit)
+    found = []
+    for part, pack in enumerate(packs):
+        value = {"checkpoint": head.number, "part": part, "items": orjson.Fragment(pack)}
+        found.append((checkpoint_key(head.destination, head.number, part), encoded(value)))
+    last = replace(head, parts=len(packs))
+    found.append((checkpoint_key(head.destination, head.number, HEAD), encoded(head_json(last))))
+    return found
+
+
+def _packed(items: list[bytes], limit: int) -> list[bytes]:
+    packs: list[list[bytes]] = []
+    room = 0
+    for item in items:
+        if not packs or len(item) >= room:
+            packs.append([])
+            room = limit
+        packs[-1].append(item)
+        room -= len(item) + 1
+    return [b"[" + b",".join(pack) + b"]" for pack in packs]
+
+
+def gone_records(
+    records: Iterable[SchemaRecord] = (), heads: Iterable[CheckpointHead] = ()
+) -> list[Entry]:
+    """What removes records and checkpoints from the journal."""
+    keys = [key for record in records for key, _ in history_records(record)]
+    for head in heads:
+        parts: list[int | str] = [HEAD, *range(head.parts)]
+        keys += [checkpoint_key(head.destination, head.number, part) for part in parts]
+    return [gone(key) for key in keys]
+
+
+def rewound_records(rewound: Rewound) -> list[Entry]:
+    """What going back comes to, for the transaction of the cursor that goes back."""
+    found = gone_records(rewound.forgotten, rewound.heads)
+    for record in rewound.records:
+        found += history_records(record)
+    return found

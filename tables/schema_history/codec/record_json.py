@@ -1,0 +1,223 @@
+"""Records and checkpoints of the schema history as JSON and back.
+
+The law: all that Canal's ``meta_history`` and ``meta_snapshot`` have columns for is there, under a name of its
+own; what is usual is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from connectors.mysql.ddl.definition import Database, Table, TableName, ViewChange
+from connectors.mysql.position import Coordinates, parse_gtids
+from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
+from tables.schema_history.definition_json import (
+    Definitions,
+    change_json,
+    named,
+    server_from,
+    server_json,
+    session_json,
+)
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import Given, SchemaRecord, Unresolved
+
+
+def place_json(place: HistoryPlace) -> dict[str, Any]:
+    """A place in the stream."""
+    found: dict[str, Any] = {
+        "server_uuid": place.server_uuid,
+        "file": place.start.file,
+        "pos": place.start.pos,
+        "end_pos": place.end.pos,
+        "ts_ms": place.ts_ms,
+        "server_id": place.server_id,
+        "thread": place.thread,
+    }
+    if place.end.file != place.start.file:
+        found["end_file"] = place.end.file
+    if place.gtid is not None:
+        found["gtid"] = place.gtid
+    if place.gtid_set is not None:
+        found["gtid_set"] = str(place.gtid_set)
+    if place.user is not None:
+        found["user"] = place.user
+    return found
+
+
+def record_json(record: SchemaRecord) -> dict[str, Any]:
+    """A record of the history."""
+    found: dict[str, Any] = {
+        "destination": record.destination,
+        "number": record.number,
+        "kind": record.kind,
+        **place_json(record.place),
+        "statement": record.statement,
+        "type": record.type,
+        "session": session_json(record.session),
+        "changes": [change_json(change) for change in record.changes],
+    }
+    if record.reason is not None:
+        found["reason"] = record.reason
+        found["unresolved"] = record.unresolved
+    if record.amends is not None:
+        found["amends"] = record.amends
+        found["current"] = record.current
+    if record.given is not None:
+        found["given"] = given_json(record.given)
+    if record.unchanged:
+        found["unchanged"] = record.unchanged
+    if record.views:
+        found["views"] = [[one.name, one.is_there] for one in record.views]
+    return found
+
+
+def given_json(given: Given | None) -> dict[str, Any] | None:
+    """Who said something of a table."""
+    if given is None:
+        return None
+    return {"by": given.by, "ts_ms": given.ts_ms, "source": given.source}
+
+
+def given_from(value: dict[str, Any] | None) -> Given | None:
+    """What ``given_json`` made."""
+    if value is None:
+        return None
+    return Given(by=value["by"], ts_ms=value["ts_ms"], source=value["source"])
+
+
+def head_json(head: CheckpointHead) -> dict[str, Any]:
+    """Which place a checkpoint is of."""
+    return {
+        "destination": head.destination,
+        "number": head.number,
+        "count": head.count,
+        "parts": head.parts,
+        "made_ms": head.made_ms,
+        "begins": head.begins,
+        **place_json(head.place),
+        "server": server_json(head.server),
+    }
+
+
+def items_json(checkpoint: SchemaCheckpoint) -> list[list[Any]]:
+    """All that a checkpoint holds, item by item: what it is, its name, and its value."""
+    items: list[list[Any]] = []
+    for name, database in checkpoint.databases.items():
+        items.append(["database", name, [database.charset, database.collation]])
+    for table_name, table in checkpoint.tables.items():
+        text, digest = named(table)
+        items.append(["table", table_name, [orjson.Fragment(text), digest]])
+    for table_name, state in checkpoint.unresolved.items():
+        places = [place_json(state.since), place_json(state.last)]
+        items.append(["unresolved", table_name, [state.reason, *places]])
+    for table_name, since in checkpoint.dropped.items():
+        items.append(["dropped", table_name, place_json(since)])
+    items += (["view", name, True] for name in sorted(checkpoint.views))
+    items += (["given", record.tables[0], record_json(record)] for record in checkpoint.given)
+    return items
+
+
+class Reading:
+    """Reads records and checkpoints; what is equal in them is one object."""
+
+    def __init__(self) -> None:
+        self.definitions = Definitions()
+        self._texts: dict[str, str] = {}
+
+    def _text(self, text: str) -> str:
+        return self._texts.setdefault(text, text)
+
+    def place(self, value: dict[str, Any]) -> HistoryPlace:
+        """What ``place_json`` made."""
+        file, gtid_set = self._text(value["file"]), value.get("gtid_set")
+        start = Coordinates(file, value["pos"])
+        end_file = self._text(value["end_file"]) if "end_file" in value else file
+        return HistoryPlace(
+            server_uuid=self._text(value["server_uuid"]),
+            start=start,
+            end=Coordinates(end_file, value["end_pos"]),
+            gtid=value.get("gtid"),
+            gtid_set=None if gtid_set is None else parse_gtids(gtid_set),
+            ts_ms=value["ts_ms"],
+            server_id=value["server_id"],
+            thread=value["thread"],
+            user=value.get("user"),
+        )
+
+    def record(self, value: dict[str, Any]) -> SchemaRecord:
+        """What ``record_json`` made; KeyError, TypeError, ValueError or IndexError where it is not such."""
+        definitions = self.definitions
+        return SchemaRecord(
+            destination=self._text(value["destination"]),
+            number=value["number"],
+            kind=value["kind"],
+            place=self.place(value),
+            statement=value["statement"],
+            type=self._text(value["type"]),
+            session=definitions.session(value["session"]),
+            changes=tuple([definitions.change(change) for change in value["changes"]]),
+            reason=value.get("reason"),
+            unresolved=tuple([definitions.name(name) for name in value.get("unresolved", ())]),
+            amends=value.get("amends"),
+            current=value.get("current", True),
+            given=given_from(value.get("given")),
+            unchanged=tuple([definitions.name(name) for name in value.get("unchanged", ())]),
+            views=tuple(
+                [
+                    ViewChange(name=definitions.name(name), is_there=is_there)
+                    for name, is_there in value.get("views", ())
+                ]
+            ),
+        )
+
+    def head(self, value: dict[str, Any]) -> CheckpointHead:
+        """What ``head_json`` made; it raises as ``record`` does."""
+        return CheckpointHead(
+            destination=value["destination"],
+            number=value["number"],
+            place=self.place(value),
+            made_ms=value["made_ms"],
+            count=value["count"],
+            server=server_from(value["server"]),
+            begins=value["begins"],
+            parts=value["parts"],
+        )
+
+    def checkpoint(self, head: CheckpointHead, items: Iterable[list[Any]]) -> SchemaCheckpoint:
+        """What ``items_json`` made; it raises as ``record`` does."""
+        tables: dict[TableName, Table] = {}
+        databases: dict[str, Database] = {}
+        unresolved: dict[TableName, Unresolved] = {}
+        dropped: dict[TableName, HistoryPlace] = {}
+        given: list[SchemaRecord] = []
+        views: set[TableName] = set()
+        for kind, name, value in items:
+            if kind == "table":
+                tables[self.definitions.name(name)] = self.definitions.table(*value)
+            elif kind == "database":
+                databases[name] = Database(charset=value[0], collation=value[1])
+            elif kind == "unresolved":
+                since, last = map(self.place, value[1:])
+                state = Unresolved(reason=value[0], since=since, last=last)
+                unresolved[self.definitions.name(name)] = state
+            elif kind == "dropped":
+                dropped[self.definitions.name(name)] = self.place(value)
+            elif kind == "view":
+                views.add(self.definitions.name(name))
+            elif kind == "given":
+                given.append(self.record(value))
+            else:
+                raise ValueError(f"a checkpoint holds {kind!r}")
+        return SchemaCheckpoint(
+            head=head,
+            tables=tables,
+            databases=databases,
+            unresolved=unresolved,
+            dropped=dropped,
+            given=tuple(given),
+            views=frozenset(views),
+        )

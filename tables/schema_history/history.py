@@ -1,0 +1,369 @@
+"""Every table of a destination as of any position: the schema history, Canal's TSDB.
+
+The law: a version is never changed, and the greatest one that is not behind a place is what holds there. The
+same statement at the same place changes nothing the second time. A table is only called known where it is.
+Source: the interface of Canal's TableMetaTSDB.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from connectors.errors import HistoryTooShort
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import (
+    Change,
+    Database,
+    DatabaseChange,
+    Server,
+    Session,
+    Table,
+    TableChange,
+    TableName,
+    ViewChange,
+)
+from connectors.mysql.ddl.rebuild import create_table
+from connectors.mysql.ddl.summary import summary
+from tables.schema_history.checkpoint import CheckpointHead, CheckpointPolicy, SchemaCheckpoint
+from tables.schema_history.definition_json import packs
+from tables.schema_history.position import Asked, HistoryPlace
+from tables.schema_history.record import Given, Known, SchemaRecord, TableState, Unresolved
+from tables.schema_history.resolution import Corrections, resolutions
+from tables.schema_history.segment import Rewound, Steps
+from tables.schema_history.statement_effect import UNKNOWN, Effect, effect_of, fill
+from tables.schema_history.view import SchemaView
+
+
+class SchemaHistory:
+    """The schema history of one destination.
+
+    One thread may apply what it reads while others ask.
+    """
+
+    def __init__(self, *, policy: CheckpointPolicy | None = None) -> None:
+        self.destination = ""
+        self.policy = policy or CheckpointPolicy()
+        self._catalog: Catalog | None = None
+        self._server: Server | None = None
+        self._steps: Steps | None = None
+        self._corrections = Corrections()
+        self._checkpoints = 0
+        self._lock = threading.RLock()
+
+    def init(self, destination: str) -> bool:
+        """Begin with nothing; whether it is another destination than before."""
+        with self._lock:
+            changed, self.destination = destination != self.destination, destination
+            self._steps, self._catalog, self._checkpoints = None, None, 0
+            self._corrections = Corrections()
+            return changed
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a baseline."""
+        return self._steps is not None
+
+    def serve(self, server: Server) -> None:
+        """From now on statements are of this server; its version may have changed since the baseline."""
+        with self._lock:
+            self._server, self._catalog = server, None
+
+    def baseline(
+        self,
+        tables: Mapping[TableName, Table],
+        databases: Mapping[str, Database],
+        place: HistoryPlace,
+        server: Server,
+        *,
+        made_ms: int | None = None,
+        views: Iterable[TableName] = (),
+    ) -> SchemaCheckpoint:
+        """Begin with these tables; what was before is no longer of this history."""
+        with self._lock:
+            count = self._steps.count if self._steps else 0
+            checkpoint = SchemaCheckpoint(
+                head=self._head(place, count, server, made_ms=made_ms, begins=True),
+                tables=dict(tables),
+                databases=dict(databases),
+                views=frozenset(views),
+                given=self._corrections.behind(place),
+            )
+            self._steps = Steps(checkpoint)
+            self.serve(server)
+            return checkpoint
+
+    def add_baseline(
+        self,
+        tables: Mapping[TableName, Table],
+        databases: Mapping[str, Database],
+        place: HistoryPlace,
+        views: Iterable[TableName] = (),
+    ) -> tuple[SchemaRecord, ...]:
+        """Take in tables and views that come later, as the server has them at a place; known ones stay.
+
+        A table that the history has under the name of a view is none.
+        """
+        with self._lock:
+            steps, now = self._begun(), self.now()
+            news: list[Change] = [
+                DatabaseChange(name=name, old=None, new=database)
+                for name, database in databases.items()
+                if now.database(name) is None
+            ]
+            news += [
+                TableChange(name=name, old=None, new=table)
+                for name, table in tables.items()
+                if now.find(*name) is None
+            ]
+            known = now.views()
+            met = [
+                ViewChange(name=name, is_there=True)
+                for name in views
+                if steps.versions.name(name) not in known
+            ]
+            news += [
+                TableChange(name=view.name, old=table, new=None)
+                for view in met
+                if (table := now.find(*view.name)) is not None
+            ]
+            return tuple(
+                self._take(
+                    SchemaRecord(
+                        destination=self.destination,
+                        number=steps.count + 1,
+                        kind="baseline",
+                        place=place,
+                        type="BASELINE",
+                        changes=tuple(pack),
+                        views=tuple(met) if number == 0 else (),
+                    )
+                )
+                for number, pack in enumerate(packs(news) or ([[]] if met else []))
+            )
+
+    def load(
+        self,
+        checkpoint: SchemaCheckpoint,
+        records: Iterable[SchemaRecord],
+        *,
+        heads: Iterable[CheckpointHead] = (),
+        resolutions: Iterable[SchemaRecord] = (),
+        numbered: int = 0,
+    ) -> None:
+        """Begin with what the journal holds; ``numbered`` is the greatest number of any checkpoint there."""
+        with self._lock:
+            self.init(checkpoint.head.destination)
+            steps = Steps(checkpoint)
+            steps.heads += [head for head in heads if head.number > checkpoint.head.number]
+            for record in records:
+                steps.add(record)
+            for record in (*checkpoint.given, *resolutions):
+                self._corrections.note(record)
+            self._steps, self._server = steps, checkpoint.head.server
+            self._checkpoints = max(numbered, steps.newest.number)
+
+    @property
+    def count(self) -> int:
+        """The number of the last record."""
+        return self._steps.count if self._steps else 0
+
+    @property
+    def records(self) -> tuple[SchemaRecord, ...]:
+        """All records behind the oldest checkpoint that is held here."""
+        return tuple(self._begun().records)
+
+    @property
+    def checkpoints(self) -> tuple[CheckpointHead, ...]:
+        """The checkpoints that are held, the oldest first; a place before that one is refused."""
+        return tuple(self._begun().heads)
+
+    def find(self, schema: str, table: str) -> Table | None:
+        """A table's present definition; None where it is dropped, unresolved or unknown."""
+        return self.now().find(schema, table)
+
+    def state(self, schema: str, table: str) -> TableState | None:
+        """What is known of a table now; None of one that was never met."""
+        return self.now().state(schema, table)
+
+    def now(self) -> SchemaView:
+        """All schemas at the end of the history."""
+        with self._lock:
+            steps = self._begun()
+            return steps.view(steps.count)
+
+    def at(self, place: Asked) -> SchemaView:
+        """All schemas as of a place; raise HistoryTooShort or PlaceUnknown."""
+        with self._lock:
+            steps = self._begun()
+            return steps.view(steps.number_at(place), place)
+
+    def correction(self, name: TableName, place: HistoryPlace) -> Table | None:
+        """What a person gave for a table in the stretch in which a place stands, if anything."""
+        with self._lock:
+            given = self._corrections.before(name, place)
+            state = self.state(*name)
+            if given is None or state is None or state.since.server_uuid != place.server_uuid:
+                return None
+            (change,) = given.changes
+            is_behind = given.place.start.order >= state.since.start.order
+            return change.new if is_behind and isinstance(change, TableChange) else None
+
+    def snapshot(self) -> Mapping[str, str]:
+        """Of each database the statements that rebuild it as it is now."""
+        return self.now().snapshot(create_table)
+
+    def apply(
+        self, position: HistoryPlace, schema: str | None, ddl: str, extra: Session
+    ) -> SchemaRecord | None:
+        """Take a statement in; None where it changes nothing or was met before."""
+        with self._lock:
+            steps = self._begun()
+            if steps.has_passed(position):
+                return None
+            session, before = replace(extra, database=schema), self.now()
+            catalog = self._catalog_now()
+            effect = effect_of(ddl, session, catalog)
+            if not effect:
+                return None
+            given = self._corrections.changes_of(position, effect.unresolved, before)
+            if given:
+                effect = Effect(changes=(*effect.changes, *given))
+            return self._take(
+                SchemaRecord(
+                    destination=self.destination,
+                    number=steps.count + 1,
+                    place=position,
+                    statement=ddl,
+                    type=summary(ddl, catalog.server, session).type,
+                    session=session,
+                    changes=effect.changes,
+                    reason=effect.reason,
+                    unresolved=effect.unresolved,
+                    unchanged=effect.unchanged,
+                    views=effect.views,
+                ),
+                follows=bool(given),
+            )
+
+    def resolve(
+        self, name: TableName, table: Table | None, place: HistoryPlace, given: Given | None = None
+    ) -> tuple[SchemaRecord, ...]:
+        """Give a table's definition from a place on: of an unresolved one that place is its ``since``.
+
+        Statements behind it that could not be resolved for want of it are tried again; each is a record too.
+        Without a definition it is only noted who said something of it.
+        """
+        with self._lock:
+            return tuple(map(self._take, resolutions(self._begun(), name, table, place, given)))
+
+    def rollback(self, position: Asked) -> Rewound:
+        """Be as at a place; raise HistoryTooShort or PlaceUnknown, and then nothing has changed."""
+        with self._lock:
+            old = self._begun()
+            number = old.number_at(position)
+            steps, again = old.until(number, position)
+            self._steps, self._catalog = steps, None
+            records = [self._take(replace(one, number=steps.count + 1)) for one in again]
+            return old.rewound(number, position, records)
+
+    def is_due(self, now_ms: int, server_uuid: str | None = None) -> bool:
+        """Whether a checkpoint is to be made, now that this server is read."""
+        with self._lock:
+            steps = self._begun()
+            newest = steps.newest
+            server_uuid = server_uuid or newest.place.server_uuid
+            count = steps.count
+            return self.policy.is_due(newest, count=count, server_uuid=server_uuid, now_ms=now_ms)
+
+    def checkpoint(
+        self, at: HistoryPlace, *, made_ms: int, count: int | None = None
+    ) -> SchemaCheckpoint:
+        """All schemas at a place, where the cursor is to stand with ``count`` records behind it."""
+        with self._lock:
+            steps = self._begun()
+            number = steps.number_at(at) if count is None else count
+            head = self._head(at, number, self._server or steps.base.server, made_ms=made_ms)
+            made = steps.checkpoint(head)
+            steps.heads.append(head)
+            oldest = at.ts_ms - self.policy.expire_ms
+            kept = {name: since for name, since in made.dropped.items() if since.ts_ms >= oldest}
+            return replace(made, dropped=kept, given=self._corrections.behind(at))
+
+    def content(self, head: CheckpointHead) -> SchemaCheckpoint:
+        """A checkpoint that is held, with all its schemas; raise HistoryTooShort where it is no longer."""
+        with self._lock:
+            if head not in self.checkpoints:
+                raise HistoryTooShort(f"checkpoint {head.number}", destination=self.destination)
+            made = self._begun().checkpoint(head)
+            return replace(made, given=self._corrections.behind(head.place))
+
+    def forget_before(self, checkpoint: int) -> None:
+        """Begin at a later checkpoint, by its number, as the journal does from now on; one that is not held
+        here is before all that is."""
+        with self._lock:
+            steps = self._begun()
+            for head in steps.heads[1:]:
+                if head.number == checkpoint:
+                    self._steps = steps.since(head)
+
+    def _begun(self) -> Steps:
+        if self._steps is None:
+            raise HistoryTooShort("it has no baseline", destination=self.destination)
+        return self._steps
+
+    def _head(
+        self,
+        place: HistoryPlace,
+        count: int,
+        server: Server,
+        *,
+        made_ms: int | None,
+        begins: bool = False,
+    ) -> CheckpointHead:
+        self._checkpoints += 1
+        return CheckpointHead(
+            destination=self.destination,
+            number=self._checkpoints,
+            place=place,
+            made_ms=place.ts_ms if made_ms is None else made_ms,
+            count=count,
+            server=server,
+            begins=begins,
+        )
+
+    def _catalog_now(self) -> Catalog:
+        if self._catalog is None:
+            steps = self._begun()
+            self._catalog = Catalog(self._server or steps.base.server)
+            fill(self._catalog, self.now())
+        return self._catalog
+
+    def _take(self, record: SchemaRecord, *, follows: bool = True) -> SchemaRecord:
+        """Take the next record in; the catalog follows where it does not have the changes already."""
+        self._begun().add(record)
+        if record.kind == "resolution":
+            self._corrections.note(record)
+        if follows and self._catalog is not None:
+            for change in record.changes:
+                self._follow(change, self._catalog)
+            for view in record.views:
+                if view.is_there:
+                    self._catalog.put_view(view.name)
+        return record
+
+    def _follow(self, change: Change, catalog: Catalog) -> None:
+        if isinstance(change, DatabaseChange):
+            if change.new is None:
+                catalog.remove_database(change.name)
+            else:
+                catalog.put_database(change.name, change.new)
+            return
+        state = self.state(*change.name)
+        if isinstance(state, Known):
+            catalog.put(change.name, state.table)
+        elif isinstance(state, Unresolved):
+            catalog.put(change.name, UNKNOWN)
+        else:
+            catalog.remove(change.name)

@@ -1,0 +1,214 @@
+"""Definitions that a person gave where a statement did not tell them, and what later statements made of them.
+
+The law: a given definition holds from its place on until the next statement that changes the table. Statements
+behind it are tried again on it, also those that were resolved on what turned out wrong; one that cannot be
+so ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from connectors.errors import DdlUnresolved
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import Session, Table, TableChange, TableName
+from tables.schema_history.position import HistoryPlace, reached
+from tables.schema_history.record import Given, SchemaRecord, Unresolved
+from tables.schema_history.segment import Steps
+from tables.schema_history.view import SchemaView
+
+Identity = tuple[str, str, int]
+
+
+class Corrections:
+    """All definitions that were ever given, also those behind a place that was gone back to."""
+
+    def __init__(self) -> None:
+        self._given: dict[TableName, dict[Identity, SchemaRecord]] = {}
+
+    def note(self, record: SchemaRecord) -> None:
+        """Keep a resolution, which is of one table; the last one of a place counts."""
+        for name in record.tables:
+            self._given.setdefault(name, {})[record.place.identity] = record
+
+    def changes_of(
+        self, place: HistoryPlace, names: Iterable[TableName], before: SchemaView
+    ) -> tuple[TableChange, ...]:
+        """What was given for a statement that could not be resolved; nothing where it is not all there."""
+        found = []
+        for name in names:
+            record = self._given.get(name, {}).get(place.identity)
+            if record is None:
+                return ()
+            found.append(TableChange(name=name, old=before.find(*name), new=given_by(record)))
+        return tuple(found)
+
+    def behind(self, place: HistoryPlace) -> tuple[SchemaRecord, ...]:
+        """Those for places that are still to come."""
+        given = (record for records in self._given.values() for record in records.values())
+        return tuple(record for record in given if not reached(record.place, place))
+
+    def before(self, name: TableName, place: HistoryPlace) -> SchemaRecord | None:
+        """The last one of a table on the same server that is not behind a place."""
+        here = [
+            record
+            for record in self._given.get(name, {}).values()
+            if record.place.server_uuid == place.server_uuid
+            and record.place.start.order <= place.start.order
+        ]
+        return max(here, key=lambda record: record.place.start.order, default=None)
+
+
+def given_by(record: SchemaRecord) -> Table | None:
+    """The definition that a resolution gives; None: the table is gone."""
+    (change,) = record.changes
+    assert isinstance(change, TableChange)
+    return change.new
+
+
+def resolutions(
+    steps: Steps,
+    name: TableName,
+    table: Table | None,
+    place: HistoryPlace,
+    given: Given | None = None,
+) -> list[SchemaRecord]:
+    """The records that a given definition makes: its own, and one for each later statement that it resolves.
+
+    Without a definition there is one, which notes that something was said of the table.
+    """
+    if table is None:
+        return [_noted(steps, name, place, given)]
+    amends = _step_at(place, name, steps)
+    made = _Given(steps, amends, given)
+    made.take(name, table, place=place, amends=amends, session=Session(), statement="")
+    for record in steps.records[amends - steps.base.count :]:
+        if not made.names:
+            break
+        made.meet(record)
+    return made.numbered(steps.count)
+
+
+def _noted(steps: Steps, name: TableName, place: HistoryPlace, given: Given | None) -> SchemaRecord:
+    return SchemaRecord(
+        destination=steps.base.destination,
+        number=steps.count + 1,
+        kind="resolution",
+        place=place,
+        type="RESOLVE",
+        amends=steps.count,
+        given=given,
+        unchanged=(name,),
+    )
+
+
+def _step_at(place: HistoryPlace, name: TableName, steps: Steps) -> int:
+    """The last step that had happened at a place; the checkpoint's own where that holds nothing later."""
+    number = steps.number_of(place)
+    if number is not None:
+        return number
+    state = steps.view(steps.base.count).state(*name)
+    if isinstance(state, Unresolved) and state.last.identity == place.identity:
+        return steps.base.count
+    return steps.number_at(place)
+
+
+class _Given:
+    """Tables of which a definition is in force, while the statements behind it are gone through."""
+
+    def __init__(self, steps: Steps, number: int, given: Given | None) -> None:
+        self._steps, self._given = steps, given
+        view = steps.view(number)
+        self._catalog = Catalog(steps.base.server)
+        for database, value in view.databases().items():
+            self._catalog.put_database(database, value)
+        self.names: set[TableName] = set()
+        self._made: list[tuple[TableName, SchemaRecord]] = []
+
+    def take(
+        self,
+        name: TableName,
+        table: Table | None,
+        *,
+        place: HistoryPlace,
+        amends: int,
+        session: Session,
+        statement: str,
+    ) -> None:
+        """A table has this definition from a place on; None: it is gone."""
+        self._end(name)
+        old = self._steps.view(amends).find(*name)
+        record = SchemaRecord(
+            destination=self._steps.base.destination,
+            number=0,
+            kind="resolution",
+            place=place,
+            statement=statement,
+            type="RESOLVE",
+            session=session,
+            changes=(TableChange(name=name, old=old, new=table),),
+            amends=amends,
+            given=self._given,
+        )
+        self._made.append((name, record))
+        if table is not None:
+            self.names.add(name)
+            self._catalog.put(name, table)
+
+    def meet(self, record: SchemaRecord) -> None:
+        """Go on to the next record of the history."""
+        touched = self.names.intersection(record.tables)
+        if not touched or record.kind == "resolution":
+            # What was given before gives way to what is given now.
+            return
+        if record.kind != "statement":
+            for name in touched:
+                self._end(name)
+            return
+        for other in set(record.tables) - touched:
+            self._put_as_it_was(other, self._steps.view(record.number - 1))
+        try:
+            changes = self._catalog.apply(record.statement, record.session)
+        except DdlUnresolved:
+            for name in touched:
+                self._end(name)
+            return
+        changed = [change for change in changes if isinstance(change, TableChange)]
+        for name in touched:
+            self._end(name)
+        now = self._steps.view(record.number)
+        for change in changed:
+            if record.outcome == "resolved" and now.find(*change.name) == change.new:
+                # It needed nothing of what was given: the table was dropped, or made anew.
+                continue
+            self.take(
+                change.name,
+                change.new,
+                place=record.place,
+                amends=record.number,
+                session=record.session,
+                statement=record.statement,
+            )
+
+    def numbered(self, count: int) -> list[SchemaRecord]:
+        """What was made, as the next records of the history."""
+        return [
+            replace(record, number=number, current=record.current)
+            for number, (_, record) in enumerate(self._made, start=count + 1)
+        ]
+
+    def _put_as_it_was(self, name: TableName, view: SchemaView) -> None:
+        table = view.find(*name)
+        if table is None:
+            self._catalog.remove(name)
+        else:
+            self._catalog.put(name, table)
+
+    def _end(self, name: TableName) -> None:
+        """What was given for a table is in force no longer."""
+        self.names.discard(name)
+        self._made = [
+            (made, replace(record, current=False) if made == name else record)
+            for made, record in self._made
+        ]

@@ -1,0 +1,316 @@
+"""A checkpoint, the records behind it, and what they come to.
+
+The law: a record is the next one, or it is not taken; what it brings is in force from its number on. Nothing
+here parses a statement: records are resolved.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from connectors.errors import HistoryTooShort, JournalDamaged, PlaceUnknown
+from connectors.mysql.ddl.definition import Change, DatabaseChange, TableName
+from connectors.mysql.position import SourceOffset
+from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
+from tables.schema_history.position import Asked, AtTime, HistoryPlace, reached
+from tables.schema_history.record import Dropped, SchemaRecord, Unresolved
+from tables.schema_history.view import Amendment, SchemaView, Version, Versions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewound:
+    """What going back in a history comes to."""
+
+    count: int
+    """Records that are left."""
+    records: tuple[SchemaRecord, ...]
+    """Definitions that were given later and hold here too; they are the next records."""
+    forgotten: tuple[SchemaRecord, ...]
+    """Records that will come again from the stream; the journal is to forget them too."""
+    heads: tuple[CheckpointHead, ...]
+    """Checkpoints behind that place, for the journal to forget."""
+
+
+class Steps:
+    """A history from one checkpoint on."""
+
+    __slots__ = ("_elsewhere", "_statements", "base", "heads", "records", "versions")
+
+    def __init__(self, base: SchemaCheckpoint) -> None:
+        self.base = base.head
+        self.records: list[SchemaRecord] = []
+        self.heads = [base.head]
+        """This checkpoint and later ones."""
+        self.versions = _versions_of(base)
+        self._statements: dict[str, list[int]] = {}
+        """Of each server the numbers of its statements, which are in the order of its binlog."""
+        self._elsewhere: tuple[str, int, frozenset[str]] = ("", 0, frozenset())
+        """GTIDs of statements that were met on other servers than this one, when there were so many."""
+
+    @property
+    def count(self) -> int:
+        """The number of the last step."""
+        return self.base.count + len(self.records)
+
+    @property
+    def newest(self) -> CheckpointHead:
+        """The last checkpoint."""
+        return self.heads[-1]
+
+    def add(self, record: SchemaRecord) -> None:
+        """Take the next record in."""
+        if record.number != self.count + 1:
+            raise JournalDamaged(
+                f"record {record.number} of the schema history where {self.count + 1} comes next",
+                destination=record.destination,
+            )
+        if record.kind == "resolution":
+            # As of this checkpoint: it may have been given from a later one on.
+            record = replace(record, amends=self._amended_by(record))
+            self.records.append(record)
+            self._amend(record)
+            return
+        self.records.append(record)
+        for change in record.changes:
+            self._change(change, record.number)
+        for view in record.views:
+            self.versions.views.put(self.versions.name(view.name), record.number, view.is_there)
+        for name in record.unresolved:
+            self._put(name, record.number, self._unresolved(name, record))
+        if record.kind == "statement":
+            self._statements.setdefault(record.place.server_uuid, []).append(record.number)
+
+    def _change(self, change: Change, number: int) -> None:
+        if isinstance(change, DatabaseChange):
+            name = self.versions.database_name(change.name)
+            self.versions.databases.put(name, number, change.new)
+        else:
+            self._put(change.name, number, change.new)
+
+    def _put(self, name: TableName, number: int, version: Version) -> None:
+        self.versions.tables.put(self.versions.name(name), number, version)
+
+    def _unresolved(self, name: TableName, record: SchemaRecord) -> Unresolved:
+        reason = record.reason or ""
+        old = self.view(record.number - 1).state(*name)
+        if isinstance(old, Unresolved):
+            return Unresolved(reason=old.reason, since=old.since, last=record.place)
+        return Unresolved(reason=reason, since=record.place, last=record.place)
+
+    def _amend(self, record: SchemaRecord) -> None:
+        amends = record.amends
+        assert amends is not None
+        if amends < self.base.count and not record.current:
+            return
+        for change in record.changes:
+            if isinstance(change, DatabaseChange):
+                continue
+            name = self.versions.name(change.name)
+            amendment = Amendment(
+                amends=max(amends, self.base.count),
+                place=record.place,
+                number=record.number,
+                table=change.new,
+            )
+            known = self.versions.amendments
+            known[name] = (*known.get(name, ()), amendment)
+
+    def _amended_by(self, record: SchemaRecord) -> int:
+        """The step whose outcome a resolution mends: where it was made, only a checkpoint may have held it."""
+        number = self.number_of(record.place)
+        if number is None and self._begins_with(record):
+            number = self.base.count
+        if number is None:
+            number = record.amends
+        return record.number - 1 if number is None else number
+
+    def _begins_with(self, resolution: SchemaRecord) -> bool:
+        """Whether this checkpoint holds the statement that a resolution is for, as a table's last."""
+        tables, count = self.versions.tables, self.base.count
+        held = (tables.at(self.versions.name(name), count) for name in resolution.tables)
+        return any(
+            version is not None
+            and isinstance(version[1], Unresolved)
+            and version[1].last.identity == resolution.place.identity
+            for version in held
+        )
+
+    def number_of(self, place: HistoryPlace) -> int | None:
+        """The number of the statement that stands exactly here."""
+        numbers = self._statements.get(place.server_uuid, [])
+        at = bisect_left(numbers, place.start.order, key=self._order)
+        if at == len(numbers) or self.place_of(numbers[at]).identity != place.identity:
+            return None
+        return numbers[at]
+
+    def _order(self, number: int) -> tuple[int, int]:
+        return self.place_of(number).start.order
+
+    def has_passed(self, place: HistoryPlace) -> bool:
+        """Whether a statement at this place has certainly been met already."""
+        numbers = self._statements.get(place.server_uuid)
+        if numbers is None:
+            if reached(place, self.base.place):
+                return True
+        elif place.start.order <= self._order(numbers[-1]):
+            return True
+        return place.gtid is not None and place.gtid in self._met_elsewhere(place.server_uuid)
+
+    def _met_elsewhere(self, server_uuid: str) -> frozenset[str]:
+        """GTIDs of statements that another server had before the source was changed."""
+        others = {key: numbers for key, numbers in self._statements.items() if key != server_uuid}
+        count = sum(map(len, others.values()))
+        if self._elsewhere[:2] != (server_uuid, count):
+            places = (self.place_of(number) for numbers in others.values() for number in numbers)
+            gtids = frozenset(place.gtid for place in places if place.gtid)
+            self._elsewhere = server_uuid, count, gtids
+        return self._elsewhere[2]
+
+    def place_of(self, number: int) -> HistoryPlace:
+        """Where a step was; what the checkpoint held already is of the checkpoint's place."""
+        at = number - self.base.count
+        return self.records[at - 1].place if at > 0 else self.base.place
+
+    def number_at(self, asked: Asked) -> int:
+        """The last step that had happened as of a place; raise HistoryTooShort or PlaceUnknown."""
+        unknown = False
+        for number, place in self._marks_from_the_end():
+            verdict = reached(place, asked)
+            if verdict:
+                if unknown and not _by_coordinates(asked):
+                    break
+                return number
+            unknown = verdict is None or (unknown and verdict is not False)
+        if unknown:
+            raise PlaceUnknown(f"asked for {_told(asked)}", destination=self.base.destination)
+        raise HistoryTooShort(
+            f"asked for {_told(asked)}, it begins at {_told_place(self.base.place)}",
+            destination=self.base.destination,
+        )
+
+    def _marks_from_the_end(self) -> Iterator[tuple[int, HistoryPlace]]:
+        """Statements and checkpoints, the last one first."""
+        heads = list(self.heads)
+        records = self.records
+        for index in range(len(records) - 1, -1, -1):
+            number = self.base.count + index + 1
+            while heads and heads[-1].count >= number:
+                yield heads[-1].count, heads.pop().place
+            if records[index].kind != "resolution":
+                yield number, records[index].place
+        for head in reversed(heads):
+            yield head.count, head.place
+
+    def view(self, number: int, asked: Asked | None = None) -> SchemaView:
+        """All schemas as of a step."""
+        return SchemaView(self.versions, number, asked=asked, places=self.place_of)
+
+    def until(self, number: int, asked: Asked) -> tuple[Steps, list[SchemaRecord]]:
+        """The same without what is behind a place, and the resolutions that were made later but hold there."""
+        new = Steps(SchemaCheckpoint(head=self.base, tables={}, databases={}))
+        new.versions.tables = self.versions.tables.until(number)
+        new.versions.databases = self.versions.databases.until(number)
+        new.versions.views = self.versions.views.until(number)
+        kept = self.records[: number - self.base.count]
+        later = self.records[number - self.base.count :]
+        new.heads = [head for head in self.heads if not _is_behind(head, number, asked)]
+        new._note(kept)
+        return new, [
+            replace(record, amends=amends, current=not _touched(record, amends, kept))
+            for record, amends in ((record, self._amended_by(record)) for record in later)
+            if record.kind == "resolution" and _holds(record, amends, number, asked)
+        ]
+
+    def rewound(self, number: int, asked: Asked, records: Iterable[SchemaRecord]) -> Rewound:
+        """What goes with the steps behind a place, where these records come instead."""
+        later = self.records[number - self.base.count :]
+        return Rewound(
+            count=number,
+            records=tuple(records),
+            forgotten=tuple(record for record in later if record.kind != "resolution"),
+            heads=tuple(head for head in self.heads if _is_behind(head, number, asked)),
+        )
+
+    def since(self, head: CheckpointHead) -> Steps:
+        """The same without what is before a later checkpoint."""
+        new = Steps(self.checkpoint(head))
+        new.heads = [one for one in self.heads if one.number >= head.number]
+        for record in self.records[head.count - self.base.count :]:
+            new.add(record)
+        return new
+
+    def checkpoint(self, head: CheckpointHead, asked: Asked | None = None) -> SchemaCheckpoint:
+        """What all steps up to a checkpoint's come to."""
+        view = self.view(head.count, asked)
+        return SchemaCheckpoint(
+            head=head,
+            tables=view.tables(),
+            databases=view.databases(),
+            unresolved=view.unresolved(),
+            dropped=view.dropped(),
+            views=view.views(),
+        )
+
+    def _note(self, records: list[SchemaRecord]) -> None:
+        """Take records in whose versions are here already."""
+        versions, self.versions = self.versions, Versions(server=self.base.server)
+        for record in records:
+            self.add(record)
+        versions.amendments = self.versions.amendments
+        self.versions = versions
+
+
+def _by_coordinates(asked: Asked) -> bool:
+    """Whether only places of its own server compare with it; what came later from another one is behind it."""
+    match asked:
+        case SourceOffset(gtid_set=None) | HistoryPlace(gtid=None, gtid_set=None):
+            return True
+    return False
+
+
+def _holds(resolution: SchemaRecord, amends: int, number: int, asked: Asked) -> bool:
+    """Whether a definition was given for a place that is not behind the one asked for."""
+    if amends != number:
+        return amends < number
+    return reached(resolution.place, asked) is not False
+
+
+def _is_behind(head: CheckpointHead, number: int, asked: Asked) -> bool:
+    """Whether a checkpoint is of a later place; nothing may have happened in between."""
+    return head.count > number or reached(head.place, asked) is False
+
+
+def _touched(resolution: SchemaRecord, amends: int, records: Iterable[SchemaRecord]) -> bool:
+    """Whether a statement behind a resolution's place changed its table."""
+    behind = (record for record in records if record.number > amends)
+    names = set(resolution.tables)
+    return any(
+        record.kind != "resolution" and names.intersection(record.tables) for record in behind
+    )
+
+
+def _versions_of(base: SchemaCheckpoint) -> Versions:
+    found = Versions(server=base.head.server)
+    count = base.head.count
+    everything: list[tuple[TableName, Version]] = [
+        *base.tables.items(),
+        *base.unresolved.items(),
+        *((name, Dropped(since=place)) for name, place in base.dropped.items()),
+    ]
+    for name, version in everything:
+        found.tables.put(found.name(name), count, version)
+    for database, value in base.databases.items():
+        found.databases.put(found.database_name(database), count, value)
+    for view in base.views:
+        found.views.put(found.name(view), count, True)
+    return found
+
+
+def _told(asked: Asked) -> str:
+    return f"time {asked.ts_ms} ms" if isinstance(asked, AtTime) else str(asked)
+
+
+def _told_place(place: HistoryPlace) -> str:
+    return f"{place.gtid_set or place.start} (time {place.ts_ms} ms)"

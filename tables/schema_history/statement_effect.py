@@ -1,0 +1,130 @@
+"""What a statement does at the end of a history, where some tables may not be known.
+
+The law: what a statement makes of a table that is not known is not known either. Only dropping it, or making it
+anew, puts an end to that.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from connectors.errors import DdlUnresolved
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import (
+    Change,
+    Column,
+    DatabaseChange,
+    Session,
+    Table,
+    TableChange,
+    TableName,
+    ViewChange,
+)
+from connectors.mysql.ddl.summary import summary
+from tables.schema_history.view import SchemaView
+
+log = logging.getLogger(__name__)
+
+_NAMELESS = Column(name="\0", type="int", nullable=True)
+UNKNOWN = Table(columns=(_NAMELESS,), charset="utf8mb4", collation="utf8mb4_general_ci")
+"""Stands in a catalog for a table whose definition is not known: no column can have such a name, so no
+statement names it, and whatever is made of this table still shows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a statement did."""
+
+    changes: tuple[Change, ...] = ()
+    reason: str | None = None
+    unresolved: tuple[TableName, ...] = ()
+    unchanged: tuple[TableName, ...] = ()
+    """Tables that it empties."""
+    views: tuple[ViewChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.unchanged or self.views) or self.reason is not None
+
+
+def fill(catalog: Catalog, view: SchemaView) -> None:
+    """Put all that is there into an empty catalog."""
+    for name, database in view.databases().items():
+        catalog.put_database(name, database)
+    for table_name, table in view.tables().items():
+        catalog.put(table_name, table)
+    for table_name in view.unresolved():
+        catalog.put(table_name, UNKNOWN)
+    for view_name in view.views():
+        catalog.put_view(view_name)
+
+
+def effect_of(sql: str, session: Session, catalog: Catalog) -> Effect:
+    """What a statement does to a catalog, which it changes."""
+    views = catalog.views
+    try:
+        changes = catalog.apply(sql, session)
+        effect = _trusted(changes) if changes else Effect(unchanged=_emptied(sql, session, catalog))
+    except DdlUnresolved as error:
+        effect = Effect(reason=error.detail or str(error), unresolved=error.tables)
+    except Exception as error:
+        # A fault of ours, too, concerns no more than the tables of its statement; nothing was changed.
+        log.exception("a statement cannot be taken: %s", sql)
+        names = sorted(summary(sql, catalog.server, session).tables)
+        effect = Effect(reason=repr(error), unresolved=tuple(names))
+    for name in effect.unresolved:
+        catalog.put(name, UNKNOWN)
+    return effect if catalog.views == views else replace(effect, views=_moved(views, catalog.views))
+
+
+def _moved(old: frozenset[TableName], new: frozenset[TableName]) -> tuple[ViewChange, ...]:
+    gone = (ViewChange(name=name, is_there=False) for name in sorted(old - new))
+    made = (ViewChange(name=name, is_there=True) for name in sorted(new - old))
+    return (*gone, *made)
+
+
+def _emptied(sql: str, session: Session, catalog: Catalog) -> tuple[TableName, ...]:
+    """The tables that a statement empties; of temporary ones nobody needs to know."""
+    if "truncate" not in sql.lower():
+        return ()
+    told = summary(sql, catalog.server, session)
+    if told.type != "TRUNCATE TABLE":
+        return ()
+    return tuple(sorted(name for name in told.tables if not catalog.hides(name, session.thread)))
+
+
+def _trusted(changes: tuple[Change, ...]) -> Effect:
+    """The changes of tables that are known; the others only by name."""
+    known: list[Change] = []
+    unresolved: dict[TableName, None] = {}
+    for change in changes:
+        if isinstance(change, DatabaseChange):
+            known.append(change)
+        elif change.new is not None and _is_doubtful(change):
+            unresolved[change.name] = None
+        else:
+            # Of a name that comes up again, as when tables are swapped, the last change counts.
+            unresolved.pop(change.name, None)
+            known.append(_without_stand_in(change))
+    reason = "it goes on from a definition that is not known" if unresolved else None
+    return Effect(changes=tuple(known), reason=reason, unresolved=tuple(unresolved))
+
+
+def _is_doubtful(change: TableChange) -> bool:
+    return any(table is not None and _stands_in(table) for table in (change.old, change.new))
+
+
+def _stands_in(table: Table) -> bool:
+    return any(column.name == _NAMELESS.name for column in table.columns)
+
+
+def _without_stand_in(change: TableChange) -> TableChange:
+    if change.old is None or not _stands_in(change.old):
+        return change
+    return TableChange(
+        name=change.name,
+        old=None,
+        new=change.new,
+        renamed_to=change.renamed_to,
+        renamed_from=change.renamed_from,
+    )

@@ -1,0 +1,1 @@
+"""The schema history as rows of the schema store."""

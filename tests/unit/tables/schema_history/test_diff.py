@@ -1,0 +1,116 @@
+"""How two definitions differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.mysql.ddl.definition import Column, Index, Table
+from tables.schema_history.diff import differences, witnessed
+from tests.unit.tables.made import LATIN, column, table
+
+KEY = Index(
+    name="by_a", columns=("a", ""), parts=("(10) DESC", "((`a` + 1))"), options="USING BTREE"
+)
+
+
+def told(old: Table | None, new: Table | None) -> list[str]:
+    return [str(one) for one in differences(old, new)]
+
+
+def test_columns_that_came_went_and_changed_are_told_in_their_order() -> None:
+    old = table("a", "b", "c")
+    changed = replace(column("b", "bigint"), nullable=False, definition="DEFAULT 7", invisible=True)
+    new = replace(old, columns=(old.columns[0], changed, old.columns[3], column("d")))
+    assert told(old, new) == [
+        "- column a: int",
+        "~ column b: int -> bigint NOT NULL DEFAULT 7 INVISIBLE",
+        "+ column d: int",
+    ]
+
+
+def test_only_the_order_of_what_both_have_is_compared() -> None:
+    old = table("a", "b")
+    new = replace(old, columns=(old.columns[2], column("x"), old.columns[0]))
+    assert told(old, new) == ["- column a: int", "+ column x: int", "~ order: (id, b) -> (b, id)"]
+
+
+def test_keys_character_sets_and_options_are_told() -> None:
+    old = replace(table("a"), indexes=(KEY,))
+    new = replace(
+        old,
+        indexes=(
+            replace(KEY, unique=True, parts=(), columns=("a",), options=""),
+            Index(name="PRIMARY", columns=("id",), unique=True),
+        ),
+        charset=LATIN.charset,
+        collation=LATIN.collation,
+        options="ENGINE=InnoDB",
+    )
+    assert told(old, new) == [
+        "~ key by_a: (a(10) DESC, ((`a` + 1))) USING BTREE -> UNIQUE (a)",
+        "+ primary key: (id)",
+        "~ character set: utf8mb4 COLLATE utf8mb4_0900_ai_ci -> latin1 COLLATE latin1_swedish_ci",
+        "~ options:  -> ENGINE=InnoDB",
+    ]
+
+
+def test_a_table_that_is_only_in_one_of_them_is_one_difference() -> None:
+    assert told(None, table("a")) == ["+ table: 2 column(s)"]
+    assert told(table(), None) == ["- table: 1 column(s)"]
+    assert told(None, None) == []
+
+
+def test_what_rows_do_not_depend_on_is_not_witnessed() -> None:
+    old = table("a")
+    plain = replace(old.columns[1], definition="DEFAULT 7 COMMENT 'x'")
+    new = replace(old, columns=(old.columns[0], plain), indexes=(KEY,), options="ENGINE=InnoDB")
+    assert witnessed(old, new) == []
+    generated = replace(plain, generated="stored")
+    found = witnessed(old, replace(old, columns=(old.columns[0], generated)))
+    assert [str(one) for one in found] == ["~ column a: int -> int STORED"]
+
+
+columns = st.builds(
+    Column,
+    name=st.sampled_from("abc"),
+    type=st.sampled_from(("int", "text")),
+    nullable=st.booleans(),
+    charset=st.none(),
+    collation=st.none(),
+    generated=st.sampled_from((None, "virtual", "stored")),
+    invisible=st.booleans(),
+    definition=st.sampled_from(("", "COMMENT 'x'")),
+)
+keys = st.builds(
+    Index,
+    name=st.sampled_from(("PRIMARY", "k")),
+    columns=st.sampled_from((("a",), ("a", "b"))),
+    unique=st.just(True),
+    kind=st.just(""),
+)
+tables = st.builds(
+    Table,
+    columns=st.lists(columns, min_size=1, max_size=3, unique_by=lambda one: one.name).map(tuple),
+    indexes=st.lists(keys, max_size=2, unique_by=lambda one: one.name).map(tuple),
+    charset=st.sampled_from(("latin1", "utf8mb4")),
+    collation=st.just("x"),
+    options=st.sampled_from(("", "ENGINE=InnoDB")),
+)
+
+
+@settings(max_examples=400)
+@given(tables, tables)
+def test_there_is_a_difference_exactly_where_definitions_are_not_alike(
+    old: Table, new: Table
+) -> None:
+    assert bool(differences(old, new)) is (shown(old) != shown(new))
+    backward = {(one.what, one.name): (one.new, one.old) for one in differences(new, old)}
+    assert backward == {(one.what, one.name): (one.old, one.new) for one in differences(old, new)}
+
+
+def shown(one: Table) -> Table:
+    """A definition whose keys are in the order of their names, which means nothing."""
+    return replace(one, indexes=tuple(sorted(one.indexes, key=lambda key: key.name)))
