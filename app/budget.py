@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from connectors.mysql.chunks import TARGET
+from connectors.mysql.stream.cutter import TARGET
 
 _LEAST_BYTES = 64 * 1024
 _LEAST_CHUNK = 16 * 1024

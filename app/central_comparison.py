@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from connectors.mysql.meta_rows import HistoryRow, Mark, RowKey
-from connectors.mysql.meta_session import MetaSession
-from connectors.mysql.meta_tables import HISTORY, SNAPSHOT
+from connectors.mysql.schema_store.rows import HistoryRow, Mark, RowKey
+from connectors.mysql.schema_store.session import MetaSession
+from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT
 from tables.schema_history.checkpoint import CheckpointHead
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import SchemaRecord

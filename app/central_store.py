@@ -16,8 +16,8 @@ from app import metrics
 from app.central_comparison import Comparison, Journal, batches, write_records
 from app.status import StoreStatus
 from connectors.errors import AqueductError, Retry
-from connectors.mysql.meta_session import MetaSession
-from connectors.mysql.meta_store import MetaStore
+from connectors.mysql.schema_store.session import MetaSession
+from connectors.mysql.schema_store.store import MetaStore
 from tables.schema_history.checkpoint import CheckpointHead
 from tables.schema_history.history import SchemaHistory
 from tables.schema_store.rows import snapshot_rows

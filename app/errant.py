@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.mariadb.gtid import MariadbGtidList, MariadbGtidState
+from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
 from connectors.mysql.position import Gtids
-from connectors.mysql.server import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable
 
 from connectors.errors import StartIncomplete
-from connectors.mysql.by_time import was_purged
-from connectors.mysql.retention import begun_at
-from connectors.mysql.row_estimates import Estimate, estimates, listed
-from connectors.mysql.server import ServerFacts, SourceAddress
+from connectors.mysql.lookup.binlog_retention import begun_at
+from connectors.mysql.lookup.by_time import was_purged
+from connectors.mysql.schema.row_estimates import Estimate, estimates, listed
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
 
 log = logging.getLogger(__name__)
 

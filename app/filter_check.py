@@ -14,7 +14,7 @@ from app.pipeline.filter import TableFilter, expressions, literal_prefix
 from app.pipeline.rules import Rules
 from app.status import DestinationStatus
 from connectors.mysql.ddl.definition import TableChange, TableName
-from connectors.mysql.system_databases import SYSTEM
+from connectors.mysql.server.system_databases import SYSTEM
 from tables.schema_history.record import SchemaRecord
 
 log = logging.getLogger(__name__)

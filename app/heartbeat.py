@@ -16,8 +16,8 @@ from dataclasses import replace
 from app import metrics
 from app.plan import Failover, Signals
 from connectors.errors import AqueductError, BeginsAnew, SourceSilent
-from connectors.mysql.beat import Beat
-from connectors.mysql.server import SourceAddress
+from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.heartbeat import Beat
 
 log = logging.getLogger(__name__)
 

@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from app.pipeline.applied import Applied
 from app.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
-from connectors.mysql.changes import Transaction
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.ddl.cut_over import Noise, logical
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.query_session import session_of, user_of
+from connectors.mysql.binlog.statement_kind import Kind
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Server, Session, Table, TableChange, TableName
-from connectors.mysql.ddl.online import ShadowRules
-from connectors.mysql.ddl.renames import renamed_columns
-from connectors.mysql.ddl.standing import Standing
+from connectors.mysql.ddl.online.cut_over import Noise, logical
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online.table_names import Standing
 from connectors.mysql.ddl.summary import summary
-from connectors.mysql.events import Query
 from connectors.mysql.position import Coordinates
-from connectors.mysql.session import session_of, user_of
-from connectors.mysql.statements import Kind
-from connectors.mysql.table_map import TableMap
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.transaction_reader import TransactionReader
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPlace
 from tables.schema_history.record import SchemaRecord

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from app import metrics
 from app.status import AT_WORK, DestinationStatus, State
 from connectors.errors import AqueductError
+from connectors.mysql.lookup.unread import BinlogEnd, read_end
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.server import SourceAddress
-from connectors.mysql.unread import BinlogEnd, read_end
+from connectors.mysql.server.facts import SourceAddress
 
 SECONDS = 10.0
 """Between two looks, and how exact the figure is."""

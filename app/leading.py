@@ -38,13 +38,13 @@ from app.weak_topics import WeakTopics
 from connectors.errors import BeginsAnew, HistoryTooShort, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
-from connectors.mysql import preflight
-from connectors.mysql.baseline import server_of
-from connectors.mysql.captured_there import with_left_out
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.inventory import InventoryReader
 from connectors.mysql.position import Coordinates
-from connectors.mysql.server import ServerFacts, SourceAddress, connected, facts_of
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.schema.information_schema import InventoryReader
+from connectors.mysql.server import preflight
+from connectors.mysql.server.existing_tables import with_left_out
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected, facts_of
 from tables.cursor import Cursor, next_epoch
 from tables.journal.checkpoint import Checkpoint
 from tables.journal.state import DestinationState

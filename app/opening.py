@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 
 from app.existing_rows import check_earliest, tell_latest
 from app.proving import Proving
-from connectors.mysql.baseline import Baseline, read_baseline, server_of
 from connectors.mysql.ddl.definition import Database, Table, TableName
-from connectors.mysql.inventory import InventoryReader
-from connectors.mysql.passage import Passage, Written
+from connectors.mysql.lookup.start import Earliest, Latest, Start, as_of_now, check, first_offset
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.server import ServerFacts, SourceAddress, connected
-from connectors.mysql.start import Earliest, Latest, Start, as_of_now, check, first_offset
-from connectors.mysql.touched import mentioned, touched
+from connectors.mysql.schema.affected_tables import mentioned, touched
+from connectors.mysql.schema.baseline import Baseline, read_baseline, server_of
+from connectors.mysql.schema.information_schema import InventoryReader
+from connectors.mysql.schema.statements_between import Passage, Written
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.cursor import Cursor
 from tables.cursor_proof import Proof
 from tables.journal.state import DestinationState

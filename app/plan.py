@@ -14,8 +14,8 @@ from app.mandate import Mandate
 from app.pipeline.rules import Rules
 from app.publisher import TopicPlans
 from connectors.errors import AqueductError, BeginsAnew, Fenced
-from connectors.mysql.server import SourceAddress
-from connectors.mysql.start import Start
+from connectors.mysql.lookup.start import Start
+from connectors.mysql.server.facts import SourceAddress
 from tables.operator.control import Control
 from tables.operator.source_choice import Asked
 from tables.quarantine import Resolution

@@ -17,8 +17,8 @@ from app.settings_start import place_of
 from connectors.claims_s3 import S3Access
 from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.kafka.client import KafkaClient
-from connectors.mysql.meta_store import MetaStore
-from connectors.mysql.server import SourceAddress, Tls
+from connectors.mysql.schema_store.store import MetaStore
+from connectors.mysql.server.facts import SourceAddress, Tls
 from connectors.zookeeper.session import ZooKeeperClient
 from tables.schema_history.checkpoint import HOUR_MS, CheckpointPolicy
 

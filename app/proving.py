@@ -16,13 +16,13 @@ from app.uninterrupted import uninterrupted
 from connectors.errors import AnonymousTransaction, SourceDiverged, SourceReset, SourceUnproven
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark
-from connectors.mysql.landmarks import LARGEST, Found, look, survey
-from connectors.mysql.mariadb.gtid import MariadbGtidList
-from connectors.mysql.mariadb.start import position_at
+from connectors.mysql.lookup.anonymous_transactions import refuse_skipped
+from connectors.mysql.lookup.binlog_retention import begun_at
+from connectors.mysql.lookup.landmark_search import LARGEST, Found, look, survey
+from connectors.mysql.lookup.mariadb_start import position_at
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.retention import begun_at
-from connectors.mysql.server import ServerFacts, SourceAddress
-from connectors.mysql.skipped import refuse_skipped
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.cursor_proof import FileHead, Proof
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from app.proving import Proving
 from connectors.errors import SourceLost
-from connectors.mysql.server import SourceAddress, read_facts
-from connectors.mysql.start import check
+from connectors.mysql.lookup.start import check
+from connectors.mysql.server.facts import SourceAddress, read_facts
 from tables.cursor import Cursor
 
 

@@ -23,7 +23,7 @@ from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.refusal import refused_batch, too_large
 from connectors.kafka.topics import Compaction, TopicPlan, Topics
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.prepared import PreparedAt
+from connectors.mysql.stream.prepared_xa import PreparedAt
 from connectors.wire import (
     ddl_topic,
     dead_letters_topic,

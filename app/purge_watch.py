@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from app import metrics
 from app.status import AT_WORK, DestinationStatus, Purge
 from connectors.errors import AqueductError
+from connectors.mysql.lookup.binlog_retention import Kept, begun_at, read_kept
 from connectors.mysql.position import Coordinates
-from connectors.mysql.retention import Kept, begun_at, read_kept
-from connectors.mysql.server import SourceAddress
+from connectors.mysql.server.facts import SourceAddress
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from app.decoding.stage import Decoders
 from app.faults import point
 from app.historian import Historian
 from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
-from connectors.mysql.left_out import LeftOut
+from connectors.mysql.lookup.skipped_transactions import LeftOut
 from connectors.mysql.position import Coordinates
-from connectors.mysql.stream import BinlogStream
+from connectors.mysql.stream.replica import BinlogStream
 
 log = logging.getLogger(__name__)
 

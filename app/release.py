@@ -16,14 +16,14 @@ from app.pipeline.parked import Parked
 from app.pipeline.piece import Piece
 from app.pipeline.stage import ChunkStage, DecodedChunk, StageSpec, values_of
 from connectors.errors import AqueductError
-from connectors.mysql.adopted import adopted
-from connectors.mysql.chunk import Chunk
+from connectors.mysql.binlog.query_session import session_of
+from connectors.mysql.binlog.statement_kind import Kind
+from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Database, Table
 from connectors.mysql.position import Coordinates
-from connectors.mysql.session import session_of
-from connectors.mysql.statements import Kind
-from connectors.mysql.table_map import TableMap, parse_table_map
+from connectors.mysql.schema.from_table_map import adopted
+from connectors.mysql.stream.chunk import Chunk
 from tables.cursor import Cursor
 from tables.quarantine import Entry, Outcome, Resolution
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from connectors.errors import DdlUnresolved
-from connectors.mysql import sql_modes
+from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, Table
 

@@ -45,10 +45,10 @@ from app.sources import Sources
 from app.status import DestinationStatus, State
 from connectors.errors import BatchTooLarge, BeginsAnew, KafkaSlow, WitnessesDiffer
 from connectors.kafka.producer import ANSWER_TIMEOUT
-from connectors.mysql.baseline import server_of
-from connectors.mysql.kinds import type_name
-from connectors.mysql.server import ServerFacts, SourceAddress
-from connectors.mysql.stream import BinlogStream
+from connectors.mysql.binlog.event_names import type_name
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.stream.replica import BinlogStream
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
 from tables.journal.checkpoint import Checkpoint

@@ -33,7 +33,7 @@ from app.settings_source import Accept, FailoverSettings, SourceSettings
 from app.settings_start import Start
 from app.settings_zookeeper import ZooKeeperSettings
 from connectors.errors import Faults, SettingsError
-from connectors.mysql.connection_charsets import connection_charset
+from connectors.mysql.charset.connection_charsets import connection_charset
 from connectors.secret import FileSecret
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"

@@ -19,8 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from connectors.mysql.position import Coordinates, parse_gtids
-from connectors.mysql.start import (
+from connectors.mysql.lookup.start import (
     FIRST_EVENT,
     AfterGtids,
     AtCoordinates,
@@ -28,7 +27,8 @@ from connectors.mysql.start import (
     Earliest,
     Latest,
 )
-from connectors.mysql.start import Start as Place
+from connectors.mysql.lookup.start import Start as Place
+from connectors.mysql.position import Coordinates, parse_gtids
 
 _LEAST = 100_000_000_000
 """Milliseconds since 1970 in 1973: what is less was meant as seconds."""

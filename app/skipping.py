@@ -12,8 +12,8 @@ from dataclasses import replace
 from app import metrics
 from app.pipeline.piece import Piece
 from app.publisher import Publisher
-from connectors.mysql.kinds import type_name
-from connectors.mysql.left_out import LeftOut, Omitted, passed
+from connectors.mysql.binlog.event_names import type_name
+from connectors.mysql.lookup.skipped_transactions import LeftOut, Omitted, passed
 from tables.cursor import Cursor
 from tables.journal_format import Entry as Note
 from tables.operator.skips import Skip, Skips, note_of

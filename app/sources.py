@@ -23,8 +23,8 @@ from connectors.errors import (
     SourceLost,
     StandbyLags,
 )
-from connectors.mysql.replication import clock_ms
-from connectors.mysql.server import ServerFacts, SourceAddress
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.replication import clock_ms
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
 from tables.journal.state import DestinationState

@@ -27,22 +27,22 @@ from connectors.errors import (
     StandbyFiltered,
     StandbyLags,
 )
-from connectors.mysql.behind import place_behind
-from connectors.mysql.by_time import offset_at_time, told
-from connectors.mysql.captured_there import captured_there
-from connectors.mysql.copies import Copies
-from connectors.mysql.database_filters import concerning
-from connectors.mysql.fingerprint import Fingerprint
-from connectors.mysql.fingerprint_run import Aligned, align, goes_on
-from connectors.mysql.fingerprint_scan import Scan, scan
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.landmarks import look
+from connectors.mysql.lookup.after_gtids import place_behind
+from connectors.mysql.lookup.by_time import offset_at_time, told
+from connectors.mysql.lookup.fingerprint.alignment import Aligned, align, goes_on
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
+from connectors.mysql.lookup.fingerprint.scan import Scan, scan
+from connectors.mysql.lookup.landmark_search import look
+from connectors.mysql.lookup.start import Earliest, check, first_offset, gtids_before
+from connectors.mysql.lookup.transaction_copies import Copies
+from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.replication import Channel, channels, clock_ms, follows_group
-from connectors.mysql.replication_filters import replication_filters
-from connectors.mysql.server import ServerFacts, SourceAddress, connected
-from connectors.mysql.spans import Spans
-from connectors.mysql.start import Earliest, check, first_offset, gtids_before
+from connectors.mysql.server.database_filters import concerning
+from connectors.mysql.server.existing_tables import captured_there
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.replication import Channel, channels, clock_ms, follows_group
+from connectors.mysql.server.replication_filters import replication_filters
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
 

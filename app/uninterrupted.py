@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from connectors.errors import SourceRefused
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.start import previous_of
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.server import ServerFacts, SourceAddress, connected
-from connectors.mysql.start import previous_of
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.cursor_proof import Proof
 
 _MARGIN = 2

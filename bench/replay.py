@@ -23,7 +23,7 @@ from sqlglot.errors import SqlglotError
 
 from bench import report, session
 from connectors.errors import DdlUnresolved
-from connectors.mysql import sql_modes
+from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
 from tests.integration.ddl.corpus_files import CorpusFile, corpus

@@ -1,1 +1,1 @@
-"""What touches the outside world: MySQL's binlog, Kafka, ZooKeeper, and the wire contract."""
+"""The outside world: MySQL's binlog, Kafka, ZooKeeper, the claim-check store, and the wire contract."""

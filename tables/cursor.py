@@ -15,7 +15,7 @@ import orjson
 
 from connectors.errors import JournalUnreadable
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
-from connectors.mysql.prepared import PreparedAt
+from connectors.mysql.stream.prepared_xa import PreparedAt
 from tables.cursor_proof import Proof
 
 

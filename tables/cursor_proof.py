@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from connectors.mysql.landmark import Landmark
+from connectors.mysql.lookup.fingerprint.recent import KEPT, Recent
 from connectors.mysql.position import Coordinates
-from connectors.mysql.recent import KEPT, Recent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from connectors.kafka.reading import StoredRecord
-from connectors.mysql.fingerprint import Fingerprint
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.position import SourceOffset
 from tables.journal_format import Entry, damaged, decoded, encoded, gone, is_gone, quoted
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 
 import zstandard
 
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.events import EventType
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.position import Coordinates
-from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.stream.chunk import Chunk
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 FILE = "b.000001"

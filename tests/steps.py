@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from connectors.errors import AqueductError, UnsupportedEvent
-from connectors.mysql.changes import Transaction
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.events import Query
-from connectors.mysql.mariadb.events import plain_rows
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.mariadb_events import plain_rows
+from connectors.mysql.binlog.statement_kind import Kind
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.position import Coordinates
-from connectors.mysql.statements import Kind
-from connectors.mysql.table_map import TableMap
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.transaction_reader import TransactionReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,10 @@ from app.auditing.witness import LIMITS, Witness
 from app.pipeline.ddl_filter import StatementTypes
 from connectors.claims import ClaimStore
 from connectors.kafka.reading import StoredRecord
-from connectors.mysql.ddl.online import ShadowRules
+from connectors.mysql.binlog.statement_kind import statement_type
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
-from connectors.mysql.statements import statement_type
 from connectors.wire import (
     HEADER_CHANGE_ID,
     ddl_topic,

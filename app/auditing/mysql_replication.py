@@ -14,9 +14,9 @@ from app.auditing.printed_events import Before, Event, Opened, Row, Transactions
 from app.auditing.printed_tables import Shape
 from app.auditing.replicated_values import image_of, shape_of
 from app.auditing.witness import WitnessName
-from connectors.mysql import second_reader
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.server import SourceAddress, read_facts
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.server.facts import SourceAddress, read_facts
+from connectors.mysql.stream import second_reader
 
 _REMEDY = "Audit with --witness mysqlbinlog, or begin in a later binlog file with --from."
 

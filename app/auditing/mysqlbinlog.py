@@ -21,7 +21,7 @@ from typing import IO
 from app.auditing.errors import ProgramMissing, TruthUnreadable, remedy_of
 from app.auditing.printed_events import Event, events
 from app.auditing.witness import WitnessName
-from connectors.mysql.server import SourceAddress, Tls, read_facts
+from connectors.mysql.server.facts import SourceAddress, Tls, read_facts
 from connectors.secret import text_of
 
 _PRINT = (

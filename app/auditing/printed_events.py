@@ -16,7 +16,7 @@ from typing import NamedTuple
 from app.auditing.errors import TruthUnreadable
 from app.auditing.printed_tables import Shape, line_ends_in_names, shape_of
 from connectors.errors import printed
-from connectors.mysql.statements import Kind, kind_of
+from connectors.mysql.binlog.statement_kind import Kind, kind_of
 
 
 class Opened(NamedTuple):

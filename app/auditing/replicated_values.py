@@ -14,7 +14,7 @@ from typing import Any
 
 from app.auditing.printed_tables import Column, Shape
 from app.auditing.values import UNTOLD
-from connectors.mysql import second_reader as read
+from connectors.mysql.stream import second_reader as read
 
 _PARTIAL = b"JSON_DIFF"
 _BLOBS = {1: "TINY", 2: "", 3: "MEDIUM", 4: "LONG"}

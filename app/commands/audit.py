@@ -30,9 +30,9 @@ from app.plan import Plan
 from app.plans import destination_plan, kafka_client, topic_plans
 from app.settings import Settings, load
 from connectors.errors import SourceLost, SourceRefused, UsageError
-from connectors.mysql.mariadb.gtid import MariadbGtidList
-from connectors.mysql.server import SourceAddress
-from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, Start
+from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, Earliest, Start
+from connectors.mysql.mariadb_gtid import MariadbGtidList
+from connectors.mysql.server.facts import SourceAddress
 
 INCOMPLETE = 3
 

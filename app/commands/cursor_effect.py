@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from connectors.errors import PositionGone
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.landmarks import look
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.lookup.landmark_search import look
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.server import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.cursor import Cursor
 
 

@@ -20,7 +20,7 @@ from app.commands.journal import Journal
 from app.commands.reached import reached
 from app.commands.report import answer
 from connectors.errors import JournalDamaged, UsageError
-from connectors.mysql.start import as_of_now, check
+from connectors.mysql.lookup.start import as_of_now, check
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 

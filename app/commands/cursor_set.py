@@ -17,8 +17,7 @@ from app.commands.reached import Reached, reached
 from app.commands.report import answer
 from app.settings_start import milliseconds
 from connectors.errors import HistoryTooShort, PlaceUnknown, SourceDiverged, UsageError
-from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
-from connectors.mysql.start import (
+from connectors.mysql.lookup.start import (
     FIRST_EVENT,
     AfterGtids,
     AtCoordinates,
@@ -28,6 +27,7 @@ from connectors.mysql.start import (
     Start,
     first_offset,
 )
+from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 from tables.cursor import Cursor
 from tables.cursor_proof import Proof
 from tables.journal.state import DestinationState

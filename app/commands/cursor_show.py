@@ -14,7 +14,7 @@ from typing import Any
 from app.commands.arguments import add_destination, add_format
 from app.commands.journal import Journal
 from app.commands.report import answer
-from connectors.mysql.by_time import told
+from connectors.mysql.lookup.by_time import told
 from tables.journal.state import DestinationState
 
 

@@ -17,9 +17,9 @@ from app.commands.journal import Journal, operator
 from app.commands.reached import reached
 from connectors.errors import AlreadyBehind, PositionWithin, SourceDiverged, UsageError
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.lookup.transaction_spans import Spans
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, parse_gtids
-from connectors.mysql.spans import Spans
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 from tables.operator.skips import Skip, note_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from app.commands.journal import Journal, operator
 from app.plan import Source
 from connectors.errors import AqueductError, NoSourceFits, SourceLost, SourceRefused, printed
-from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, read_facts
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 from tables.operator.source_choice import Current, SourceChoice, note_of

@@ -14,7 +14,7 @@ from typing import Any
 from app.commands import arguments
 from app.commands.report import answer, difference_value
 from app.commands.told_history import Tell, ToldHistory, told
-from connectors.mysql.baseline import Baseline, read_baseline
+from connectors.mysql.schema.baseline import Baseline, read_baseline
 from tables.schema_history.position import HistoryPlace, reached
 from tables.schema_history.server_check import Deviation, deviations
 

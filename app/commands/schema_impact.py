@@ -24,12 +24,12 @@ from app.pipeline.filter import TableFilter
 from app.settings import Settings, load
 from app.statement_text import statements, used_database
 from connectors.errors import DdlUnresolved, SettingsError, UsageError, printed
-from connectors.mysql import sql_modes
+from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.cut_over import logical
+from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Server, Session, Table, TableName
-from connectors.mysql.ddl.online import ShadowRules
-from connectors.mysql.ddl.renames import renamed_columns
+from connectors.mysql.ddl.online.cut_over import logical
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.summary import summary
 from tables.impact.finding import Severity
 from tables.impact.impact import Impact, Subscribers, impact, severest, truncated
@@ -101,8 +101,8 @@ def live(settings: Settings, destination: str) -> Catalog:
     """What the server says now."""
     # Only here is a server asked.
     from app.plans import source_address
-    from connectors.mysql.baseline import read_baseline
-    from connectors.mysql.server import read_facts
+    from connectors.mysql.schema.baseline import read_baseline
+    from connectors.mysql.server.facts import read_facts
 
     address = source_address(settings, destination)
     baseline = read_baseline(address, read_facts(address))

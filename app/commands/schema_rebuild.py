@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from app.commands import arguments
 from app.commands.report import answer
 from app.commands.told_history import Tell, source_of, told
-from connectors.mysql.ddl.rebuild import create_table
+from connectors.mysql.ddl.show_create import create_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

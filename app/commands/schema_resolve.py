@@ -20,9 +20,9 @@ from app.commands.outcome import UNCONFIRMED, add_waiting, by_whom, untried
 from app.commands.reached import reached
 from app.commands.report import answer
 from connectors.errors import NotSetAside, UsageError, printed
-from connectors.mysql.baseline import read_baseline, server_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table
+from connectors.mysql.schema.baseline import read_baseline, server_of
 from tables.journal.state import DestinationState
 from tables.quarantine import GIVE_UP, Entry, Outcome, Resolution, note_of
 

@@ -22,7 +22,7 @@ from app.decoding.frames import Begin, Connection, Failed, Finished, Given, Numb
 from app.decoding.stage import Decoded, Stage
 from app.decoding.trouble import named
 from connectors.errors import AqueductError, DecoderLost
-from connectors.mysql.chunk import Chunk
+from connectors.mysql.stream.chunk import Chunk
 
 _GARBAGE_THRESHOLD = 100_000
 """Objects that are new until garbage is looked for: a chunk's rows are many, alive, and in no cycle."""

@@ -11,7 +11,7 @@ from app.decoding.stage import Deliver, Fail, Stage
 from app.decoding.trouble import named
 from app.faults import point
 from connectors.errors import AqueductError
-from connectors.mysql.chunk import Chunk
+from connectors.mysql.stream.chunk import Chunk
 
 
 class Inline:

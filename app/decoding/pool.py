@@ -17,7 +17,7 @@ from app.decoding.process import DecoderProcess
 from app.decoding.stage import Deliver, Fail, Limits, StageSpec
 from app.decoding.watch import Watch
 from connectors.errors import AqueductError, DecoderLost, DecoderStalled, MalformedEvent
-from connectors.mysql.chunk import Chunk
+from connectors.mysql.stream.chunk import Chunk
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from app.decoding.watch import STALL_SECONDS
 from connectors.errors import AqueductError
-from connectors.mysql.chunk import Chunk
+from connectors.mysql.stream.chunk import Chunk
 
 
 class Decoded(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from connectors.errors import AqueductError, DecoderLost, MalformedEvent
-from connectors.mysql.chunk import Chunk
+from connectors.mysql.stream.chunk import Chunk
 
 log = logging.getLogger(__name__)
 

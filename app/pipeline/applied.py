@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from connectors.mysql.ddl.cut_over import Logical
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.ddl.online.cut_over import Logical
 from tables.schema_history.record import SchemaRecord
 
 

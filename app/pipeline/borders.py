@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from app.pipeline.rules import Rules
 from connectors.kafka.batches import BatchWriter
-from connectors.mysql.changes import Transaction
+from connectors.mysql.binlog.changes import Transaction
 from connectors.wire import WIRE_VERSION
 
 

@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from app.pipeline.filter import TableFilter
 from app.pipeline.null_check import NullCheck
 from connectors.errors import DefinitionMismatch, WitnessesDiffer
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.column_type import column_charset, column_type
-from connectors.mysql.compiled.counting import RowCounter
-from connectors.mysql.compiled.decoder import CompiledDecoder
-from connectors.mysql.compiled.generate import Row
+from connectors.mysql.binlog.table_map import MappedColumn, TableMap
+from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableChange
 from connectors.mysql.ddl.effect.options import is_sequence
-from connectors.mysql.ddl.online import ShadowRules
-from connectors.mysql.described import tells_all
-from connectors.mysql.hidden import row_hashes
-from connectors.mysql.table_map import MappedColumn, TableMap
-from connectors.mysql.witness import completed_map, differences, with_nullability
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.rows.compiled.counting import RowCounter
+from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.schema.column_type import column_charset, column_type
+from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
+from connectors.mysql.schema.hidden_columns import row_hashes
+from connectors.mysql.schema.table_map_completion import tells_all
 from tables.schema_history.record import SchemaRecord, remakes
 from tables.table_version import Column, Definition
 

@@ -19,8 +19,8 @@ from app.pipeline.piece import DeadLetter
 from app.pipeline.poison import DeadRows
 from app.pipeline.rules import Rules
 from connectors.kafka.batches import BatchWriter, FinishedBatch
-from connectors.mysql.changes import Transaction
-from connectors.mysql.rows import ROWS_EVENTS, UPDATES, WRITES
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES
 from connectors.wire import (
     ddl_topic,
     dead_letters_topic,

@@ -16,11 +16,11 @@ from app.pipeline.gather import Ddl, Rows
 from app.pipeline.rules import Rules
 from app.pipeline.told import told_of
 from connectors.kafka.batches import BatchWriter
-from connectors.mysql.changes import Transaction
-from connectors.mysql.compiled.decoder import SPLIT
-from connectors.mysql.compiled.generate import Row
-from connectors.mysql.session import user_of
-from connectors.mysql.statements import type_of
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.query_session import user_of
+from connectors.mysql.binlog.statement_kind import type_of
+from connectors.mysql.rows.compiled.decoder import SPLIT
+from connectors.mysql.rows.compiled.generate import Row
 from connectors.wire import HEADER_CHANGE_ID, HEADER_NEW_KEY, HEADER_OLD_KEY, WIRE_VERSION
 from tables.table_version import TableVersion
 

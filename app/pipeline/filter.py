@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from connectors.mysql.system_databases import SYSTEM
+from connectors.mysql.server.system_databases import SYSTEM
 
 _DOUBLED = re.compile(r"\\\\(?=[^\]\\])")
 """How a file of properties, such as Canal's, writes one backslash."""

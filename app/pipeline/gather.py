@@ -16,16 +16,16 @@ from app.pipeline.piece import Decision, Run, add_run
 from app.pipeline.poison import DeadRows, refused, sifted
 from app.pipeline.rules import Rules
 from connectors.errors import AqueductError, MalformedEvent, RowUnreadable, UnsupportedEvent
-from connectors.mysql.changes import Transaction
-from connectors.mysql.compiled.generate import Row
-from connectors.mysql.events import EventType, Query
-from connectors.mysql.fingerprint import Prints
-from connectors.mysql.mariadb.events import FIRST_COMPRESSED_ROWS, plain_rows
-from connectors.mysql.prepared import PreparedAt
-from connectors.mysql.recent import Recents
-from connectors.mysql.rows import UPDATES as UPDATE_EVENTS
-from connectors.mysql.statements import Kind, statement_type, truncated_table
-from connectors.mysql.table_map import TableMap
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import EventType, Query
+from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_rows
+from connectors.mysql.binlog.statement_kind import Kind, statement_type, truncated_table
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.lookup.fingerprint.fingerprint import Prints
+from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.decoder import UPDATES as UPDATE_EVENTS
+from connectors.mysql.stream.prepared_xa import PreparedAt
 from tables.table_version import TableVersion
 
 _tuple = tuple.__new__

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from connectors.errors import WitnessesDiffer
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.compiled.generate import Row
-from connectors.mysql.rows import RowDecoder
-from connectors.mysql.table_map import TableMap
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.decoder import RowDecoder
 
 
 class NullCheck:

@@ -14,8 +14,8 @@ import orjson
 
 from app.pipeline.gather import Ddl, ParkedRows
 from connectors.errors import JournalTooNew
-from connectors.mysql.changes import Transaction
-from connectors.mysql.events import Query
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import Query
 
 FORMAT = 1
 META, TABLE_MAP = "meta", "table_map"
@@ -94,7 +94,7 @@ class Parked:
     query: Query | None
     """A statement that concerns the table."""
     statement: str
-    """Its kind, as ``connectors.mysql.statements.Kind`` has it."""
+    """Its kind, as ``connectors.mysql.binlog.statement_kind.Kind`` has it."""
 
 
 def parked_of(key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int) -> Parked:

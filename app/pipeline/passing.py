@@ -10,12 +10,12 @@ from __future__ import annotations
 from app.pipeline.captured import TableBook
 from app.pipeline.filter import expressions
 from connectors.errors import StatementBasedChange
-from connectors.mysql import sql_modes
+from connectors.mysql.binlog import sql_modes
+from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.query_session import databases_of
 from connectors.mysql.ddl.definition import Server, Session, TableName
 from connectors.mysql.dml.tools import is_tools_own
 from connectors.mysql.dml.written import written
-from connectors.mysql.events import Query
-from connectors.mysql.session import databases_of
 
 
 class Passing:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from connectors.errors import AqueductError
 from connectors.kafka.batches import FinishedBatch
-from connectors.mysql.fingerprint import Fingerprint
 from connectors.mysql.landmark import Landmark
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
+from connectors.mysql.lookup.fingerprint.recent import KEPT, Recent
 from connectors.mysql.position import Coordinates
-from connectors.mysql.prepared import PreparedAt
-from connectors.mysql.recent import KEPT, Recent
+from connectors.mysql.stream.prepared_xa import PreparedAt
 from tables.cursor import Resume
 from tables.cursor_proof import FileHead
 from tables.schema_history.position import HistoryPlace

@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from connectors.errors import AqueductError, MalformedEvent, PoisonLimitReached, RowUnreadable
-from connectors.mysql.changes import Transaction
-from connectors.mysql.compiled.generate import Row
-from connectors.mysql.skipping import row_borders
-from connectors.mysql.table_map import TableMap
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.counter import row_borders
 
 ROW, EVENT = "row", "event"
 """What a dead letter holds: a rows event of one row, or one that could not be divided."""

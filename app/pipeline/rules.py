@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from app.pipeline.ddl_filter import StatementTypes, shadow_rules
 from connectors.claims_s3 import S3Access
-from connectors.mysql.ddl.online import ShadowRules
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,12 @@ from copy import copy
 from typing import Any, NamedTuple, Protocol
 
 from app.pipeline.gather import UPDATES, Gathering, key_changes, weight, weight_of_rows
-from connectors.mysql.changes import Transaction
-from connectors.mysql.compiled.generate import Row
-from connectors.mysql.fingerprint import Prints
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.landmark import Landmark
-from connectors.mysql.recent import Recents
-from connectors.mysql.table_map import TableMap
+from connectors.mysql.lookup.fingerprint.fingerprint import Prints
+from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.rows.compiled.generate import Row
 
 
 class Digests(Protocol):

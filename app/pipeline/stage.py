@@ -23,16 +23,16 @@ from app.pipeline.rules import Rules
 from app.pipeline.shares import Share, Sharing
 from app.pipeline.versions import Name, VersionBook
 from connectors.errors import AqueductError
-from connectors.mysql.changes import Transaction
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.chunk import Chunk
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.event_names import HARMLESS
+from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
-from connectors.mysql.fingerprint import Prints
-from connectors.mysql.kinds import HARMLESS
 from connectors.mysql.landmark import Landmark, landmark_in
+from connectors.mysql.lookup.fingerprint.fingerprint import Prints
+from connectors.mysql.lookup.fingerprint.recent import Recents
 from connectors.mysql.position import Coordinates
-from connectors.mysql.recent import Recents
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.transaction_reader import TransactionReader
 from tables.cursor import Resume
 from tables.cursor_proof import FileHead
 from tables.schema_history.record import SchemaRecord

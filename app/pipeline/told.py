@@ -12,9 +12,9 @@ from typing import Any
 from app.pipeline.applied import Applied
 from app.pipeline.filter import TableFilter
 from app.pipeline.rules import Rules
-from connectors.mysql.ddl.cut_over import Logical, Noise, OnlineAlter, SetAside
 from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
-from connectors.mysql.row_key import row_key
+from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, SetAside
+from connectors.mysql.schema.row_key import row_key
 from tables.impact.impact import Subscribers, ddl_effects, truncated
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from connectors.mysql.changes import Transaction
+from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.position import Coordinates
 from connectors.wire import row_topic
 from tables.table_version import Definition, TableVersion

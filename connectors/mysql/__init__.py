@@ -1,1 +1,1 @@
-"""Reading a MySQL server as its replica: stream, events, table maps, row images, preflight."""
+"""A MySQL or MariaDB server read as its replica: stream, binlog, transactions, rows; and its schemas."""

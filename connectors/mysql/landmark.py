@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from connectors.mysql.changes import Transaction
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.context import MARIADB_GTID
-from connectors.mysql.events import (
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import (
     CHECKSUM_SIZE,
     HEADER,
     HEADER_SIZE,
@@ -26,8 +24,10 @@ from connectors.mysql.events import (
     EventType,
     original_us,
 )
+from connectors.mysql.binlog.gtid_tagged import original_us_tagged
+from connectors.mysql.binlog.transaction_context import MARIADB_GTID
 from connectors.mysql.position import Coordinates
-from connectors.mysql.tagged import original_us_tagged
+from connectors.mysql.stream.chunk import Chunk
 
 _KEPT = struct.Struct("<IBI")
 """Of a header, what does not depend on how the event is sent: time, type, server_id."""

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 
 Gtids = GtidSet | MariadbGtidList
 """What has been read, in the words of the one make of server or the other."""

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column, Table
-from connectors.mysql.letters import lowered
 from tables.impact.finding import Finding, Severity
 from tables.impact.type_change import Relation, charset_relation, kind_of, relation, wire_type
 from tables.impact.warehouse_rules import RESERVED, warehouse_type, widened

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.mysql.ddl.cut_over import Logical, Noise, OnlineAlter, SetAside
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.effect.options import is_sequence
+from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, SetAside
 from connectors.wire import row_topic
 from tables.impact.columns import column_findings
 from tables.impact.finding import Finding, Severity

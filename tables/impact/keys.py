@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Table
-from connectors.mysql.letters import lowered
-from connectors.mysql.row_key import row_key
+from connectors.mysql.schema.row_key import row_key
 from tables.impact.finding import Finding, Severity
 from tables.impact.type_change import Relation, kind_of, relation
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from connectors.mysql.ddl.definition import Column
-from connectors.mysql.described import labels_in
+from connectors.mysql.schema.table_map_completion import labels_in
 
 
 class Relation(Enum):

@@ -24,7 +24,7 @@ from connectors.mysql.ddl.definition import (
     TableName,
     ViewChange,
 )
-from connectors.mysql.ddl.rebuild import create_table
+from connectors.mysql.ddl.show_create import create_table
 from connectors.mysql.ddl.summary import summary
 from tables.schema_history.checkpoint import CheckpointHead, CheckpointPolicy, SchemaCheckpoint
 from tables.schema_history.definition_json import packs

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connectors.mysql import mariadb_gtid as mariadb
 from connectors.mysql.gtid import GtidSet, split_gtid
-from connectors.mysql.mariadb import gtid as mariadb
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 
 

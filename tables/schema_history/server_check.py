@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
-from connectors.mysql.letters import lowered
 from tables.schema_history.diff import Difference, witnessed
 from tables.schema_history.view import SchemaView
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from connectors.errors import printed
+from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
-from connectors.mysql.letters import lowered
 from tables.schema_history.position import Asked, HistoryPlace, reached
 from tables.schema_history.record import Dropped, Known, TableState, Unresolved
 from tables.schema_history.timeline import Timeline

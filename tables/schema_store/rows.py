@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 
 from connectors.kafka.reading import StoredRecord
-from connectors.mysql.ddl.rebuild import create_table
-from connectors.mysql.meta_rows import PART, HistoryRow, RowKey, SnapshotRow, Stored
+from connectors.mysql.ddl.show_create import create_table
+from connectors.mysql.schema_store.rows import PART, HistoryRow, RowKey, SnapshotRow, Stored
 from tables.journal_format import FORMAT, damaged, decoded
 from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.schema_history.codec.journal_records import checkpoint_records

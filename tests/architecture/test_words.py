@@ -14,10 +14,10 @@ NOT_YET = {"docs/ROADMAP.md"}
 PACKAGES = ("app/", "connectors/", "tables/", "spark_sink/")
 PLAIN = (
     "app/decoding/",
-    "connectors/mysql/compiled/",
+    "connectors/mysql/rows/compiled/",
     "connectors/mysql/ddl/grammar/",
     "connectors/mysql/dml/",
-    "connectors/mysql/values/",
+    "connectors/mysql/rows/values/",
     "connectors/zookeeper/",
 )
 """Files, or folders, of the product whose texts are in plain English; add to it as they become so."""

@@ -24,7 +24,10 @@ Patch = Callable[[], None]
 # Modules of the product, to be changed: what they are said to hold does not count here.
 _of: Callable[[str], Any] = importlib.import_module
 reading = _of("connectors.kafka.reading")
-packets, transactions = _of("connectors.mysql.packets"), _of("connectors.mysql.transactions")
+packets, transactions = (
+    _of("connectors.mysql.stream.packet_buffer"),
+    _of("connectors.mysql.transaction_reader"),
+)
 leading, publishing = _of("app.leading"), _of("app.publisher")
 Publisher: Any = publishing.Publisher
 Numbers: Any = _of("app.pipeline.numbers").Numbers

@@ -12,8 +12,8 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.events import HEADER, EventType
+from connectors.mysql.binlog.events import HEADER, EventType
+from connectors.mysql.charset.charsets import Charsets
 
 FOLDER = Path(__file__).parent / "corpus"
 SERVERS = ("mysql", "mariadb")

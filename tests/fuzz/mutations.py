@@ -14,7 +14,13 @@ from random import Random
 import zstandard
 
 from connectors.errors import AqueductError
-from connectors.mysql.events import CHECKSUM_SIZE, HEADER, HEADER_SIZE, EventType, payload_events
+from connectors.mysql.binlog.events import (
+    CHECKSUM_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    EventType,
+    payload_events,
+)
 from tests.made import packed, payload_body
 
 _BYTES = (0, 1, 2, 3, 4, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)

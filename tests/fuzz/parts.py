@@ -12,16 +12,16 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from connectors.mysql import payload
-from connectors.mysql.compiled.documents import Documents
-from connectors.mysql.events import EventType, parse_query, payload_events
-from connectors.mysql.mariadb import events as mariadb
+from connectors.mysql.binlog import mariadb_events as mariadb
+from connectors.mysql.binlog.events import EventType, parse_query, payload_events
+from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
+from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.position import parse_gtids
-from connectors.mysql.table_map import parse_table_map
-from connectors.mysql.tagged import parse_gtid_tagged
-from connectors.mysql.values.compressed import unpacked
-from connectors.mysql.values.documents import document_text
-from connectors.mysql.values.json_diff import patched
+from connectors.mysql.rows.compiled.json_text import Documents
+from connectors.mysql.rows.values.compressed import unpacked
+from connectors.mysql.rows.values.json_binary import document_text
+from connectors.mysql.rows.values.json_diff import patched
+from connectors.mysql.stream import transaction_payload
 from tests.fuzz.corpus_of import SERVERS, Corpus, corpus_of
 from tests.fuzz.demands import KIN, Fault, demand
 from tests.fuzz.mutations import body_of, changed, mutated_payload
@@ -67,7 +67,7 @@ def payloads(random: Random) -> bool:
     with suppress(*KIN):
         whole = payload_events(body)
     with suppress(*KIN):
-        pieces = b"".join(payload.Payload.parse(memoryview(body)).pieces(1 << 10))
+        pieces = b"".join(transaction_payload.Payload.parse(memoryview(body)).pieces(1 << 10))
     demand(None in (whole, pieces) or whole == pieces, "pieces are not the whole")
     return pieces is not None
 

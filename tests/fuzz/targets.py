@@ -18,19 +18,19 @@ from app.pipeline.numbers import Numbers
 from app.pipeline.rules import Rules
 from app.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.chunks import Cutter
-from connectors.mysql.compiled.counting import RowCounter
-from connectors.mysql.compiled.decoder import CompiledDecoder, RowText
+from connectors.mysql.binlog import mariadb_events as mariadb
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.table_map import FieldType, TableMap, parse_table_map
+from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
-from connectors.mysql.events import EventType
-from connectors.mysql.mariadb import events as mariadb
 from connectors.mysql.position import Coordinates, parse_gtids
-from connectors.mysql.rows import ABSENT, ROWS_EVENTS, RowChange, RowDecoder
-from connectors.mysql.skipping import row_count
-from connectors.mysql.table_map import FieldType, TableMap, parse_table_map
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.rows.compiled.counting import RowCounter
+from connectors.mysql.rows.compiled.decoder import CompiledDecoder, RowText
+from connectors.mysql.rows.counter import row_count
+from connectors.mysql.rows.decoder import ABSENT, ROWS_EVENTS, RowChange, RowDecoder
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.stream.cutter import Cutter
+from connectors.mysql.transaction_reader import TransactionReader
 from tests.fuzz.corpus_of import SERVERS, Corpus, corpus_of
 from tests.fuzz.demands import KIN, Fault, demand
 from tests.fuzz.mutations import body_of, changed, mutated, spliced

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mysql.chunk import Chunk
+from connectors.mysql.stream.chunk import Chunk
 from tests.fuzz.corpus_of import SERVERS, corpus_of
 from tests.fuzz.targets import OWN, START, staged
 

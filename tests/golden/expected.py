@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.definitions import ColumnDefinition
-from connectors.mysql.described import described, tells_all
-from connectors.mysql.rows import ABSENT, Image, RowDecoder
-from connectors.mysql.table_map import TableMap
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.rows.decoder import ABSENT, Image, RowDecoder
+from connectors.mysql.schema.server_columns import ColumnDefinition
+from connectors.mysql.schema.table_map_completion import described, tells_all
 from tests.steps import End, Rows, Statement, Step
 
 Definition = dict[str, Any]

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.events import EventType, format_has_checksum, parse_event
+from connectors.mysql.binlog.events import EventType, format_has_checksum, parse_event
+from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.position import Coordinates
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.transaction_reader import TransactionReader
 from tests.steps import Step
 from tests.steps import steps_of as steps_of_chunks
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.definitions import read_definition
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.schema.server_columns import read_definition
 from devstack import mariadb, mysql_software
 from devstack.mysql import Mysql
 from devstack.old_mysql import SERIES, old_mysql

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mysql.charsets import Charsets
+from connectors.mysql.charset.charsets import Charsets
 from tests.golden.expected import told
 from tests.golden.load import steps_of
 

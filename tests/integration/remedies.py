@@ -12,9 +12,9 @@ import pymysql
 import pytest
 
 from connectors.errors import PreflightError, SourceRefused
-from connectors.mysql.preflight import check
-from connectors.mysql.replication import channels
-from connectors.mysql.server import SourceAddress, read_facts
+from connectors.mysql.server.facts import SourceAddress, read_facts
+from connectors.mysql.server.preflight import check
+from connectors.mysql.server.replication import channels
 from devstack.mysql import Mysql
 from tests.integration.worker.source import address_of, connected
 

@@ -1,1 +1,1 @@
-"""What DDL does to tables: statements read, and applied to what is known of a server's tables."""
+"""DDL: statements parsed, and applied to the tables of a server as far as they are known."""

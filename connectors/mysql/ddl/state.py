@@ -5,8 +5,8 @@ The law: names are compared as the server compares them, and kept as they were w
 
 from __future__ import annotations
 
+from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
-from connectors.mysql.letters import lowered
 
 TemporaryName = tuple[int, TableName]
 """A connection, and the name that a temporary table has there."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Server, Session, TableName
-from connectors.mysql.ddl.grammar.reader import TableRef
+from connectors.mysql.ddl.fallback import guessed_type, named_tables
 from connectors.mysql.ddl.grammar.statements import read
-from connectors.mysql.ddl.guess import guessed_type, named_tables
-from connectors.mysql.ddl.statement import (
+from connectors.mysql.ddl.statement.statement import (
     CreateTable,
     DropDatabase,
     NoTable,
@@ -20,7 +20,7 @@ from connectors.mysql.ddl.statement import (
     actions_of,
     tables_of,
 )
-from connectors.mysql.letters import lowered
+from connectors.mysql.ddl.statement.table_ref import TableRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

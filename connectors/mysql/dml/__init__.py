@@ -1,1 +1,1 @@
-"""Changes of rows that the binlog holds as statements: which tables they write."""
+"""DML that the binlog holds as statements: the tables that each writes."""

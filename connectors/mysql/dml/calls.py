@@ -8,7 +8,7 @@ against real servers.
 from __future__ import annotations
 
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader
+from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
 
 _WORDS_TEXT = (
     "ALL AND AS BETWEEN BINARY BY CASE CHAR CHARACTER CHECK CROSS DECIMAL DEFAULT DISTINCT DIV ELSE EXISTS "

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from connectors.mysql.ddl.grammar.lexer import END
-from connectors.mysql.ddl.grammar.reader import Reader, TableRef
+from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.statement.table_ref import TableRef
 
 _QUERY = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
 _JOINS = frozenset({"JOIN", "STRAIGHT_JOIN"})

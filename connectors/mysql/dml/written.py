@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from connectors.mysql.ddl.definition import Server, Session, TableName
 from connectors.mysql.ddl.grammar.lexer import END, lexed
-from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader, TableRef
+from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.statement.table_ref import TableRef
 from connectors.mysql.dml.calls import refuse_unknown_calls
 from connectors.mysql.dml.references import Reference, references
 

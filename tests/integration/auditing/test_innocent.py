@@ -23,8 +23,8 @@ from app.auditing.published import Described
 from app.auditing.store import Change
 from app.pipeline.captured import CapturedTable, TableBook
 from app.pipeline.filter import TableFilter
-from connectors.mysql.compiled.generate import Row
-from connectors.mysql.rows import UPDATES, WRITES
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.decoder import UPDATES, WRITES
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.hostile import NAMES, quoted

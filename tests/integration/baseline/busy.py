@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import pymysql
 
 from connectors.mysql.ddl.definition import Server, Table
-from connectors.mysql.definitions import prepare
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.inventory import InventoryReader
 from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.schema.information_schema import InventoryReader
+from connectors.mysql.schema.server_columns import prepare
 from devstack.mysql import Mysql
 from tests.integration.worker.source import connected, facts_of
 

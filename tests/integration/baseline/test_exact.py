@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from connectors.mysql.baseline import Baseline, read_baseline
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.position import Coordinates
+from connectors.mysql.schema.baseline import Baseline, read_baseline
 from devstack.mysql import Mysql
 from tests.integration.baseline.busy import DATABASE, Busy, Replay, logged, wait_until_done
 from tests.integration.baseline.conftest import SERIES, WITHOUT_GTIDS, Servers

@@ -2,8 +2,8 @@
 
 import pytest
 
-from connectors.mysql.baseline import Baseline, read_baseline
-from connectors.mysql.server import read_facts
+from connectors.mysql.schema.baseline import Baseline, read_baseline
+from connectors.mysql.server.facts import read_facts
 from devstack.mysql import Mysql
 from tests.integration.baseline.conftest import SERIES, Servers
 from tests.integration.worker.source import address_of, run

@@ -5,10 +5,10 @@ from typing import Any, cast
 import pytest
 from pymysql.cursors import Cursor
 
-from connectors.mysql.baseline import read_baseline
 from connectors.mysql.ddl.definition import Table
-from connectors.mysql.ddl.rebuild import create_table
-from connectors.mysql.inventory import InventoryReader
+from connectors.mysql.ddl.show_create import create_table
+from connectors.mysql.schema.baseline import read_baseline
+from connectors.mysql.schema.information_schema import InventoryReader
 from devstack.mysql import Mysql
 from tests.integration.baseline.conftest import SERIES, Servers
 from tests.integration.baseline.shapes import tables

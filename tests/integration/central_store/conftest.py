@@ -9,8 +9,8 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from connectors.mysql.meta_store import MetaStore
-from connectors.mysql.server import SourceAddress
+from connectors.mysql.schema_store.store import MetaStore
+from connectors.mysql.server.facts import SourceAddress
 from devstack import Stack
 from devstack import mariadb as mariadb_software
 from devstack.errors import MissingSoftwareError

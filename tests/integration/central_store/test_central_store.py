@@ -12,8 +12,8 @@ import pytest
 
 from app.central_store import CentralStore
 from connectors.mysql.ddl.definition import Table
-from connectors.mysql.meta_store import MetaStore
-from connectors.mysql.meta_tables import HISTORY
+from connectors.mysql.schema_store.store import MetaStore
+from connectors.mysql.schema_store.tables import HISTORY
 from devstack.mysql import Mysql
 from tables.schema_history.history import SchemaHistory
 from tables.schema_store.rows import history_of

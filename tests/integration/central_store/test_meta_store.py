@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import pytest
 
 from connectors.errors import StoreLost, StoreRefused, StoreUnfit
-from connectors.mysql.meta_rows import HistoryRow
-from connectors.mysql.meta_store import MetaStore
-from connectors.mysql.meta_tables import HISTORY, SNAPSHOT, creation
+from connectors.mysql.schema_store.rows import HistoryRow
+from connectors.mysql.schema_store.store import MetaStore
+from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT, creation
 from devstack.mysql import Mysql
 from tables.schema_history.history import SchemaHistory
 from tables.schema_store.rows import history_of, key_of, record_rows, snapshot_key, snapshot_rows

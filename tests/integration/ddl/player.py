@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import pymysql
 
+from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.position import Coordinates
-from connectors.mysql.session import session_of
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
 from tests.integration.ddl.truth import Seen, truth

@@ -8,7 +8,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from connectors.mysql.ddl.collations import (
+from connectors.mysql.ddl.definition import Database, Server, Session
+from connectors.mysql.ddl.types.collations import (
     CharsetRefused,
     charset_named,
     chosen,
@@ -18,7 +19,6 @@ from connectors.mysql.ddl.collations import (
     of_collation,
     server_default,
 )
-from connectors.mysql.ddl.definition import Database, Server, Session
 from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.test_types_oracle import MARIADB, SERIES, server_of
 from tests.integration.worker.source import connected

@@ -7,10 +7,10 @@ from typing import Any
 import pymysql
 import pytest
 
-from connectors.mysql.ddl.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.definition import Column, Server, Session
-from connectors.mysql.ddl.type_spec import TypeRefused
-from connectors.mysql.ddl.types import converted
+from connectors.mysql.ddl.statement.type_spec import TypeRefused
+from connectors.mysql.ddl.types.collations import CharsetRefused, chosen, server_default
+from connectors.mysql.ddl.types.types import converted
 from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.test_types_oracle import MARIADB, SERIES, STRICT, server_of
 from tests.integration.worker.source import connected

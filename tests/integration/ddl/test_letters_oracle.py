@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.mysql.letters import lowered
+from connectors.mysql.charset.lower_case import lowered
 from tests.integration.ddl.conftest import Servers
 from tests.integration.worker.source import connected
 

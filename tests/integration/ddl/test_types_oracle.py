@@ -9,10 +9,10 @@ from typing import Any
 import pymysql
 import pytest
 
-from connectors.mysql.ddl.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.type_spec import TypeRefused, TypeSpec
-from connectors.mysql.ddl.types import resolved
+from connectors.mysql.ddl.statement.type_spec import TypeRefused, TypeSpec
+from connectors.mysql.ddl.types.collations import CharsetRefused, chosen, server_default
+from connectors.mysql.ddl.types.types import resolved
 from devstack.mysql import Mysql
 from tests.integration.ddl import type_cases
 from tests.integration.ddl.conftest import Servers

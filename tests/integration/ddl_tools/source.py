@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from connectors.mysql.charsets import Charsets
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table
-from connectors.mysql.definitions import prepare
-from connectors.mysql.inventory import InventoryReader
-from connectors.mysql.table_map import TableMap
+from connectors.mysql.schema.information_schema import InventoryReader
+from connectors.mysql.schema.server_columns import prepare
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
 from tests.hostile import quoted

@@ -9,10 +9,10 @@ import pytest
 from app.pipeline.captured import CapturedTable, TableBook
 from app.pipeline.filter import TableFilter
 from connectors.errors import DdlUnresolved
+from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.ddl.type_spec import TypeSpec
-from connectors.mysql.session import session_of
+from connectors.mysql.ddl.statement.type_spec import TypeSpec
 from devstack.mysql import Mysql
 from tables.table_version import Column
 from tests.integration.ddl import type_cases

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.cut_over import Logical, Noise, OnlineAlter, SetAside, logical
 from connectors.mysql.ddl.definition import Session, Table, TableName
-from connectors.mysql.ddl.online import ShadowRules
-from connectors.mysql.rows import RowDecoder
-from connectors.mysql.witness import completed_map, differences
+from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, SetAside, logical
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.rows.decoder import RowDecoder
+from connectors.mysql.schema.definition_check import completed_map, differences
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
 from tests.integration.ddl.conftest import Servers

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import UnsupportedEvent
+from connectors.mysql.binlog.query_session import session_of
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Index, Session, Table
-from connectors.mysql.image_key import key_contradiction
-from connectors.mysql.rows import WRITES, RowDecoder
-from connectors.mysql.session import session_of
-from connectors.mysql.table_map import TableMap
-from connectors.mysql.witness import completed_map, differences
+from connectors.mysql.rows.decoder import WRITES, RowDecoder
+from connectors.mysql.rows.image_key import key_contradiction
+from connectors.mysql.schema.definition_check import completed_map, differences
 from devstack.mysql import Mysql
 from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl_tools.source import (

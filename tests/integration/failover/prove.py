@@ -11,14 +11,14 @@ from app.plan import Failover
 from app.proving import Proving
 from app.switching import Moved, Switch
 from connectors.errors import AqueductError
-from connectors.mysql.changes import Transaction
-from connectors.mysql.chunk import Chunk
+from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import landmark_in
+from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.lookup.start import Earliest, check, first_offset
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.recent import Recents
-from connectors.mysql.server import ServerFacts
-from connectors.mysql.start import Earliest, check, first_offset
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.server.facts import ServerFacts
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
 from tables.cursor import Cursor
 from tables.cursor_proof import Proof

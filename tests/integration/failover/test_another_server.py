@@ -14,8 +14,8 @@ from app.pipeline.rules import Rules
 from app.plan import Failover
 from app.switching import Moved, Switch
 from connectors.errors import LostInReplication, NoAlignment, PositionPurged, StandbyLags
-from connectors.mysql.fingerprint import Fingerprint
-from connectors.mysql.fingerprint_scan import scan
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
+from connectors.mysql.lookup.fingerprint.scan import scan
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
 from devstack.mysql import Mysql

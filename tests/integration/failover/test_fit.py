@@ -16,7 +16,7 @@ from connectors.errors import (
 )
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
-from connectors.mysql.stream import BinlogStream
+from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.cursor import Cursor

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.lookup.start import as_of_now
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.start import as_of_now
-from connectors.mysql.stream import BinlogStream, PlacedEvent
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.stream.replica import BinlogStream, PlacedEvent
+from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
 from tests.integration.worker.source import address_of, connected, facts_of, run
 from tests.steps import End, Step, steps_of

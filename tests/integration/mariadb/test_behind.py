@@ -1,7 +1,7 @@
 """Where a MariaDB goes on behind a position of another server: it finds the place by itself."""
 
-from connectors.mysql.behind import place_behind
-from connectors.mysql.server import read_facts
+from connectors.mysql.lookup.after_gtids import place_behind
+from connectors.mysql.server.facts import read_facts
 from devstack.mysql import Mysql
 from tests.integration.mariadb.source import end_of, place_of, written
 from tests.integration.worker.source import address_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.mysql.charsets import text_decoder
+from connectors.mysql.charset.charsets import text_decoder
 from devstack.mysql import Mysql
 from tests.integration.worker.source import connected, facts_of
 from tests.integration.worker.test_charsets_oracle import (

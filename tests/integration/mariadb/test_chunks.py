@@ -2,12 +2,12 @@
 
 import pytest
 
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.chunks import Cutter
-from connectors.mysql.events import Event
-from connectors.mysql.mariadb.events import MariadbEventType, parse_gtid
+from connectors.mysql.binlog.events import Event
+from connectors.mysql.binlog.mariadb_events import MariadbEventType, parse_gtid
 from connectors.mysql.position import Coordinates
-from connectors.mysql.stream import BinlogStream
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.stream.cutter import Cutter
+from connectors.mysql.stream.replica import BinlogStream
 from devstack.mysql import Mysql
 from tests.integration.mariadb.source import end_of, events
 from tests.integration.worker.source import address_of, now, run

@@ -2,8 +2,8 @@
 
 import pytest
 
-from connectors.mysql.mariadb.events import MariadbEventType
-from connectors.mysql.start import Earliest, first_offset
+from connectors.mysql.binlog.mariadb_events import MariadbEventType
+from connectors.mysql.lookup.start import Earliest, first_offset
 from devstack.processes import Children
 from tests.integration.mariadb.conftest import SERIES, started
 from tests.integration.mariadb.source import end_of, events, steps_from

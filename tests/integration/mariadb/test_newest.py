@@ -2,9 +2,9 @@
 
 import pytest
 
-from connectors.mysql.rows import RowDecoder
-from connectors.mysql.skipping import row_count
-from connectors.mysql.unread import read_end
+from connectors.mysql.lookup.unread import read_end
+from connectors.mysql.rows.counter import row_count
+from connectors.mysql.rows.decoder import RowDecoder
 from devstack.mysql import Mysql
 from tests.integration.mariadb.families import FAMILIES
 from tests.integration.mariadb.source import written

@@ -7,11 +7,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import AqueductError, PositionGone, PositionWithin, SourceDiverged
-from connectors.mysql import preflight
-from connectors.mysql.mariadb.gtid import MariadbGtidList
-from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server import read_facts
-from connectors.mysql.start import (
+from connectors.mysql.lookup.start import (
     AfterGtids,
     AtCoordinates,
     Earliest,
@@ -20,7 +16,11 @@ from connectors.mysql.start import (
     check,
     first_offset,
 )
-from connectors.mysql.stream import BinlogStream
+from connectors.mysql.mariadb_gtid import MariadbGtidList
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server import preflight
+from connectors.mysql.server.facts import read_facts
+from connectors.mysql.stream.replica import BinlogStream
 from devstack.mysql import Mysql
 from devstack.processes import Children
 from tests.integration.mariadb.conftest import started

@@ -6,8 +6,8 @@ from contextlib import nullcontext
 import pymysql
 import pytest
 
-from connectors.mysql.mariadb.events import Alter, MariadbEventType, parse_gtid
-from connectors.mysql.statements import Kind, words
+from connectors.mysql.binlog.mariadb_events import Alter, MariadbEventType, parse_gtid
+from connectors.mysql.binlog.statement_kind import Kind, words
 from devstack.mysql import Mysql
 from tests.integration.mariadb.source import end_of, events, steps_from, written
 from tests.integration.worker.source import decoded, now, run

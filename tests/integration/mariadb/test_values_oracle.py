@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.column_type import column_charset, column_type
-from connectors.mysql.rows import UPDATES, WRITES
+from connectors.mysql.rows.decoder import UPDATES, WRITES
+from connectors.mysql.schema.column_type import column_charset, column_type
 from devstack.mysql import Mysql
 from tests.integration.mariadb.families import FAMILIES
 from tests.integration.mariadb.source import written

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.prepared import PreparedAt
-from connectors.mysql.stream import BinlogStream
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.stream.prepared_xa import PreparedAt
+from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
 from tests.integration.worker.source import address_of, facts_of, now, run
 from tests.steps import End, Rows, Step, Xa, steps_of

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.definitions import read_definition
-from connectors.mysql.described import described
-from connectors.mysql.rows import ABSENT, Image, RowDecoder
-from connectors.mysql.server import ServerFacts, read_facts
-from connectors.mysql.table_map import TableMap
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.rows.decoder import ABSENT, Image, RowDecoder
+from connectors.mysql.schema.server_columns import read_definition
+from connectors.mysql.schema.table_map_completion import described
+from connectors.mysql.server.facts import ServerFacts, read_facts
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
 from tests.integration.worker.source import (

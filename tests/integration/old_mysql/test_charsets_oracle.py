@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.mysql.charsets import text_decoder
+from connectors.mysql.charset.charsets import text_decoder
 from devstack.old_mysql import SERIES
 from tests.integration.old_mysql.conftest import Servers
 from tests.integration.worker.source import connected

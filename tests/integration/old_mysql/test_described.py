@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import DefinitionMismatch, UnsupportedEvent
-from connectors.mysql.definitions import read_definition
-from connectors.mysql.described import described
-from connectors.mysql.table_map import FieldType, TableMap
+from connectors.mysql.binlog.table_map import FieldType, TableMap
+from connectors.mysql.schema.server_columns import read_definition
+from connectors.mysql.schema.table_map_completion import described
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.old_mysql.conftest import Servers

@@ -7,11 +7,8 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import PreflightError, ServerIdConflict
-from connectors.mysql import preflight
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server import read_facts
-from connectors.mysql.start import (
+from connectors.mysql.lookup.start import (
     AfterGtids,
     AtCoordinates,
     Earliest,
@@ -20,8 +17,11 @@ from connectors.mysql.start import (
     as_of_now,
     first_offset,
 )
-from connectors.mysql.stream import BinlogStream
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server import preflight
+from connectors.mysql.server.facts import read_facts
+from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of as steps_of_file
 from tests.integration.old_mysql.conftest import Servers

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from connectors.mysql.events import EventType
-from connectors.mysql.skipping import row_count
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.rows.counter import row_count
 from devstack.mysql import Mysql
 from tests.integration.old_mysql.conftest import Servers
 from tests.integration.old_mysql.families import in_words_of, known

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mysql.behind import place_behind
-from connectors.mysql.landmarks import survey
+from connectors.mysql.lookup.after_gtids import place_behind
+from connectors.mysql.lookup.binlog_retention import read_kept
+from connectors.mysql.lookup.landmark_search import survey
+from connectors.mysql.lookup.start import Latest, check, first_offset
+from connectors.mysql.lookup.unread import read_end
 from connectors.mysql.position import Coordinates
-from connectors.mysql.retention import read_kept
-from connectors.mysql.start import Latest, check, first_offset
-from connectors.mysql.unread import read_end
 from devstack.mysql import Mysql
 from devstack.mysql_software import MysqlSoftware, find_or_fetch
 from devstack.processes import Children

@@ -19,10 +19,10 @@ from app.publisher import TopicPlans
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics import Topics
-from connectors.mysql.baseline import read_baseline
 from connectors.mysql.ddl.definition import Session
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.schema.baseline import read_baseline
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.cursor import Cursor

@@ -16,11 +16,18 @@ from connectors.errors import (
     SourceDiverged,
     TimeInFuture,
 )
-from connectors.mysql import by_time
-from connectors.mysql.by_time import offset_at_time
+from connectors.mysql.lookup import by_time
+from connectors.mysql.lookup.by_time import offset_at_time
+from connectors.mysql.lookup.start import (
+    AfterGtids,
+    AtCoordinates,
+    AtTime,
+    Earliest,
+    check,
+    first_offset,
+)
+from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.spans import Spans
-from connectors.mysql.start import AfterGtids, AtCoordinates, AtTime, Earliest, check, first_offset
 from devstack.mysql import Mysql
 from tests.integration.worker.source import address_of, connected, end_of, facts_of, run
 

@@ -8,15 +8,15 @@ from typing import Any
 import orjson
 import pymysql
 
-from connectors.mysql.compiled.decoder import CompiledDecoder
-from connectors.mysql.definitions import end_of_binlog
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.lookup.start import Latest, first_offset
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.rows import ABSENT, RowChange, RowDecoder
-from connectors.mysql.server import ServerFacts, SourceAddress, read_facts
-from connectors.mysql.start import Latest, first_offset
-from connectors.mysql.stream import BinlogStream
-from connectors.mysql.table_map import TableMap
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.decoder import ABSENT, RowChange, RowDecoder
+from connectors.mysql.schema.server_columns import end_of_binlog
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, read_facts
+from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
 from tests.steps import End, Rows, Step, steps_of
 

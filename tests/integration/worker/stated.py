@@ -11,9 +11,9 @@ from app.pipeline.captured import TableBook
 from app.pipeline.filter import TableFilter
 from app.pipeline.passing import Passing
 from connectors.errors import StatementBasedChange
-from connectors.mysql.baseline import server_of
 from connectors.mysql.dml.calls import FUNCTIONS
-from connectors.mysql.server import ServerFacts
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.server.facts import ServerFacts
 from tests.steps import Change, Step
 
 _NO_SUCH_FUNCTION = {1305, 1630}

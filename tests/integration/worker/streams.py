@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable
 
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.events import Event, parse_event
+from connectors.mysql.binlog.events import Event, parse_event
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server import SourceAddress
-from connectors.mysql.stream import BinlogStream
+from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.stream.replica import BinlogStream
 from devstack.mysql import Mysql
 from tests.integration.worker.source import address_of
 

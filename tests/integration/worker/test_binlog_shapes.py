@@ -13,11 +13,11 @@ from connectors.errors import (
     SourceLost,
 )
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, Earliest, first_offset
+from connectors.mysql.lookup.unread import read_end
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.rows import ABSENT
-from connectors.mysql.start import AfterGtids, AtCoordinates, Earliest, first_offset
-from connectors.mysql.stream import BinlogStream
-from connectors.mysql.unread import read_end
+from connectors.mysql.rows.decoder import ABSENT
+from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.remedies import mended

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from connectors.errors import RowUnreadable
-from connectors.mysql.charsets import text_decoder, text_encoder
-from connectors.mysql.compiled.decoder import CompiledDecoder, RowText
-from connectors.mysql.unmapped import ReplacedText, column_decoder
+from connectors.mysql.charset.charsets import text_decoder, text_encoder
+from connectors.mysql.charset.unmapped import ReplacedText, column_decoder
+from connectors.mysql.rows.compiled.decoder import CompiledDecoder, RowText
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.worker.source import connected, decoded, facts_of, run, written

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connectors.mysql.values.documents import double_text
+from connectors.mysql.rows.values.json_binary import double_text
 from devstack import Stack
 from tests.integration.worker.source import connected, decoded, run, written
 

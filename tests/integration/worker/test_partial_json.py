@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from connectors.errors import RowUnreadable
-from connectors.mysql.rows import ABSENT
-from connectors.mysql.skipping import row_count
+from connectors.mysql.rows.counter import row_count
+from connectors.mysql.rows.decoder import ABSENT
 from devstack import Stack
 from tests.integration.worker.source import connected, decoded, run, written
 from tests.steps import Rows

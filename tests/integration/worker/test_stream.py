@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 from connectors.errors import PositionGone
-from connectors.mysql.context import walk
-from connectors.mysql.events import EventType, parse_event, payload_events
+from connectors.mysql.binlog.events import EventType, parse_event, payload_events
+from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
+from connectors.mysql.binlog.transaction_context import walk
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.start import AtCoordinates, first_offset
 from connectors.mysql.position import Coordinates
-from connectors.mysql.start import AtCoordinates, first_offset
-from connectors.mysql.tagged import parse_gtid_tagged
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.worker.source import address_of, connected, end_of, facts_of, run

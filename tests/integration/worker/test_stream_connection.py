@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import SourceLost
-from connectors.mysql.events import EventType
-from connectors.mysql.server import SourceAddress
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.server.facts import SourceAddress
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.worker.proxy import wire_to

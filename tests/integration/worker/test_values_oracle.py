@@ -9,11 +9,11 @@ import pytest
 from app.pipeline.captured import CapturedTable, TableBook
 from app.pipeline.filter import TableFilter
 from connectors.errors import MalformedEvent
-from connectors.mysql.baseline import server_of
-from connectors.mysql.compiled.decoder import CompiledDecoder
-from connectors.mysql.rows import RowDecoder
-from connectors.mysql.skipping import row_count
-from connectors.mysql.unmapped import ReplacedText
+from connectors.mysql.charset.unmapped import ReplacedText
+from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.counter import row_count
+from connectors.mysql.rows.decoder import RowDecoder
+from connectors.mysql.schema.baseline import server_of
 from devstack import Stack
 from tests.integration.worker.families import FAMILIES, statements_for
 from tests.integration.worker.oracle import rows_of, same

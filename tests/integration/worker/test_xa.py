@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import pytest
 
 from connectors.errors import PreparedRowsGone
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.chunks import TARGET
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.prepared import PreparedAt
-from connectors.mysql.stream import BinlogStream
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.stream.cutter import TARGET
+from connectors.mysql.stream.prepared_xa import PreparedAt
+from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.transaction_reader import TransactionReader
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.worker.source import address_of, connected, end_of, facts_of, now, run

@@ -1,7 +1,7 @@
 """How much is published at once, after transactions that were too slow and after easy ones."""
 
 from app.budget import Budget
-from connectors.mysql.chunks import TARGET
+from connectors.mysql.stream.cutter import TARGET
 
 MOST = 8 * 1024 * 1024
 

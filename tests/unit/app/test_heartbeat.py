@@ -12,8 +12,8 @@ from app import heartbeat as module
 from app.heartbeat import Heartbeat
 from app.plan import Failover, Signals
 from connectors.errors import BeginsAnew, SourceLost, SourceRefused, SourceSilent
-from connectors.mysql import beat
-from connectors.mysql.server import SourceAddress
+from connectors.mysql.server import heartbeat
+from connectors.mysql.server.facts import SourceAddress
 from tests.unit.connectors.mysql.facts import ADDRESS
 
 BEAT = "INSERT INTO t VALUES (1)"
@@ -119,7 +119,7 @@ def beaten(monkeypatch: pytest.MonkeyPatch, server: Server, statement: str = BEA
     """Whether the source is left."""
     signals, told = Signals(), list[str]()
     failover = Failover(heartbeat=statement, interval=1.0, retries=3)
-    monkeypatch.setattr(beat, "connected", server.connected)
+    monkeypatch.setattr(heartbeat, "connected", server.connected)
     made = Heartbeat("shop", ADDRESS, failover, signals, silent=lambda: told.append("silent"))
     waits = iter(range(20))
 

@@ -10,10 +10,10 @@ from app import metrics
 from app.lag_watch import LagWatch, Unread
 from app.status import DestinationStatus, State
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.lookup.unread import BinlogEnd
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.server import SourceAddress
-from connectors.mysql.unread import BinlogEnd
+from connectors.mysql.server.facts import SourceAddress
 from tables.cursor import Cursor
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -22,9 +22,9 @@ from app.status import DestinationStatus
 from connectors.errors import BeginsAnew, SourceLost, TopicGone
 from connectors.kafka.reading import StoredRecord
 from connectors.kafka.topics import TopicPlan
+from connectors.mysql.lookup.start import Latest
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server import ServerFacts, SourceAddress
-from connectors.mysql.start import Latest
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.cursor import Cursor, next_epoch
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint

@@ -10,8 +10,8 @@ from app.plans import destination_plan, kafka_client, topic_plans
 from app.settings import Settings
 from connectors.kafka.batches import MAX_BATCH_BYTES
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Earliest, Latest, Start
 from connectors.mysql.position import Coordinates
-from connectors.mysql.start import AfterGtids, AtCoordinates, AtTime, Earliest, Latest, Start
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 

@@ -12,7 +12,7 @@ from app.proving import Proving
 from app.proving_again import ProvingAgain
 from connectors.errors import SourceLost, SourceReset
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server import SourceAddress
+from connectors.mysql.server.facts import SourceAddress
 from tables.cursor import Cursor
 
 ADDRESS = SourceAddress(host="h", port=3306, user="u", password="", server_id=5, replica_uuid="a-b")

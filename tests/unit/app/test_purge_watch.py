@@ -6,8 +6,8 @@ import pytest
 
 from app.purge_watch import Look, until_purged
 from app.status import Purge
+from connectors.mysql.lookup.binlog_retention import Kept, age_limit, space_limit
 from connectors.mysql.position import Coordinates
-from connectors.mysql.retention import Kept, age_limit, space_limit
 
 DAY = 86400.0
 HOUR = 3600.0

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from app.plans import destination_plan, topic_plans
 from app.settings import Settings
-from connectors.mysql.start import Earliest, Latest
+from connectors.mysql.lookup.start import Earliest, Latest
 
 ONE = {"host": "db-1", "user": "u"}
 TWO = {"host": "db-2", "user": "u"}

@@ -20,11 +20,11 @@ from connectors.errors import (
     SourceLost,
 )
 from connectors.kafka.reading import StoredRecord
-from connectors.mysql.fingerprint import Fingerprint
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
+from connectors.mysql.lookup.start import AfterGtids
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server import ServerFacts, SourceAddress
-from connectors.mysql.start import AfterGtids
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 from tables.operator.source_choice import Asked, note_of

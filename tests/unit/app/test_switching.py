@@ -11,9 +11,9 @@ import pytest
 from app.plan import Failover
 from app.switching import Switch
 from connectors.errors import LostInReplication, NoAlignment
-from connectors.mysql.fingerprint import Fingerprint
-from connectors.mysql.fingerprint_run import align
-from connectors.mysql.fingerprint_scan import Scan
+from connectors.mysql.lookup.fingerprint.alignment import align
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
+from connectors.mysql.lookup.fingerprint.scan import Scan
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor
 

@@ -16,7 +16,7 @@ from kazoo.protocol.serialization import Auth
 from app.settings import KafkaSettings
 from app.worker import _faust_credentials
 from connectors.kafka.client import KafkaClient
-from connectors.mysql.server import SourceAddress
+from connectors.mysql.server.facts import SourceAddress
 from connectors.secret import FileSecret, text_of
 from connectors.zookeeper.session import ZooKeeperClient, _credentials
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connectors.kafka.reading import StoredRecord
-from connectors.mysql.fingerprint import Fingerprint
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.fingerprints import PER_SLOT, SLOTS, Fingerprints
 from tables.journal_format import Entry

@@ -1,1 +1,1 @@
-"""Statements applied: what each makes of the tables that are known."""
+"""DDL statements applied to the tables that are known."""

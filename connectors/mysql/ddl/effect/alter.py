@@ -10,8 +10,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connectors.mysql.ddl import types
-from connectors.mysql.ddl.action import (
+from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl.definition import Column, Database, Index, Table
+from connectors.mysql.ddl.effect import charset, keys
+from connectors.mysql.ddl.effect.charset import Defaults
+from connectors.mysql.ddl.effect.columns import Refused, Terms, altered, made, numbered, same
+from connectors.mysql.ddl.effect.create import keyed, unique, with_period
+from connectors.mysql.ddl.effect.invisible_key import has_invisible_key
+from connectors.mysql.ddl.effect.options import merged
+from connectors.mysql.ddl.effect.versioning import with_hidden_last
+from connectors.mysql.ddl.grammar.keys import of_column
+from connectors.mysql.ddl.server_version import since
+from connectors.mysql.ddl.statement.alter_actions import (
     FIRST,
     Action,
     AddColumn,
@@ -26,18 +36,8 @@ from connectors.mysql.ddl.action import (
     SetOptions,
     SystemVersioning,
 )
-from connectors.mysql.ddl.definition import Column, Database, Index, Table
-from connectors.mysql.ddl.effect import charset, keys
-from connectors.mysql.ddl.effect.charset import Defaults
-from connectors.mysql.ddl.effect.columns import Refused, Terms, altered, made, numbered, same
-from connectors.mysql.ddl.effect.create import keyed, unique, with_period
-from connectors.mysql.ddl.effect.invisible_key import has_invisible_key
-from connectors.mysql.ddl.effect.options import merged
-from connectors.mysql.ddl.effect.versioning import with_hidden_last
-from connectors.mysql.ddl.grammar.keys import of_column
-from connectors.mysql.ddl.since import since
-from connectors.mysql.ddl.spec import ColumnSpec, IndexSpec
-from connectors.mysql.letters import lowered
+from connectors.mysql.ddl.statement.column_spec import ColumnSpec, IndexSpec
+from connectors.mysql.ddl.types import types
 
 
 def altered_table(

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from connectors.mysql.ddl.action import Action, ConvertTo, SetOptions
-from connectors.mysql.ddl.collations import longest
 from connectors.mysql.ddl.definition import Column, Database, Server
 from connectors.mysql.ddl.effect.columns import Terms
 from connectors.mysql.ddl.effect.create import chosen
-from connectors.mysql.ddl.labels import labels_in
-from connectors.mysql.ddl.since import since
-from connectors.mysql.ddl.spec import NO_CHARSET, Charset, ColumnSpec
-from connectors.mysql.ddl.text_types import OF_BYTES, OF_TEXT, holding
+from connectors.mysql.ddl.server_version import since
+from connectors.mysql.ddl.statement.alter_actions import Action, ConvertTo, SetOptions
+from connectors.mysql.ddl.statement.column_spec import NO_CHARSET, Charset, ColumnSpec
+from connectors.mysql.ddl.types.collations import longest
+from connectors.mysql.ddl.types.enum_labels import labels_in
+from connectors.mysql.ddl.types.text import OF_BYTES, OF_TEXT, holding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

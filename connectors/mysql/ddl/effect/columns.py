@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from connectors.mysql.ddl import types
-from connectors.mysql.ddl.action import AlterColumn
+from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column, Database, Server, Session
 from connectors.mysql.ddl.grammar import columns as grammar
 from connectors.mysql.ddl.grammar.lexer import lexed
-from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader, quoted_string
-from connectors.mysql.ddl.since import since
-from connectors.mysql.ddl.spec import Attributes, ColumnSpec
-from connectors.mysql.letters import lowered
+from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader, quoted_string
+from connectors.mysql.ddl.server_version import since
+from connectors.mysql.ddl.statement.alter_actions import AlterColumn
+from connectors.mysql.ddl.statement.column_spec import Attributes, ColumnSpec
+from connectors.mysql.ddl.types import types
 
 
 class Refused(ValueError):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.mysql.ddl import collations
+from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.effect import keys
 from connectors.mysql.ddl.effect.columns import Refused, Terms, made, required
 from connectors.mysql.ddl.effect.options import text_of
-from connectors.mysql.ddl.spec import Charset, Period, TableOptions
-from connectors.mysql.ddl.statement import CreateTable
-from connectors.mysql.letters import lowered
+from connectors.mysql.ddl.statement.column_spec import Charset, Period, TableOptions
+from connectors.mysql.ddl.statement.statement import CreateTable
+from connectors.mysql.ddl.types import collations
 
 
 def chosen(

@@ -5,7 +5,6 @@ The law: nothing of the state changes before ``commit``; what a statement does s
 
 from __future__ import annotations
 
-from connectors.mysql.ddl.collations import server_default
 from connectors.mysql.ddl.definition import (
     Change,
     Database,
@@ -16,8 +15,9 @@ from connectors.mysql.ddl.definition import (
     TableName,
 )
 from connectors.mysql.ddl.effect.columns import Refused, Terms
-from connectors.mysql.ddl.grammar.reader import TableRef
 from connectors.mysql.ddl.state import State, TemporaryName
+from connectors.mysql.ddl.statement.table_ref import TableRef
+from connectors.mysql.ddl.types.collations import server_default
 
 
 class Draft:

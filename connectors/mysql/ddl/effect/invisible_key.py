@@ -6,7 +6,7 @@ The law: the server knows it by its form, and so do we; nothing else tells it fr
 from __future__ import annotations
 
 from connectors.mysql.ddl.definition import Server, Table
-from connectors.mysql.ddl.since import since
+from connectors.mysql.ddl.server_version import since
 
 _NAME = "my_row_id"
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column, Index, Server
 from connectors.mysql.ddl.effect.columns import Refused, same
-from connectors.mysql.ddl.spec import IndexSpec, Part, Period
-from connectors.mysql.letters import lowered
+from connectors.mysql.ddl.statement.column_spec import IndexSpec, Part, Period
 
 PRIMARY = "PRIMARY"
 _MOST = 1000

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from connectors.mysql.ddl.definition import Server, Session, Table
 from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
 from connectors.mysql.ddl.grammar.options import table_options
-from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader
-from connectors.mysql.ddl.spec import NO_OPTIONS, TableOptions
+from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.statement.column_spec import NO_OPTIONS, TableOptions
 
 _VERSIONED = "WITH SYSTEM VERSIONING"
 _TRUE = {"1", "YES", "ON", "TRUE"}

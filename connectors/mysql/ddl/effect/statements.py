@@ -9,14 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from connectors.mysql.ddl.action import NoColumnWork, PartitionToTable, RenameTo, TableToPartition
 from connectors.mysql.ddl.definition import Column, Table, TableName
 from connectors.mysql.ddl.effect.alter import altered_table
 from connectors.mysql.ddl.effect.charset import Defaults
 from connectors.mysql.ddl.effect.columns import Refused, made
 from connectors.mysql.ddl.effect.create import chosen, created
 from connectors.mysql.ddl.effect.draft import Draft
-from connectors.mysql.ddl.statement import (
+from connectors.mysql.ddl.statement.alter_actions import (
+    NoColumnWork,
+    PartitionToTable,
+    RenameTo,
+    TableToPartition,
+)
+from connectors.mysql.ddl.statement.statement import (
     AlterDatabase,
     AlterSequence,
     AlterTable,
@@ -102,7 +107,7 @@ def _new_table(statement: CreateTable, name: TableName, draft: Draft) -> Table:
 
 def _selected(query: str, draft: Draft) -> tuple[Column, ...]:
     # What reads queries takes long to import, and few statements have one.
-    from connectors.mysql.ddl.effect.query import selected
+    from connectors.mysql.ddl.effect.select.query import selected
 
     return selected(query, draft)
 

@@ -1,1 +1,1 @@
-"""Statements read: from text to the values of ``statement``."""
+"""DDL from text to statements: lexer, token reader, and one file for each kind of statement."""

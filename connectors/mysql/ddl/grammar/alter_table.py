@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from connectors.mysql.ddl.action import (
+from connectors.mysql.ddl.grammar import keys, lexer
+from connectors.mysql.ddl.grammar.columns import column
+from connectors.mysql.ddl.grammar.create_table import Elements, element, period
+from connectors.mysql.ddl.grammar.literals import default_value, skip_value
+from connectors.mysql.ddl.grammar.options import (
+    charset_clause,
+    is_table_option,
+    skip_partitions,
+    table_options,
+)
+from connectors.mysql.ddl.grammar.partitions import partition_work
+from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.statement.alter_actions import (
     FIRST,
     Action,
     AddColumn,
@@ -25,20 +37,8 @@ from connectors.mysql.ddl.action import (
     SetOptions,
     SystemVersioning,
 )
-from connectors.mysql.ddl.grammar import keys, lexer
-from connectors.mysql.ddl.grammar.columns import column
-from connectors.mysql.ddl.grammar.create_table import Elements, element, period
-from connectors.mysql.ddl.grammar.options import (
-    charset_clause,
-    is_table_option,
-    skip_partitions,
-    table_options,
-)
-from connectors.mysql.ddl.grammar.partitions import partition_work
-from connectors.mysql.ddl.grammar.reader import Reader
-from connectors.mysql.ddl.grammar.values import default_value, skip_value
-from connectors.mysql.ddl.spec import IndexSpec
-from connectors.mysql.ddl.statement import AlterTable
+from connectors.mysql.ddl.statement.column_spec import IndexSpec
+from connectors.mysql.ddl.statement.statement import AlterTable
 
 _VISIBILITY = frozenset({"VISIBLE", "INVISIBLE", "IGNORED"})
 _KEY = frozenset({"INDEX", "KEY"})

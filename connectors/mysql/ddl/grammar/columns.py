@@ -12,13 +12,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from connectors.mysql.ddl import types
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.keys import skip_check, skip_references
-from connectors.mysql.ddl.grammar.reader import Reader
-from connectors.mysql.ddl.grammar.values import default_value, skip_value
-from connectors.mysql.ddl.spec import Attributes, ColumnSpec
-from connectors.mysql.ddl.type_spec import Label, TypeSpec
+from connectors.mysql.ddl.grammar.literals import default_value, skip_value
+from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.statement.column_spec import Attributes, ColumnSpec
+from connectors.mysql.ddl.statement.type_spec import Label, TypeSpec
+from connectors.mysql.ddl.types import types
 
 _LABELLED = frozenset({"enum", "set"})
 _LITERALS = frozenset({lexer.STRING, lexer.HEX, lexer.BITS})

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.options import database_options
-from connectors.mysql.ddl.grammar.reader import Reader
-from connectors.mysql.ddl.statement import AlterDatabase, CreateDatabase, DropDatabase
+from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.statement.statement import AlterDatabase, CreateDatabase, DropDatabase
 
 _RESERVED = frozenset({"DEFAULT", "CHARACTER", "CHAR", "COLLATE", "READ"})
 """No name without quotes, so that an option begins there."""

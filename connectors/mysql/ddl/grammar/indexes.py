@@ -5,12 +5,12 @@ The law: they become the same actions, so that there is one rule for what they d
 
 from __future__ import annotations
 
-from connectors.mysql.ddl.action import AddIndex, DropIndex
 from connectors.mysql.ddl.grammar.keys import key_options, part, skip_wait
-from connectors.mysql.ddl.grammar.reader import Reader
-from connectors.mysql.ddl.grammar.values import skip_value
-from connectors.mysql.ddl.spec import IndexKind, IndexSpec
-from connectors.mysql.ddl.statement import AlterTable
+from connectors.mysql.ddl.grammar.literals import skip_value
+from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.statement.alter_actions import AddIndex, DropIndex
+from connectors.mysql.ddl.statement.column_spec import IndexKind, IndexSpec
+from connectors.mysql.ddl.statement.statement import AlterTable
 
 _METHOD = frozenset({"USING", "TYPE"})
 

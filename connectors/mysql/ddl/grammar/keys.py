@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.grammar.reader import Reader
-from connectors.mysql.ddl.grammar.values import skip_value
-from connectors.mysql.ddl.since import since
-from connectors.mysql.ddl.spec import ColumnSpec, IndexKind, IndexSpec, Part
+from connectors.mysql.ddl.grammar.literals import skip_value
+from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.server_version import since
+from connectors.mysql.ddl.statement.column_spec import ColumnSpec, IndexKind, IndexSpec, Part
 
 _PLAIN = frozenset({"INDEX", "KEY"})
 _SPECIAL: dict[str, IndexKind] = {

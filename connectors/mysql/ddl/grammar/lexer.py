@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from connectors.mysql.charset.upper_case import upper
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.ddl.grammar.ascii import upper
-from connectors.mysql.ddl.grammar.executable import content, end_of_comment, may_be_rewritten
-from connectors.mysql.ddl.since import since
+from connectors.mysql.ddl.grammar.executable_comments import (
+    content,
+    end_of_comment,
+    may_be_rewritten,
+)
+from connectors.mysql.ddl.server_version import since
 
 QUOTED_NAME: Final = "`"
 STRING: Final = "'"

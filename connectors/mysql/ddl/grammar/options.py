@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.grammar.reader import Reader
-from connectors.mysql.ddl.grammar.values import skip_value
-from connectors.mysql.ddl.spec import Charset, TableOptions
+from connectors.mysql.ddl.grammar.literals import skip_value
+from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.statement.column_spec import Charset, TableOptions
 
 _KEPT = frozenset({"ENGINE", "ROW_FORMAT", "KEY_BLOCK_SIZE", "COMMENT", "SEQUENCE"})
 _KNOWN = _KEPT | {

@@ -6,9 +6,14 @@ that is told.
 
 from __future__ import annotations
 
-from connectors.mysql.ddl.action import Action, NoColumnWork, PartitionToTable, TableToPartition
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.grammar.reader import Reader
+from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.statement.alter_actions import (
+    Action,
+    NoColumnWork,
+    PartitionToTable,
+    TableToPartition,
+)
 
 _VERBS = frozenset(
     {

@@ -11,8 +11,8 @@ from functools import cache
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.grammar.create_table import create_table
 from connectors.mysql.ddl.grammar.lexer import END, lexed
-from connectors.mysql.ddl.grammar.reader import Reader
-from connectors.mysql.ddl.statement import (
+from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.statement.statement import (
     AlterSequence,
     CreateSequence,
     CreateTable,

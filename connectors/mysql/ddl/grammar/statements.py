@@ -18,15 +18,16 @@ from connectors.mysql.ddl.grammar.databases import alter_database, create_databa
 from connectors.mysql.ddl.grammar.indexes import create_index, drop_index
 from connectors.mysql.ddl.grammar.keys import skip_wait
 from connectors.mysql.ddl.grammar.lexer import lexed
-from connectors.mysql.ddl.grammar.reader import GrammarFault, Reader, TableRef
 from connectors.mysql.ddl.grammar.sequences import alter_sequence, create_sequence, drop_sequences
-from connectors.mysql.ddl.statement import (
+from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.statement.statement import (
     DropTables,
     NoTable,
     RenameTables,
     Statement,
     TruncateTable,
 )
+from connectors.mysql.ddl.statement.table_ref import TableRef
 
 _VERBS = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"})
 _READ = _VERBS | {"SET"}

@@ -10,7 +10,7 @@ import pytest
 
 from app.auditing.replicated_values import image_of, printed, shape_of
 from app.auditing.values import UNTOLD, comparison
-from connectors.mysql import second_reader as read
+from connectors.mysql.stream import second_reader as read
 
 
 def column(code: int, size: int = 0, **more: Any) -> read.ReadColumn:

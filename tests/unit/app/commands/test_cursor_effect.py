@@ -7,7 +7,7 @@ import pytest
 from app.commands import cursor_effect as module
 from app.commands.cursor_effect import effect
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from tables.cursor import Cursor, Resume
 from tests.unit.connectors.mysql.facts import ADDRESS, OTHER, SERVER

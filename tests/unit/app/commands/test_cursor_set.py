@@ -11,9 +11,9 @@ import pytest
 from app.commands import cursor_set
 from app.plan import Source
 from connectors.errors import SourceDiverged, SourceLost, UsageError
+from connectors.mysql.lookup.start import Earliest
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server import ServerFacts, SourceAddress
-from connectors.mysql.start import Earliest
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 

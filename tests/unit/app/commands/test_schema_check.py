@@ -11,9 +11,9 @@ import pytest
 
 from app.commands import schema_check
 from app.commands.told_history import Tell, ToldHistory
-from connectors.mysql.baseline import Baseline
 from connectors.mysql.ddl.definition import Database, Index, Server, Table, TableName
 from connectors.mysql.position import SourceOffset
+from connectors.mysql.schema.baseline import Baseline
 from tests.unit.app.commands.histories import Story, options_of, story, tell
 from tests.unit.tables.made import LATIN, SERVER, UTF8, UUID, column, offset, table
 

@@ -16,7 +16,7 @@ from app.settings import Settings
 from connectors.errors import AqueductError, DdlUnresolved, UsageError
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.ddl.rebuild import create_table
+from connectors.mysql.ddl.show_create import create_table
 from tables.cursor import Cursor
 from tables.schema_history.history import SchemaHistory
 from tests.unit.tables.made import applied, begun, offset

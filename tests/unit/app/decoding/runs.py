@@ -13,7 +13,7 @@ from app.decoding.pool import Pool
 from app.decoding.stage import Decoders, Limits, StageSpec
 from app.decoding.start import start
 from connectors.errors import AqueductError, SourceLost
-from connectors.mysql.chunk import Chunk
+from connectors.mysql.stream.chunk import Chunk
 from tests.unit.app.decoding.stages import Counting, Made
 
 DEADLINE = 60.0

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from connectors.errors import AqueductError, CorruptEvent, UnsupportedEvent
-from connectors.mysql.chunk import Chunk
 from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.chunk import Chunk
 
 
 class Killer:

@@ -9,11 +9,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.chunk import PACKET_PREFIX, Chunk
-from connectors.mysql.events import EventType
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.position import Coordinates
-from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.stream.chunk import PACKET_PREFIX, Chunk
 from tests import made
 from tests.made import SERVER as UUID
 from tests.unit.app.pipeline.actions import TABLES, TOPICS, Action, Change, Ddl, RowsOf, Truncate

@@ -16,10 +16,10 @@ from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.pipeline.stage import DecodedShares, StageSpec
 from connectors.errors import AqueductError
-from connectors.mysql.chunk import Chunk
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import SourceOffset
+from connectors.mysql.stream.chunk import Chunk
 from tables.cursor import Cursor
 from tables.table_version import TableVersion
 from tests.made import SERVER as UUID

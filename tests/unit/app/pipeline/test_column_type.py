@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
 from spark_sink.source.schemas import parse_version
 from tables.schema_history.definition_json import Definitions, table_json
 from tests.unit.app.pipeline.test_outer_join import DEFINED, PLAIN, bare, met

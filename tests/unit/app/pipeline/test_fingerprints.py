@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.pipeline.filter import TableFilter
-from connectors.mysql.fingerprint import Fingerprint, Prints, Sums
-from connectors.mysql.fingerprint_scan import _Listener
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, Prints, Sums
+from connectors.mysql.lookup.fingerprint.scan import _Listener
+from connectors.mysql.transaction_reader import TransactionReader
 from tests.made import SERVER as UUID
 from tests.unit.app.pipeline.actions import TABLES, Action, Ddl, RowsOf
 from tests.unit.app.pipeline.history import CHARSETS, Source

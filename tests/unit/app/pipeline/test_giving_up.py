@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from app.pipeline.captured import GivenUp, Schema
 from connectors.errors import WitnessesDiffer
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.ddl.rebuild import create_table
+from connectors.mysql.ddl.show_create import create_table
 from tests.unit.app.pipeline.actions import Action, Ddl, RowsOf, Truncate, cuts, histories
 from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import NOWHERE, Record, records_of

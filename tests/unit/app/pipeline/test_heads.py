@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app.publisher import _after
-from connectors.mysql.chunk import Chunk
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.stream.chunk import Chunk
 from tables.cursor import Cursor
 from tables.cursor_proof import FileHead
 from tests.unit.app.pipeline.runs import run

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from app.pipeline.numbers import Numbers
 from app.pipeline.piece import Piece
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import SourceOffset
+from connectors.mysql.stream.chunk import Chunk
 from tables.cursor import Cursor
 from tests.made import SERVER, START, chunk_of, int_rows, int_table, table_map, xid
 from tests.unit.app.pipeline.runs import RULES, Record, records_of, spec_of
-from tests.unit.connectors.mysql.mariadb.made import annotation, compressed_rows, gtid
+from tests.unit.connectors.mysql.mariadb_made import annotation, compressed_rows, gtid
 
 OTHER = replace(int_table(2, "t"), database="other")
 

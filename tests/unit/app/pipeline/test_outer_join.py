@@ -10,10 +10,10 @@ from app.pipeline.captured import CapturedTable, Schema, TableBook
 from app.pipeline.filter import TableFilter
 from app.pipeline.versions import VersionBook
 from connectors.errors import WitnessesDiffer
-from connectors.mysql.adopted import adopted
-from connectors.mysql.changes import Transaction
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.ddl.definition import Database, Server, Table
-from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.schema.from_table_map import adopted
 from tests.made import SERVER
 from tests.unit.app.pipeline.history import CHARSETS
 

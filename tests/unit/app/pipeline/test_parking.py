@@ -15,10 +15,10 @@ from app.pipeline.parked import Parked, parked_of
 from app.pipeline.piece import Piece
 from app.pipeline.stage import StageSpec
 from app.release import Release
-from connectors.mysql.adopted import adopted
-from connectors.mysql.chunk import Chunk
 from connectors.mysql.ddl.definition import Column, Database, Server, Table, TableName
-from connectors.mysql.ddl.online import ShadowRules
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.schema.from_table_map import adopted
+from connectors.mysql.stream.chunk import Chunk
 from connectors.wire import quarantine_topic
 from tables.quarantine import Entry, Outcome, Resolution
 from tables.schema_history.history import SchemaHistory

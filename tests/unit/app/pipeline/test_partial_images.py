@@ -6,7 +6,7 @@ import struct
 from dataclasses import replace
 from typing import Any
 
-from connectors.mysql.events import EventType
+from connectors.mysql.binlog.events import EventType
 from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
 from tests import made

@@ -9,10 +9,10 @@ from app.pipeline.filter import TableFilter
 from app.pipeline.gather import Gathering
 from app.pipeline.passing import Passing
 from connectors.errors import AqueductError, StatementBasedChange
-from connectors.mysql.charsets import Charsets
+from connectors.mysql.binlog.events import EventType, Query
+from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
-from connectors.mysql.events import EventType, Query
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.transaction_reader import TransactionReader
 from tests.made import SERVER, START, chunk_of, gtid, int_rows, int_table, query, table_map, xid
 from tests.unit.app.pipeline.runs import RULES
 

@@ -11,10 +11,10 @@ import pytest
 from app.pipeline.dead_letter import told_of_dead
 from app.pipeline.piece import Piece
 from connectors.errors import MalformedEvent, PoisonLimitReached
-from connectors.mysql.compiled.decoder import CompiledDecoder
-from connectors.mysql.events import EventType
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap, parse_table_map
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.table_map import FieldType, MappedColumn, TableMap, parse_table_map
+from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from tables.cursor import Cursor, Resume
 from tests import made
 from tests.made import SERVER as UUID

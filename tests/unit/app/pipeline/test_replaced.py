@@ -8,10 +8,10 @@ import pytest
 
 from app.pipeline.piece import Piece
 from connectors.errors import RowUnreadable
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.events import EventType
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.table_map import TableMap
 from tables.cursor import Cursor
 from tests import made
 from tests.made import SERVER as UUID

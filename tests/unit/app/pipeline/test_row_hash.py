@@ -8,8 +8,8 @@ import pytest
 
 from app.pipeline.captured import CapturedTable, Schema, TableBook
 from app.pipeline.filter import TableFilter
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
-from connectors.mysql.table_map import FieldType, MappedColumn, TableMap
 from tests.unit.app.pipeline.history import CHARSETS
 
 MARIADB, MYSQL = Server(version=(11, 8, 3), mariadb=True), Server(version=(9, 7, 4))

@@ -10,8 +10,8 @@ import pytest
 from app.pipeline.piece import Piece
 from app.publisher import _after
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.chunk import Chunk
 from connectors.mysql.position import SourceOffset
+from connectors.mysql.stream.chunk import Chunk
 from tables.cursor import Cursor, Resume
 from tests import made
 from tests.made import SERVER as UUID

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from connectors.mysql.chunk import Chunk
-from connectors.mysql.chunks import Cutter
 from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.stream.cutter import Cutter
 from tests.unit.connectors.mysql.wire import (
     ANNOTATE,
     MARIADB_GTID,

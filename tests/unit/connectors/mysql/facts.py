@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.server import ServerFacts, SourceAddress
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 OTHER = "4e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -7,9 +7,9 @@ import pytest
 from connectors.errors import (
     AqueductError,
 )
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.events import EventType
-from connectors.mysql.transactions import TransactionReader
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.transaction_reader import TransactionReader
 from tests.made import (
     SERVER,
     chunk_of,

@@ -11,22 +11,22 @@ import pytest
 import zstandard
 
 from connectors.errors import AqueductError, CorruptEvent, MalformedEvent, UnsupportedEvent
-from connectors.mysql.charsets import Charsets
-from connectors.mysql.chunks import Cutter
-from connectors.mysql.compiled.decoder import CompiledDecoder
-from connectors.mysql.compiled.documents import Documents
-from connectors.mysql.events import EventType, payload_events
-from connectors.mysql.mariadb.events import inflated
-from connectors.mysql.payload import Payload
-from connectors.mysql.rows import RowDecoder
-from connectors.mysql.skipping import row_count
-from connectors.mysql.table_map import FieldType, MappedColumn, TableMap, parse_table_map
-from connectors.mysql.tagged import parse_gtid_tagged
-from connectors.mysql.transactions import TransactionReader
-from connectors.mysql.values.documents import document_text, double_text
-from connectors.mysql.values.json_diff import patched
-from connectors.mysql.values.numbers import decimal_groups, decimal_text, shortest_float32
-from connectors.mysql.values.temporal import fraction_text
+from connectors.mysql.binlog.events import EventType, payload_events
+from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
+from connectors.mysql.binlog.mariadb_events import inflated
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap, parse_table_map
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled.json_text import Documents
+from connectors.mysql.rows.counter import row_count
+from connectors.mysql.rows.decoder import RowDecoder
+from connectors.mysql.rows.values.json_binary import document_text, double_text
+from connectors.mysql.rows.values.json_diff import patched
+from connectors.mysql.rows.values.numbers import decimal_groups, decimal_text, shortest_float32
+from connectors.mysql.rows.values.temporal import fraction_text
+from connectors.mysql.stream.cutter import Cutter
+from connectors.mysql.stream.transaction_payload import Payload
+from connectors.mysql.transaction_reader import TransactionReader
 from tests.made import (
     SERVER,
     START,

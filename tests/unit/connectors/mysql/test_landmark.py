@@ -8,10 +8,10 @@ import zlib
 
 import pytest
 
-from connectors.mysql.events import HEADER, Event, EventType
+from connectors.mysql.binlog.events import HEADER, Event, EventType
 from connectors.mysql.landmark import Landmark, Mark
+from connectors.mysql.lookup.fingerprint.recent import Recent
 from connectors.mysql.position import Coordinates
-from connectors.mysql.recent import Recent
 from tables.cursor_proof import FileHead, Proof
 
 BODY = b"\x00" + uuid.UUID(int=7).bytes + struct.pack("<QBQQ", 5, 2, 1, 2)

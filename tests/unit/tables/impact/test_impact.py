@@ -8,9 +8,9 @@ import re
 import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.cut_over import OnlineAlter, SetAside
+from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Server, Session, Table
-from connectors.mysql.ddl.renames import renamed_columns
+from connectors.mysql.ddl.online.cut_over import OnlineAlter, SetAside
 from spark_sink.errors import SinkError
 from spark_sink.source.schemas import TableVersion, parse_version
 from spark_sink.warehouse.evolve import Shape, shaped

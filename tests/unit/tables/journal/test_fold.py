@@ -13,7 +13,7 @@ from connectors.errors import JournalDamaged
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.prepared import PreparedAt
+from connectors.mysql.stream.prepared_xa import PreparedAt
 from tables.cursor import Cursor, Resume
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint, newer, resume_from, row_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.schema_history.position import Asked, AtGtid, AtTime, HistoryPlace, reached
 from tests.unit.tables.made import OTHER, UUID, at, between, offset

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.errors import JournalDamaged
 from connectors.mysql.ddl.definition import Session
-from connectors.mysql.meta_rows import PART, HistoryRow, SnapshotRow, Stored
+from connectors.mysql.schema_store.rows import PART, HistoryRow, SnapshotRow, Stored
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import Given, SchemaRecord
 from tables.schema_store.rows import EXTRA_BYTES, history_of, key_of, record_rows, snapshot_rows

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from connectors.mysql.binlog.statement_kind import Kind, kind_of
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.dml.tools import is_tools_own
 from connectors.mysql.dml.written import written
-from connectors.mysql.statements import Kind, kind_of
 
 SERVER = Server(version=(8, 4, 0))
 TOOLS = (

@@ -24,7 +24,7 @@ from connectors.mysql.ddl.definition import (
     TableChange,
 )
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.mariadb.gtid import MariadbGtidList
+from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates
 from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.schema_history.codec.fold import OLDEST, HistoryFold

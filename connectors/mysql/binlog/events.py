@@ -1,0 +1,287 @@
+"""The events of the binlog that are not rows: what each one's bytes mean.
+
+The law: every type of event is decoded, named in ``HARMLESS`` with the reason why it may be passed by, or
+unsupported; there is no fourth case. Source: MySQL's libs/mysql/binlog/event headers and the internals manual.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+
+from connectors.errors import CorruptEvent
+from connectors.mysql.binlog.buffer import packed, packed_bytes, taken, uint
+from connectors.mysql.binlog.query_session import CHARSET, SQL_MODE, status_variables
+from connectors.mysql.charset.charsets import Charsets, text_decoder
+
+
+class EventType(IntEnum):
+    """The types of events that we name; the number is the byte on the wire."""
+
+    QUERY = 2
+    STOP = 3
+    ROTATE = 4
+    INTVAR = 5
+    APPEND_BLOCK = 9
+    RAND = 13
+    USER_VAR = 14
+    FORMAT_DESCRIPTION = 15
+    XID = 16
+    BEGIN_LOAD_QUERY = 17
+    EXECUTE_LOAD_QUERY = 18
+    TABLE_MAP = 19
+    WRITE_ROWS_V1 = 23
+    UPDATE_ROWS_V1 = 24
+    DELETE_ROWS_V1 = 25
+    INCIDENT = 26
+    HEARTBEAT = 27
+    IGNORABLE = 28
+    ROWS_QUERY = 29
+    WRITE_ROWS = 30
+    UPDATE_ROWS = 31
+    DELETE_ROWS = 32
+    GTID = 33
+    ANONYMOUS_GTID = 34
+    PREVIOUS_GTIDS = 35
+    TRANSACTION_CONTEXT = 36
+    VIEW_CHANGE = 37
+    XA_PREPARE = 38
+    PARTIAL_UPDATE_ROWS = 39
+    TRANSACTION_PAYLOAD = 40
+    HEARTBEAT_V2 = 41
+    GTID_TAGGED = 42
+
+
+HARMLESS = {
+    EventType.STOP: "the server closed this file; the next one follows",
+    EventType.HEARTBEAT: "the server lives and has nothing to send",
+    EventType.HEARTBEAT_V2: "the server lives and has nothing to send",
+    EventType.IGNORABLE: "the server says that it may be passed by",
+    EventType.ROWS_QUERY: "the text of a statement whose rows follow",
+    EventType.PREVIOUS_GTIDS: "what earlier files hold",
+    EventType.TRANSACTION_CONTEXT: "group replication's certification data",
+    EventType.VIEW_CHANGE: "group replication's membership",
+    EventType.BEGIN_LOAD_QUERY: "the file of a LOAD DATA; the statement itself is judged",
+    EventType.APPEND_BLOCK: "more of the file of a LOAD DATA; the statement itself is judged",
+    EventType.INTVAR: "context of a statement; a statement that changes rows is judged itself",
+    EventType.RAND: "context of a statement; a statement that changes rows is judged itself",
+    EventType.USER_VAR: "context of a statement; a statement that changes rows is judged itself",
+}
+"""Event types that carry no change of data, each with the reason."""
+
+_IGNORABLE_FLAG = 0x80
+_IN_USE_FLAG = 0x01
+HEADER = struct.Struct("<IBIIIH")
+"""Timestamp, type, server_id, size, where the next event begins, flags."""
+HEADER_SIZE = HEADER.size
+CHECKSUM_SIZE = 4
+LARGEST = 1 << 30
+"""Bytes of an event, at most: what max_allowed_packet can be set to."""
+
+
+@dataclass(slots=True)
+class Event:
+    """One event as it came: header fields, and the body without header and checksum."""
+
+    timestamp: int
+    """Seconds since 1970, 0 for artificial events."""
+    type: int
+    server_id: int
+    end_pos: int
+    """Where the next event begins; 0 for artificial events, and modulo 2**32."""
+    flags: int
+    size: int
+    body: bytes
+
+
+def is_ignorable(flags: int) -> bool:
+    """Whether the server says that who does not know an event may pass it by."""
+    return bool(flags & _IGNORABLE_FLAG)
+
+
+def parse_event(data: bytes, *, checksum: bool) -> Event:
+    """Split one event into its header and body; with ``checksum``, verify its CRC32.
+
+    Raises CorruptEvent where the length or the checksum does not hold.
+    """
+    if len(data) < HEADER_SIZE:
+        raise CorruptEvent(f"{len(data)} bytes are less than a header")
+    timestamp, kind, server_id, size, end_pos, flags = HEADER.unpack_from(data)
+    if size != len(data):
+        raise CorruptEvent(f"its header says {size} bytes, {len(data)} came")
+    end = len(data)
+    if checksum:
+        end -= CHECKSUM_SIZE
+        # A file in use is flagged so in its first event, after the checksum was made.
+        in_use = kind == EventType.FORMAT_DESCRIPTION and flags & _IN_USE_FLAG
+        if not in_use and zlib.crc32(data[:end]) != uint(data, end, CHECKSUM_SIZE):
+            raise CorruptEvent("its CRC32 does not match")
+    return Event(timestamp, kind, server_id, end_pos, flags, size, data[HEADER_SIZE:end])
+
+
+def format_has_checksum(data: bytes) -> bool:
+    """Whether the events after this FORMAT_DESCRIPTION event (whole, with header) carry a CRC32.
+
+    Since 5.6.1 such an event ends in the algorithm's byte and a checksum of its own.
+    """
+    version = data[HEADER_SIZE + 2 : HEADER_SIZE + 52].rstrip(b"\0").decode("ascii", "replace")
+    if _version(version) < (5, 6, 1):
+        return False
+    return data[-1 - CHECKSUM_SIZE] == 1
+
+
+def _version(text: str) -> tuple[int, ...]:
+    digits = text.split("-")[0].split(".")
+    return tuple(int(part) for part in digits if part.isdigit())
+
+
+@dataclass(frozen=True, slots=True)
+class Gtid:
+    """The start of a transaction, with its GTID or, on a server without them, none."""
+
+    gtid: str | None
+    committed_us: int | None
+    """When it was committed there, microseconds since 1970; None before MySQL 8.0.1."""
+
+
+def parse_gtid(event: Event) -> Gtid:
+    """A GTID or ANONYMOUS_GTID event."""
+    body = event.body
+    sid, number = uuid.UUID(bytes=body[1:17]), uint(body, 17, 8)
+    committed = None
+    logical_clock_end = 42
+    if len(body) >= logical_clock_end + 7:
+        committed = uint(body, logical_clock_end, 7) & ((1 << 55) - 1)
+    gtid = f"{sid}:{number}" if event.type == EventType.GTID else None
+    return Gtid(gtid, committed)
+
+
+def original_us(body: bytes) -> int:
+    """When the first server committed an ANONYMOUS_GTID event's transaction, microseconds since 1970; 0 where
+    it is not told, which is before MySQL 8.0.1. A replica keeps it, and then writes it behind its own time."""
+    at = 42
+    own = int.from_bytes(body[at : at + 7], "little")
+    if not own >> 55:
+        return own
+    return int.from_bytes(body[at + 7 : at + 14], "little")
+
+
+def parse_rotate(event: Event) -> tuple[str, int]:
+    """The next file's name and the offset at which it goes on."""
+    return event.body[8:].decode(), uint(event.body, 0, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement as it was run."""
+
+    thread: int
+    database: str | None
+    sql: str
+    sql_mode: int
+    error_code: int
+    status: bytes = b""
+    """Its status variables, as ``connectors.mysql.binlog.query_session`` reads them."""
+
+
+def parse_query(body: bytes, charsets: Charsets) -> Query:
+    """The body of a QUERY event; its text is in the character set of the client that sent it."""
+    thread, _, database_size, error_code, status_size = struct.unpack_from("<IIBHH", body)
+    raw_status, at = taken(body, 13, status_size)
+    database, at = taken(body, at, database_size)
+    status = status_variables(raw_status)
+    collation = uint(status[CHARSET], 0, 2) if CHARSET in status else None
+    return Query(
+        thread=thread,
+        database=database.decode() or None,
+        sql=_statement_text(body[at + 1 :], collation, charsets),
+        sql_mode=uint(status[SQL_MODE], 0, 8) if SQL_MODE in status else 0,
+        error_code=error_code,
+        status=raw_status,
+    )
+
+
+_OF_QUERY, _OF_FILE = 13, 13
+"""Bytes at the head of a QUERY event's body, and what an EXECUTE_LOAD_QUERY event's has besides."""
+
+
+def load_query(body: bytes) -> bytes:
+    """The body of an EXECUTE_LOAD_QUERY event as that of a QUERY event."""
+    return body[:_OF_QUERY] + body[_OF_QUERY + _OF_FILE :]
+
+
+def _statement_text(raw: bytes, collation: int | None, charsets: Charsets) -> str:
+    """The text; bytes that are not of the client's character set stay visible as escapes.
+
+    In swe7 the bytes of some marks of SQL, the backtick among them, are letters. The server's parser takes them
+    for marks, and so do we.
+    """
+    charset = charsets.name(collation) if collation is not None else None
+    decode = text_decoder(charset) if charset not in (None, "swe7") else None
+    try:
+        return decode(raw) if decode is not None else raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "backslashreplace")
+
+
+def parse_incident(body: bytes) -> str:
+    """The server's words about an incident."""
+    return body[3 : 3 + body[2]].decode("utf-8", "replace")
+
+
+def parse_rows_query(body: bytes) -> str:
+    """The text of the statement whose rows follow; the length before it has one byte, too few for most."""
+    return body[1:].decode("utf-8", "backslashreplace")
+
+
+_ZSTD, _NO_COMPRESSION = 0, 255
+_READ = 128 * 1024
+
+
+def payload_events(body: bytes) -> bytes:
+    """The events inside the body of a TRANSACTION_PAYLOAD event, one behind the other, without checksums.
+
+    Source: libs/mysql/binlog/event/codecs/binary.cpp: type, length, value; 0 ends the fields,
+    1 is the payload's size, 2 its compression, 3 its size before compression.
+    """
+    fields: dict[int, int] = {}
+    at = 0
+    while body[at] != 0:
+        kind, at = packed(body, at)
+        value, at = packed_bytes(body, at)
+        fields[kind] = packed(value, 0)[0]
+    content, _ = taken(body, at + 1, fields[1])
+    return _decompressed(content, fields.get(2, _NO_COMPRESSION), fields.get(3, 0))
+
+
+def _decompressed(content: bytes, algorithm: int, size: int) -> bytes:
+    if algorithm == _NO_COMPRESSION:
+        return content
+    if size > LARGEST:
+        raise CorruptEvent(f"a compressed payload of {size} bytes was announced")
+    if algorithm != _ZSTD:
+        raise CorruptEvent(f"a payload is compressed by an unknown algorithm, {algorithm}")
+    import zstandard
+
+    try:
+        # The frame's header does not tell its size; a byte more than was announced is asked for, and no more.
+        data = bytearray()
+        with zstandard.ZstdDecompressor().stream_reader(content) as reader:
+            # Whoever asks for all at once gets room for all that was announced.
+            while len(data) <= size:
+                wanted = min(size + 1 - len(data), _READ)
+                part = reader.read(wanted)
+                data += part
+                if len(part) < wanted:
+                    # Another frame may follow, but no server writes one.
+                    break
+    except zstandard.ZstdError as error:
+        raise CorruptEvent(f"a compressed payload cannot be read: {error}") from error
+    if len(data) != size:
+        raise CorruptEvent(
+            f"a compressed payload has {len(data)} bytes at least, {size} were announced"
+        )
+    return bytes(data)

@@ -1,0 +1,87 @@
+"""Whose the next transaction is, as the kinds of GTID events say it.
+
+The law: a transaction without a GTID is named by its server and the place where it begins, and no other is.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import NamedTuple
+
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import HEADER, HEADER_SIZE, EventType
+from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
+from connectors.mysql.binlog.mariadb_events import MariadbGtid, parse_gtid
+from connectors.mysql.binlog.transaction_context import MARIADB_GTID
+
+_GTID = struct.Struct(f"<{HEADER_SIZE}xx16sQ").unpack_from
+
+Announced = tuple[int, str | None, int, str, int]
+"""Of a transaction: where it begins, what its GTID begins with and its number, its id, and when it was
+committed at its source, milliseconds since 1970, or 0 where that is not told."""
+
+
+class Place(NamedTuple):
+    """Of an event off the hot path: where it begins and ends, and what its header says."""
+
+    file: str
+    pos: int
+    end_pos: int
+    flags: int
+    timestamp: int
+    server_id: int
+
+
+def tagged(body: bytes, place: Place) -> Announced:
+    """A GTID_TAGGED event's transaction."""
+    source, tag, number, committed = parse_gtid_tagged(body)
+    source = f"{source}:{tag}" if tag else source
+    return place.pos, source, number, f"{source}:{number}", committed // 1000
+
+
+def without_gtid(told: Announced | None, place: Place, server_uuid: str) -> Announced:
+    """An ANONYMOUS_GTID event's transaction; the event has the form of one with a GTID."""
+    committed = told[4] if told is not None else 0
+    return place.pos, None, 0, f"{server_uuid}:{place.file}:{place.pos}", committed
+
+
+def by_mariadb(gtid: str, place: Place) -> Announced:
+    """The transaction of a MariaDB's GTID event, ``domain-server-sequence``."""
+    source, _, number = gtid.rpartition("-")
+    if number == "0":
+        raise ValueError(f"no GTID has the number 0: {gtid}")
+    return place.pos, source, int(number), gtid, 0
+
+
+def gtid_of(event: bytes | memoryview) -> str | None:
+    """The GTID that an event announces; None where it announces a transaction without one, or none."""
+    kind = event[4]
+    if kind == EventType.GTID:
+        raw, number = _GTID(event)
+        return f"{uuid.UUID(bytes=raw)}:{number}"
+    if kind == EventType.GTID_TAGGED:
+        source, tag, number, _ = parse_gtid_tagged(bytes(event[HEADER_SIZE:]))
+        return f"{source}:{tag}:{number}" if tag else f"{source}:{number}"
+    return _mariadb(event).gtid if kind == MARIADB_GTID else None
+
+
+def xid_announced(event: bytes | memoryview) -> str | None:
+    """The XA transaction that an event announces, which only MariaDB's does."""
+    return _mariadb(event).xid if event[4] == MARIADB_GTID else None
+
+
+def _mariadb(event: bytes | memoryview) -> MariadbGtid:
+    return parse_gtid(bytes(event[HEADER_SIZE:]), HEADER.unpack_from(event)[2])
+
+
+def placed(last: int, end_pos: int, size: int, open_: Transaction | None) -> tuple[int, int]:
+    """Where an event begins and ends in a file of more than 4 GiB: offsets only grow within a file.
+
+    One that does not tell its place has that of its transaction, wherever its chunk was cut.
+    """
+    if not end_pos:
+        last = open_.pos if open_ is not None else last
+        return last, last
+    pos = last + (end_pos - size - last & 0xFFFFFFFF)
+    return pos, pos + size

@@ -1,0 +1,228 @@
+"""The events that only MariaDB writes: what each one's bytes mean.
+
+The law: functions of bytes alone; what a server announces (a length, an algorithm, a count) is checked against
+what came, and nothing is unpacked beyond it. Source: MariaDB's sql/log_event.h and log_event.cc.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+from connectors.errors import CorruptEvent, UnsupportedEvent
+from connectors.mysql.binlog.buffer import packed, taken, uint
+from connectors.mysql.binlog.events import LARGEST, EventType
+
+
+class MariadbEventType(IntEnum):
+    """The types of events that MariaDB has beyond MySQL's; the number is the byte on the wire."""
+
+    ANNOTATE_ROWS = 160
+    BINLOG_CHECKPOINT = 161
+    GTID = 162
+    GTID_LIST = 163
+    START_ENCRYPTION = 164
+    QUERY_COMPRESSED = 165
+    WRITE_ROWS_COMPRESSED_V1 = 166
+    UPDATE_ROWS_COMPRESSED_V1 = 167
+    DELETE_ROWS_COMPRESSED_V1 = 168
+    WRITE_ROWS_COMPRESSED = 169
+    UPDATE_ROWS_COMPRESSED = 170
+    DELETE_ROWS_COMPRESSED = 171
+
+
+HARMLESS = {
+    MariadbEventType.ANNOTATE_ROWS: "the text of a statement whose rows follow",
+    MariadbEventType.BINLOG_CHECKPOINT: "which file the server's own recovery begins with",
+    MariadbEventType.GTID_LIST: "the last GTIDs of earlier files",
+    MariadbEventType.START_ENCRYPTION: "the file is encrypted on disk; the server decrypts what it sends",
+}
+"""Event types that carry no change of data, each with the reason."""
+
+PLAIN_ROWS = {
+    MariadbEventType.WRITE_ROWS_COMPRESSED_V1: EventType.WRITE_ROWS_V1,
+    MariadbEventType.UPDATE_ROWS_COMPRESSED_V1: EventType.UPDATE_ROWS_V1,
+    MariadbEventType.DELETE_ROWS_COMPRESSED_V1: EventType.DELETE_ROWS_V1,
+    MariadbEventType.WRITE_ROWS_COMPRESSED: EventType.WRITE_ROWS,
+    MariadbEventType.UPDATE_ROWS_COMPRESSED: EventType.UPDATE_ROWS,
+    MariadbEventType.DELETE_ROWS_COMPRESSED: EventType.DELETE_ROWS,
+}
+"""What a compressed rows event is once it is unpacked."""
+FIRST_COMPRESSED_ROWS = min(map(int, PLAIN_ROWS))
+"""The types of rows events from here on are compressed."""
+
+
+class GtidFlag(IntFlag):
+    """What a GTID event says of the transaction that it begins."""
+
+    STANDALONE = 0x01
+    """It is the one statement that follows; nothing else ends it."""
+    GROUP_COMMIT = 0x02
+    TRANSACTIONAL = 0x04
+    ALLOW_PARALLEL = 0x08
+    WAITED = 0x10
+    DDL = 0x20
+    PREPARED_XA = 0x40
+    """It ends in XA PREPARE: whether it happened, a later transaction says."""
+    COMPLETED_XA = 0x80
+    """It is the XA COMMIT or XA ROLLBACK of an earlier one."""
+
+
+class Alter(IntEnum):
+    """The parts of an ALTER TABLE under ``binlog_alter_two_phase``."""
+
+    START = 0x02
+    """It was begun; the table is as before."""
+    COMMIT = 0x04
+    ROLLBACK = 0x08
+
+
+_MULTI_ENGINE = 0x01
+_ALTERS = Alter.START | Alter.COMMIT | Alter.ROLLBACK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MariadbGtid:
+    """The start of a transaction; there is no BEGIN behind it."""
+
+    gtid: str
+    """``domain-server-sequence``."""
+    flags: GtidFlag
+    commit_id: int | None = None
+    """Transactions with the same one were committed together."""
+    xid: str | None = None
+    """An XA transaction's name as XA statements write it."""
+    alter: Alter | None = None
+    alter_start: int | None = None
+    """For a COMMIT or ROLLBACK of an ALTER, the sequence number of its START in the same domain."""
+
+    @property
+    def standalone(self) -> bool:
+        """Whether it ends with the statement that follows."""
+        return bool(self.flags & GtidFlag.STANDALONE)
+
+    @property
+    def is_xa(self) -> bool:
+        """Whether it is one half of an XA transaction."""
+        return bool(self.flags & (GtidFlag.PREPARED_XA | GtidFlag.COMPLETED_XA))
+
+
+def parse_gtid(body: bytes, server_id: int) -> MariadbGtid:
+    """A GTID event's body; the server's part of the GTID is in the event's header.
+
+    What is not there is followed by zeros up to 19 bytes, which read as "no more flags".
+    """
+    sequence, domain, flags = uint(body, 0, 8), uint(body, 8, 4), GtidFlag(body[12])
+    at, commit_id, xid = 13, None, None
+    if flags & GtidFlag.GROUP_COMMIT:
+        commit_id, at = uint(body, at, 8), at + 8
+    if flags & (GtidFlag.PREPARED_XA | GtidFlag.COMPLETED_XA):
+        xid, at = _xid(body, at)
+    alter, alter_start = _alter(body, at)
+    return MariadbGtid(
+        gtid=f"{domain}-{server_id}-{sequence}",
+        flags=flags,
+        commit_id=commit_id,
+        xid=xid,
+        alter=alter,
+        alter_start=alter_start,
+    )
+
+
+def _xid(body: bytes, at: int) -> tuple[str, int]:
+    number, global_size, branch_size = uint(body, at, 4), body[at + 4], body[at + 5]
+    name, at = taken(body, at + 6, global_size)
+    branch, at = taken(body, at, branch_size)
+    return f"X'{name.hex()}',X'{branch.hex()}',{number}", at
+
+
+def _alter(body: bytes, at: int) -> tuple[Alter | None, int | None]:
+    more = body[at] if at < len(body) else 0
+    at += 2 if more & _MULTI_ENGINE else 1
+    alter = Alter(more & _ALTERS) if more & _ALTERS else None
+    return alter, uint(body, at, 8) if alter in (Alter.COMMIT, Alter.ROLLBACK) else None
+
+
+_COUNT_BITS = (1 << 28) - 1
+
+
+def parse_gtid_list(body: bytes) -> list[tuple[int, int, int]]:
+    """(domain, server, sequence) of a GTID_LIST event; a domain's last entry is its last transaction."""
+    count = uint(body, 0, 4) & _COUNT_BITS
+    raw, _ = taken(body, 4, 16 * count)
+    return [
+        (uint(raw, at, 4), uint(raw, at + 4, 4), uint(raw, at + 8, 8))
+        for at in range(0, len(raw), 16)
+    ]
+
+
+def parse_annotation(body: bytes) -> str:
+    """The statement of an ANNOTATE_ROWS event, in the character set of the client that sent it."""
+    return body.decode("utf-8", "backslashreplace")
+
+
+_QUERY_HEAD = 13
+
+
+def uncompressed_query(body: bytes) -> bytes:
+    """The body of the QUERY event that a QUERY_COMPRESSED event was made from."""
+    database_size, status_size = body[8], uint(body, 11, 2)
+    at = _QUERY_HEAD + status_size + database_size + 1
+    return body[:at] + _unpacked(body, at)
+
+
+_V2 = {
+    MariadbEventType.WRITE_ROWS_COMPRESSED,
+    MariadbEventType.UPDATE_ROWS_COMPRESSED,
+    MariadbEventType.DELETE_ROWS_COMPRESSED,
+}
+_UPDATES = {
+    MariadbEventType.UPDATE_ROWS_COMPRESSED_V1,
+    MariadbEventType.UPDATE_ROWS_COMPRESSED,
+}
+
+
+def uncompressed_rows(event_type: int, body: bytes) -> bytes:
+    """The body of the event ``PLAIN_ROWS[event_type]`` that a compressed one was made from.
+
+    Only the rows are compressed; table, width and bitmaps before them are not.
+    """
+    count, at = packed(body, 8 + uint(body, 8, 2) if event_type in _V2 else 8)
+    at += (count + 7) // 8 * (2 if event_type in _UPDATES else 1)
+    return body[:at] + _unpacked(body, at)
+
+
+def plain_rows(event_type: int, body: bytes) -> tuple[int, bytes]:
+    """The type and body of the rows event that a compressed one was made from; any other's as they are."""
+    if event_type < FIRST_COMPRESSED_ROWS:
+        return event_type, body
+    plain = int(PLAIN_ROWS[MariadbEventType(event_type)])
+    return plain, uncompressed_rows(event_type, body)
+
+
+_COMPRESSED, _ALGORITHM, _LENGTH_SIZE = 0x80, 0x70, 0x07
+
+
+def _unpacked(data: bytes, at: int) -> bytes:
+    """What a head byte, a big-endian length and zlib's stream stand for."""
+    head = data[at]
+    if not head & _COMPRESSED or head & _ALGORITHM:
+        raise UnsupportedEvent(f"a compressed event with the head {head:#04x}, which is not zlib's")
+    length, at = taken(data, at + 1, head & _LENGTH_SIZE)
+    return inflated(data[at:], int.from_bytes(length, "big"))
+
+
+def inflated(data: bytes, size: int, *, raw: bool = False) -> bytes:
+    """``size`` bytes out of a zlib stream (or one without head and checksum); raise CorruptEvent otherwise."""
+    if size > LARGEST:
+        raise CorruptEvent(f"compressed bytes are not the {size} that were announced: too many")
+    stream = zlib.decompressobj(-zlib.MAX_WBITS if raw else zlib.MAX_WBITS)
+    try:
+        # One byte more is asked for, so that a stream that holds too much is told from a whole one.
+        found = stream.decompress(data, size + 1)
+    except zlib.error as error:
+        raise CorruptEvent(f"compressed bytes cannot be read: {error}") from error
+    if len(found) != size or not stream.eof or stream.unused_data:
+        raise CorruptEvent(f"compressed bytes are not the {size} that were announced")
+    return found

@@ -1,0 +1,132 @@
+"""What a statement's QUERY event tells of the session that ran it: all that its meaning depends on.
+
+The law: what is not told is None, and stands for the server's own default; a variable that is not known here
+ends the list, since nobody knows how long it is. Source: MySQL's statement_events.h, Query_event_status_vars,
+and MariaDB's log_event.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from connectors.mysql.binlog.buffer import taken, uint
+from connectors.mysql.binlog.sql_modes import of_number
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Session
+
+_FLAGS, SQL_MODE, CHARSET = 0, 1, 4
+_CATALOG, _INVOKER, _UPDATED_DATABASES = 2, 11, 12
+_EXPLICIT_TIMESTAMPS, _UTF8MB4_COLLATION = 16, 18
+_FLAGS_OF_GTID, _CHARSET_COLLATIONS = 130, 131
+_EXPLICIT_TIMESTAMPS_FLAG = 1 << 24
+"""MariaDB's: it has no variable of its own for it."""
+_ENDS_ALTER = 4 | 8
+"""MariaDB's: the second half of an ALTER in two phases; the number of its first half follows."""
+_TOO_MANY_DATABASES = 254
+
+_SIZES: dict[int, int | None] = {
+    0: 4, 1: 8, 2: None, 3: 4, 4: 6, 5: None, 6: None, 7: 2, 8: 2, 9: 8, 10: 4, 11: None, 12: None,
+    13: 3, 14: 8, 15: 8, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1, 128: 3, 129: 8, 130: None,
+    131: None,
+}  # fmt: skip
+"""Bytes of each variable's value; None where the value tells."""
+
+
+def status_variables(status: bytes) -> dict[int, bytes]:
+    """The variables by their numbers, up to the first that we do not know: sizes of later ones are not told."""
+    return dict(_variables(status))
+
+
+def _variables(status: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at < len(status) and status[at] in _SIZES:
+        code = status[at]
+        size = _SIZES[code]
+        if size is None:
+            size = _told_size(code, status, at + 1)
+        value, end = taken(status, at + 1, size)
+        yield code, value
+        at = end
+
+
+def _told_size(code: int, status: bytes, at: int) -> int:
+    """Bytes of a value that tells its own length."""
+    if code == _INVOKER:
+        user = 1 + status[at]
+        return user + 1 + status[at + user]
+    if code == _UPDATED_DATABASES:
+        count, end = status[at], at + 1
+        for _ in range(0 if count == _TOO_MANY_DATABASES else count):
+            end = status.index(0, end) + 1
+        return end - at
+    if code == _FLAGS_OF_GTID:
+        return 9 if status[at] & _ENDS_ALTER else 1
+    if code == _CHARSET_COLLATIONS:
+        return 1 + 4 * status[at]
+    # The catalog of code 2, of servers before 5.0.4, ends in a zero byte besides.
+    return 1 + status[at] + (1 if code == _CATALOG else 0)
+
+
+def databases_of(status: bytes) -> frozenset[str] | None:
+    """The databases of all tables that a statement used, triggers' and views' among them, in lower case.
+
+    None where the event does not hold all of them. Source: MySQL's THD::decide_logging_format, which lists them
+    for a replica's parallel workers; it gives up where a foreign key refers to one of the tables.
+    """
+    value = status_variables(status).get(_UPDATED_DATABASES)
+    if not value or value[0] == _TOO_MANY_DATABASES:
+        return None
+    names = value[1:].split(b"\0")[: value[0]]
+    if len(names) < value[0] or b"" in names:
+        return None
+    return frozenset(name.decode("utf-8", "replace").lower() for name in names) or None
+
+
+def session_of(
+    status: bytes,
+    *,
+    database: str | None,
+    thread: int,
+    charsets: Charsets,
+    mariadb: bool = False,
+) -> Session:
+    """The session of a QUERY event, from its status variables."""
+    told = status_variables(status)
+    collations = told.get(CHARSET)
+    utf8mb4 = told.get(_UTF8MB4_COLLATION)
+    own = told.get(_CHARSET_COLLATIONS)
+    return Session(
+        database=database,
+        sql_mode=of_number(uint(told[SQL_MODE], 0, 8)) if SQL_MODE in told else frozenset(),
+        server_collation=charsets.collation(uint(collations, 4, 2)) if collations else None,
+        utf8mb4_collation=charsets.collation(uint(utf8mb4, 0, 2)) if utf8mb4 else None,
+        charset_collations=None if own is None else tuple(_pairs(own, charsets)),
+        explicit_timestamps=_explicit_timestamps(told, mariadb=mariadb),
+        thread=thread,
+    )
+
+
+def _explicit_timestamps(told: dict[int, bytes], *, mariadb: bool) -> bool | None:
+    if mariadb and _FLAGS in told:
+        return bool(uint(told[_FLAGS], 0, 4) & _EXPLICIT_TIMESTAMPS_FLAG)
+    value = told.get(_EXPLICIT_TIMESTAMPS)
+    return bool(value[0]) if value else None
+
+
+def _pairs(value: bytes, charsets: Charsets) -> Iterator[tuple[str, str]]:
+    """MariaDB's character sets, each by its first collation, and the collations that they have instead."""
+    for at in range(1, len(value), 4):
+        charset, collation = (charsets.collation(uint(value, at + n, 2)) for n in (0, 2))
+        if charset is not None and collation is not None:
+            yield charset.partition("_")[0], collation
+
+
+def user_of(status: bytes) -> str | None:
+    """``user@host`` of who ran a statement, which a server tells for few of them."""
+    value = status_variables(status).get(_INVOKER)
+    if not value:
+        return None
+    user, at = taken(value, 1, value[0])
+    host, _ = taken(value, at + 1, value[at])
+    name = f"{user.decode('utf-8', 'replace')}@{host.decode('utf-8', 'replace')}"
+    return name if name != "@" else None

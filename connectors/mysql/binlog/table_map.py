@@ -1,0 +1,343 @@
+"""What a TABLE_MAP event says of a table: names, types, keys, everything a decoder needs.
+
+The law: what the event does not say is None, never a default that could be wrong. Column names, signedness,
+labels and keys are there under ``binlog_row_metadata=FULL``, which the preflight demands.
+Source: MySQL's libs/mysql/binlog/event/rows_event.h, class Table_map_event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from connectors.mysql.binlog.buffer import bits, packed, packed_bytes, taken, uint
+
+
+class FieldType(IntEnum):
+    """MySQL's column types as the binlog numbers them."""
+
+    DECIMAL = 0
+    TINY = 1
+    SHORT = 2
+    LONG = 3
+    FLOAT = 4
+    DOUBLE = 5
+    TIMESTAMP = 7
+    LONGLONG = 8
+    INT24 = 9
+    DATE = 10
+    TIME = 11
+    DATETIME = 12
+    YEAR = 13
+    VARCHAR = 15
+    BIT = 16
+    TIMESTAMP2 = 17
+    DATETIME2 = 18
+    TIME2 = 19
+    BLOB_COMPRESSED = 140
+    """MariaDB's, as the next."""
+    VARCHAR_COMPRESSED = 141
+    VECTOR = 242
+    JSON = 245
+    NEWDECIMAL = 246
+    ENUM = 247
+    SET = 248
+    BLOB = 252
+    VAR_STRING = 253
+    STRING = 254
+    GEOMETRY = 255
+    # Not on the wire, but what these three are where MariaDB wrote them: they may have a fraction, and nothing
+    # says of how many digits. Its present types are MySQL's.
+    MARIADB_TIMESTAMP = 0x107
+    MARIADB_TIME = 0x10B
+    MARIADB_DATETIME = 0x10C
+
+
+_T = FieldType
+# YEAR too has a bit of signedness, but not always had: see _signs.
+NUMERIC = {
+    _T.YEAR,
+    _T.TINY,
+    _T.SHORT,
+    _T.INT24,
+    _T.LONG,
+    _T.LONGLONG,
+    _T.NEWDECIMAL,
+    _T.FLOAT,
+    _T.DOUBLE,
+}
+# VECTOR is a kind of BLOB to the server and has a collation in the list; JSON and GEOMETRY have none.
+CHARACTER = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BLOB, _T.VECTOR}
+# MariaDB counts geometries in, and has kinds of its own.
+MARIADB_CHARACTER = CHARACTER | {_T.GEOMETRY, _T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
+_AMBIGUOUS: dict[int, int] = {
+    _T.TIMESTAMP: _T.MARIADB_TIMESTAMP,
+    _T.TIME: _T.MARIADB_TIME,
+    _T.DATETIME: _T.MARIADB_DATETIME,
+}
+_METADATA_SIZE: dict[int, int] = {
+    _T.FLOAT: 1, _T.DOUBLE: 1, _T.BLOB: 1, _T.GEOMETRY: 1, _T.JSON: 1, _T.VECTOR: 1,
+    _T.TIMESTAMP2: 1, _T.DATETIME2: 1, _T.TIME2: 1, _T.BLOB_COMPRESSED: 1, _T.VARCHAR_COMPRESSED: 2,
+    _T.VARCHAR: 2, _T.VAR_STRING: 2, _T.BIT: 2, _T.NEWDECIMAL: 2, _T.STRING: 2, _T.ENUM: 2, _T.SET: 2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedColumn:
+    """One column as the row images of this table hold it."""
+
+    type: int
+    metadata: int
+    """Two bytes at most, as the type defines them, low byte first."""
+    nullable: bool
+    name: str | None = None
+    unsigned: bool | None = None
+    collation: int | None = None
+    labels: tuple[bytes, ...] | None = None
+    """Of an ENUM or SET, in the column's own character set."""
+    geometry_type: int | None = None
+    dimensions: int | None = None
+    visible: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMap:
+    """One TABLE_MAP event."""
+
+    table_id: int
+    database: str
+    table: str
+    columns: tuple[MappedColumn, ...]
+    primary_key: tuple[int, ...] | None = field(default=None)
+    """Indexes of the key's columns in the key's order; None where the event names no key."""
+    raw: bytes = field(default=b"", repr=False, compare=False)
+    """The event's body, for whoever keeps rows that cannot be read yet."""
+
+    @property
+    def may_hide_not_null(self) -> bool:
+        """Whether NOT NULL columns may be marked as nullable.
+
+        Servers mark all columns of a table so in the TABLE_MAP of a statement that has it on the inner side of
+        an outer join (``UPDATE a LEFT JOIN b … SET b.v = 1``). Source: Table_map_log_event uses maybe_null().
+        """
+        return all(column.nullable for column in self.columns)
+
+    @property
+    def hides_not_null(self) -> bool:
+        """Whether that is certain: the event names a key, whose columns are never nullable."""
+        return bool(self.primary_key) and self.may_hide_not_null
+
+
+def table_id_of(body: bytes) -> int:
+    """The table's number, which a TABLE_MAP and the rows events after it begin with."""
+    return uint(body, 0, 6)
+
+
+def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
+    """Read the body of a TABLE_MAP event; raises IndexError and its kin where it is malformed.
+
+    ``mariadb`` tells whose it is, which the event itself does not.
+    """
+    size, at = body[8], 9
+    database, at = taken(body, at, size)
+    size, at = body[at + 1], at + 2
+    table, at = taken(body, at, size)
+    count, at = packed(body, at + 1)
+    if not 0 < count <= _MOST_COLUMNS:
+        raise ValueError(f"no table has {count} columns")
+    types, at = taken(body, at, count)
+    metadata, at = packed_bytes(body, at)
+    nullable, at = taken(body, at, (count + 7) // 8)
+    columns = [
+        MappedColumn(type=kind, metadata=value, nullable=null)
+        for (kind, value), null in zip(_typed(types, metadata), bits(nullable, count), strict=True)
+    ]
+    optional = dict(_fields(body, at))
+    names = list(_strings(optional.get(_NAMES, b"")))
+    if len(set(names)) != len(names):
+        raise ValueError("two columns have the same name")
+    character = CHARACTER
+    if mariadb:
+        columns = [
+            replace(column, type=_AMBIGUOUS.get(column.type, column.type)) for column in columns
+        ]
+        character = MARIADB_CHARACTER
+    return TableMap(
+        table_id=table_id_of(body),
+        database=database.decode(),
+        table=table.decode(),
+        columns=tuple(_described(columns, optional, character, mariadb)),
+        primary_key=_primary_key(optional),
+        raw=body,
+    )
+
+
+def _typed(types: bytes, metadata: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    for kind in types:
+        size = _METADATA_SIZE.get(kind, 0)
+        raw, at = taken(metadata, at, size)
+        value = int.from_bytes(raw, "little")
+        kind, value = _real_type(kind, raw) if kind == FieldType.STRING else (kind, value)
+        if not _is_possible(kind, value):
+            raise ValueError(f"no column of type {kind} has the metadata {value:#x}")
+        yield kind, value
+
+
+def _is_possible(kind: int, metadata: int) -> bool:
+    if kind == _T.NEWDECIMAL:
+        precision, scale = metadata & 0xFF, metadata >> 8
+        return 0 < precision <= _MOST_DIGITS and scale <= precision
+    if kind == _T.BIT:
+        return 0 < (metadata >> 8) * 8 + (metadata & 0xFF) <= _MOST_BITS and metadata & 0xFF < 8
+    least, most = _POSSIBLE.get(kind, (0, metadata))
+    return least <= metadata <= most
+
+
+def _real_type(kind: int, raw: bytes) -> tuple[int, int]:
+    """CHAR, BINARY, ENUM and SET all come as STRING; the first byte of metadata tells which.
+
+    A length above 255 borrows two bits of that byte (Field_string::save_field_metadata).
+    """
+    first, second = raw
+    if first & 0x30 != 0x30:
+        return kind, second | (((first & 0x30) ^ 0x30) << 4)
+    return (first, second) if first in (FieldType.ENUM, FieldType.SET) else (kind, second)
+
+
+_MOST_COLUMNS = 4096
+_MOST_DIGITS, _MOST_BITS = 65, 64
+_POSSIBLE: dict[int, tuple[int, int]] = {
+    **dict.fromkeys((_T.BLOB, _T.JSON, _T.GEOMETRY, _T.VECTOR, _T.BLOB_COMPRESSED), (1, 4)),
+    **dict.fromkeys((_T.TIMESTAMP2, _T.DATETIME2, _T.TIME2), (0, 6)),
+    _T.ENUM: (1, 2),
+    _T.SET: (1, 8),
+}
+"""The least and the most that metadata say."""
+
+_SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
+_GEOMETRY_TYPES, _SIMPLE_KEY, _KEY_WITH_PREFIX, _LABEL_DEFAULT_CHARSET = 7, 8, 9, 10
+_LABEL_COLUMN_CHARSET, _VISIBILITY, _DIMENSIONS = 11, 12, 13
+
+
+def _fields(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    while at < len(body):
+        kind = body[at]
+        value, at = packed_bytes(body, at + 1)
+        yield kind, value
+
+
+def _described(
+    columns: list[MappedColumn],
+    optional: dict[int, bytes],
+    character: set[FieldType],
+    mariadb: bool,
+) -> list[MappedColumn]:
+    """The columns with all that the optional metadata adds."""
+    # A MySQL that tells which columns are visible is of 8.0.23 or later.
+    years = mariadb or _VISIBILITY in optional
+    where = _indexes(columns)
+    found: list[dict[str, object]] = [{} for _ in columns]
+
+    def describe(indexes: list[int], name: str, values: Iterable[object]) -> None:
+        for index, value in zip(indexes, values, strict=False):
+            found[index][name] = value
+
+    everyone = list(range(len(columns)))
+    for kind, value in optional.items():
+        if kind == _SIGNEDNESS:
+            kinds = [column.type for column in columns if column.type in NUMERIC]
+            describe(where(NUMERIC), "unsigned", _signs(value, kinds, years=years))
+        elif kind in (_DEFAULT_CHARSET, _LABEL_DEFAULT_CHARSET):
+            indexes = where(character if kind == _DEFAULT_CHARSET else {_T.ENUM, _T.SET})
+            describe(indexes, "collation", _with_default(value, len(indexes)))
+        elif kind == _COLUMN_CHARSET:
+            describe(where(character), "collation", _integers(value))
+        elif kind == _LABEL_COLUMN_CHARSET:
+            describe(where({_T.ENUM, _T.SET}), "collation", _integers(value))
+        elif kind == _NAMES:
+            describe(everyone, "name", (name.decode() for name in _strings(value)))
+        elif kind in (_SET_LABELS, _ENUM_LABELS):
+            describe(where({_T.SET if kind == _SET_LABELS else _T.ENUM}), "labels", _labels(value))
+        elif kind == _GEOMETRY_TYPES:
+            describe(where({_T.GEOMETRY}), "geometry_type", _integers(value))
+        elif kind == _VISIBILITY:
+            describe(everyone, "visible", bits(value, len(columns), most_significant_first=True))
+        elif kind == _DIMENSIONS:
+            describe(where({_T.VECTOR}), "dimensions", _integers(value))
+    return [replace(column, **more) for column, more in zip(columns, found, strict=True)]  # type: ignore[arg-type]
+
+
+def _signs(value: bytes, kinds: list[int], *, years: bool) -> list[bool | None]:
+    """Whether each of the numeric columns is unsigned; ``years`` says that YEAR surely has a bit of its own.
+
+    MySQL 8.0.29 and MariaDB write one, MySQL 8.0.20 does not (sql/field.h, is_numeric_type). The bitmap's size
+    and the zero bits at its end may tell, and both readings often agree; where they do not, the sign is None.
+    """
+    every = (
+        bits(value, len(kinds), most_significant_first=True) if years else _fitting(value, kinds)
+    )
+    plain = _fitting(value, [kind for kind in kinds if kind != _T.YEAR])
+    if years or plain is None:
+        return list[bool | None](every or bits(value, len(kinds), most_significant_first=True))
+    rest = iter(plain)
+    without = [None if kind == _T.YEAR else next(rest) for kind in kinds]
+    if every is None:
+        return list[bool | None](without)
+    return [one if one == other else None for one, other in zip(every, without, strict=True)]
+
+
+def _fitting(value: bytes, kinds: list[int]) -> list[bool] | None:
+    """The bitmap's bits if it is one of that many columns, with zeros behind them."""
+    if len(value) != (len(kinds) + 7) // 8:
+        return None
+    signs = bits(value, len(value) * 8, most_significant_first=True)
+    return None if any(signs[len(kinds) :]) else signs[: len(kinds)]
+
+
+def _indexes(columns: list[MappedColumn]) -> Callable[[set[FieldType]], list[int]]:
+    """What finds the columns of some types, in order."""
+    return lambda kinds: [n for n, column in enumerate(columns) if column.type in kinds]
+
+
+def _primary_key(optional: dict[int, bytes]) -> tuple[int, ...] | None:
+    if _SIMPLE_KEY in optional:
+        return tuple(_integers(optional[_SIMPLE_KEY]))
+    if _KEY_WITH_PREFIX in optional:
+        return tuple(_integers(optional[_KEY_WITH_PREFIX]))[::2]
+    return None
+
+
+def _integers(value: bytes) -> Iterator[int]:
+    at = 0
+    while at < len(value):
+        number, at = packed(value, at)
+        yield number
+
+
+def _strings(value: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(value):
+        text, at = packed_bytes(value, at)
+        yield text
+
+
+def _labels(value: bytes) -> Iterator[tuple[bytes, ...]]:
+    at = 0
+    while at < len(value):
+        count, at = packed(value, at)
+        labels = []
+        for _ in range(count):
+            label, at = packed_bytes(value, at)
+            labels.append(label)
+        yield tuple(labels)
+
+
+def _with_default(value: bytes, count: int) -> list[int]:
+    """A default collation, then pairs (n-th character column, its own collation)."""
+    default, *pairs = _integers(value)
+    collations = [default] * count
+    for index, collation in zip(pairs[::2], pairs[1::2], strict=True):
+        collations[index] = collation
+    return collations

@@ -1,0 +1,94 @@
+"""How the binlog writes XA transactions: their names, and what stands around their rows.
+
+A prepared one stands there as a transaction: XA START, rows, XA END, an XA_PREPARE event. Whether it holds is
+said by another, of XA COMMIT or XA ROLLBACK alone. Or the XA_PREPARE event says itself that it commits.
+Source: sql/xa.cc, XID::serialize; libs/mysql/binlog/event/control_events.h, XA_prepare_event.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Iterator
+
+from connectors.errors import CorruptEvent, MalformedEvent, UnsupportedEvent
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.statement_kind import words
+from connectors.mysql.binlog.transaction_context import QUERIES, statement_of, walk
+
+_XID = re.compile(r"X'([0-9A-Fa-f]*)',X'([0-9A-Fa-f]*)',([0-9]+)")
+_PREPARE = struct.Struct("<BIII")
+_LONGEST = 1000
+"""Bytes of an XA statement, at most."""
+
+
+def xid_of(statement: str) -> str:
+    """The transaction that an XA statement of the binlog is about, in one spelling."""
+    found = _XID.search(statement)
+    if found is None:
+        raise MalformedEvent("an XA statement without a name")
+    return _named(bytes.fromhex(found[1]), bytes.fromhex(found[2]), int(found[3]))
+
+
+def _named(transaction: bytes, branch: bytes, number: int) -> str:
+    # An event has 32 bits for the number, where a statement has all.
+    return f"X'{transaction.hex()}',X'{branch.hex()}',{number & 0xFFFFFFFF}"
+
+
+def verb_of(statement: str) -> str:
+    """What an XA statement does: START, END, COMMIT, ROLLBACK; empty where it is none."""
+    first, *rest = words(statement, 2) or [""]
+    return rest[0] if first == "XA" and rest else ""
+
+
+def decides(statement: str) -> bool:
+    """Whether an XA statement says that a prepared transaction holds or does not."""
+    verb = verb_of(statement)
+    if verb not in ("START", "BEGIN", "END", "COMMIT", "ROLLBACK"):
+        raise UnsupportedEvent(f"the statement XA {verb}")
+    return verb in ("COMMIT", "ROLLBACK")
+
+
+def starts(event: bytes | memoryview) -> str | None:
+    """The name of the transaction that an event begins by XA START; None where it does not."""
+    if not event or event[4] not in QUERIES:
+        return None
+    statement = statement_of(event, event[4])[:_LONGEST].decode("latin-1")
+    return xid_of(statement) if verb_of(statement) in ("START", "BEGIN") else None
+
+
+def parse_xa_prepare(body: bytes | memoryview) -> tuple[str, bool]:
+    """The name in an XA_PREPARE event, and whether it is an XA COMMIT ... ONE PHASE."""
+    one_phase, number, size, branch_size = _PREPARE.unpack_from(body)
+    data = bytes(body[_PREPARE.size : _PREPARE.size + size + branch_size])
+    if len(data) != size + branch_size:
+        raise IndexError(f"an XA_PREPARE event names {size + branch_size} bytes, {len(data)} came")
+    return _named(data[:size], data[size:], number), bool(one_phase)
+
+
+class Frame:
+    """What stands around the rows of an XA transaction in a payload."""
+
+    def __init__(self) -> None:
+        self.start = b""
+        """Its XA START."""
+        self._end = b""
+
+    def within(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The events between, in pieces as the payload's are."""
+        for piece in pieces:
+            begin, end = 0, len(piece)
+            for kind, at, after in walk(piece, 0, end, 0):
+                if kind == EventType.XA_PREPARE:
+                    self._end, end = piece[at:after], at
+                elif not self.start:
+                    self.start, begin = piece[at:after], after
+            if end > begin:
+                yield piece[begin:end]
+
+    @property
+    def end(self) -> bytes:
+        """Its XA_PREPARE event; raise CorruptEvent where none came."""
+        if not self._end:
+            raise CorruptEvent("a payload begins with XA START and has no XA_PREPARE")
+        return self._end

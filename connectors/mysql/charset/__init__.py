@@ -1,0 +1,1 @@
+"""Character sets: bytes to text, where servers differ from Python, and the case of names."""

@@ -1,0 +1,39 @@
+"""Which columns a statement renames, which its effect alone does not tell.
+
+The law: only what the statement says; one that is not understood renames nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl.definition import Server, Session, TableName
+from connectors.mysql.ddl.grammar.lexer import LexicalFault
+from connectors.mysql.ddl.grammar.statements import read
+from connectors.mysql.ddl.grammar.token_reader import GrammarFault
+from connectors.mysql.ddl.statement.alter_actions import ChangeColumn, RenameColumn
+from connectors.mysql.ddl.statement.statement import AlterTable
+
+
+def renamed_columns(sql: str, server: Server, session: Session) -> dict[TableName, dict[str, str]]:
+    """Of each table that the statement alters, its columns' old names to their new ones, as it writes them."""
+    try:
+        statement = read(sql, server, session)
+    except (LexicalFault, GrammarFault):
+        return {}
+    if not isinstance(statement, AlterTable):
+        return {}
+    database, table = statement.name
+    name = (database or session.database or "", table)
+    if server.lower_case_table_names == 1:
+        name = (lowered(name[0]), lowered(name[1]))
+    return {name: dict(_names(statement))}
+
+
+def _names(statement: AlterTable) -> Iterator[tuple[str, str]]:
+    for action in statement.actions:
+        if isinstance(action, RenameColumn):
+            yield action.name, action.to
+        elif isinstance(action, ChangeColumn) and action.name != action.spec.name:
+            yield action.name, action.spec.name

@@ -1,0 +1,1 @@
+"""The columns of CREATE TABLE … SELECT: names, expressions and their types."""

@@ -1,0 +1,81 @@
+"""What a query's names can mean: the columns of the tables that it takes rows from.
+
+The law: a name that two tables have is refused unless the server knows which is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl.definition import Column
+from connectors.mysql.ddl.effect.columns import Refused, attributes_in, definition_of, same
+from connectors.mysql.ddl.statement.column_spec import Attributes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A table or a derived one, by the name that it has in the query."""
+
+    name: str
+    """In lower case."""
+    columns: tuple[Column, ...]
+    database: str | None = None
+    shares: bool = False
+    """It is joined USING columns, or NATURAL: ``*`` has those once."""
+
+    def missing(self) -> Source:
+        """The same on the side of an outer join that may have no row."""
+        return replace(self, columns=tuple(replace(one, nullable=True) for one in self.columns))
+
+
+class Scope:
+    """All of them."""
+
+    def __init__(self, sources: list[Source]) -> None:
+        self._sources = sources
+
+    def all(self) -> Iterator[Column]:
+        """What ``*`` stands for."""
+        if any(source.shares for source in self._sources):
+            raise Refused("its query has * behind USING or NATURAL")
+        if not self._sources:
+            raise Refused("its query has * without a table")
+        for source in self._sources:
+            yield from _seen(source)
+
+    def of(self, name: str) -> Iterator[Column]:
+        """What ``name.*`` stands for."""
+        return _seen(self._named(name))
+
+    def column(self, table: str, name: str) -> Column:
+        """A column by its name, and its table's where it is said."""
+        places = [self._named(table)] if table else self._sources
+        found = [column for place in places for column in place.columns if same(column.name, name)]
+        if len(found) != 1 or (not table and any(place.shares for place in places)):
+            raise Refused(f"the column {name} of its query is not certain")
+        return found[0]
+
+    def _named(self, name: str) -> Source:
+        found = [source for source in self._sources if source.name == lowered(name)]
+        if len(found) != 1:
+            raise Refused(f"the table {name} of its query is not certain")
+        return found[0]
+
+
+def _seen(source: Source) -> Iterator[Column]:
+    return (column for column in source.columns if not column.invisible)
+
+
+def copied(column: Column) -> Column:
+    """A column as the new table has it: visible, of plain values, and numbered by nobody."""
+    old = attributes_in(column.definition) or Attributes()
+    default = "'0'" if old.auto_increment else old.default
+    kept = Attributes(
+        default=default if column.generated is None else None,
+        on_update=old.on_update,
+        comment=old.comment,
+        others=old.others,
+    )
+    return replace(column, generated=None, invisible=False, definition=definition_of(kept))

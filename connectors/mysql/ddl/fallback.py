@@ -1,0 +1,83 @@
+"""The tables of a statement that the grammar does not take.
+
+The law: the names that stand where a table's name would are told, rather one too many than one too few; nothing
+here decides what becomes of a table.
+"""
+
+from __future__ import annotations
+
+import re
+
+from connectors.mysql.ddl.definition import Server, Session
+from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
+from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.statement.table_ref import TableRef
+
+_VERBS = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"})
+_NAME = r"(?:`((?:[^`]|``)+)`|\"([^\"]+)\"|([\w$]+))"
+_TABLE = re.compile(
+    rf"\b(?:TABLES?|ON|TO|LIKE)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?{_NAME}(?:\s*\.\s*{_NAME})?",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"[A-Za-z_]+")
+_EXECUTABLE = re.compile(r"/\*M?!\d*|\*/")
+"""The edges of comments that some server executes."""
+_FOLLOWED = frozenset({"TABLE", "TABLES", "TO", "AS"})
+
+
+def guessed_type(sql: str) -> str:
+    """The first two words."""
+    return " ".join(_WORDS.findall(sql)[:2]).upper()
+
+
+def named_tables(sql: str, server: Server, session: Session) -> list[TableRef]:
+    """The names that seem to be of tables."""
+    try:
+        reader = Reader(lexed(sql, server, session), server, session)
+    except LexicalFault:
+        return _by_pattern(_EXECUTABLE.sub(" ", sql))
+    while reader.take("SET", "STATEMENT"):
+        while reader.key not in ("FOR", ""):
+            reader.at += 1
+        reader.take("FOR")
+    verb = reader.take_one(_VERBS)
+    return [] if verb is None else _behind(reader, verb)
+
+
+def _behind(reader: Reader, verb: str) -> list[TableRef]:
+    """The names behind TABLE, or ON of an index; of RENAME and DROP, all of the list."""
+    found: list[TableRef] = []
+    wanted = _FOLLOWED | (
+        {","} if verb in ("DROP", "RENAME") else {"ON"} if verb != "ALTER" else set()
+    )
+    if verb == "TRUNCATE" and reader.key != "TABLE":
+        found += _one(reader)
+    while reader.key != "":
+        if reader.take_one(frozenset(wanted)):
+            found += _one(reader)
+            if verb in ("CREATE", "TRUNCATE"):
+                break
+        else:
+            reader.at += 1
+    return found
+
+
+def _one(reader: Reader) -> list[TableRef]:
+    _ = reader.take("IF", "NOT", "EXISTS") or reader.take("IF", "EXISTS")
+    place = reader.at
+    try:
+        return [reader.table()]
+    except GrammarFault:
+        reader.at = place
+        return []
+
+
+def _by_pattern(sql: str) -> list[TableRef]:
+    """The same of a text that cannot even be taken apart."""
+    if (verb := _WORDS.search(sql)) is None or verb[0].upper() not in _VERBS:
+        return []
+    found: list[TableRef] = []
+    for match in _TABLE.finditer(sql):
+        first, second = ("".join(part or "" for part in match.groups()[n : n + 3]) for n in (0, 3))
+        found.append((first, second) if second else (None, first))
+    return found

@@ -1,0 +1,208 @@
+"""A place within a statement's tokens, and what a grammar asks there.
+
+The law: whatever a rule does not understand is a fault with its place; nothing is passed over but what a rule
+names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from connectors.mysql.ddl.definition import Server, Session
+from connectors.mysql.ddl.grammar import lexer
+from connectors.mysql.ddl.grammar.lexer import END, Lexed
+from connectors.mysql.ddl.statement.table_ref import TableRef
+
+_NAMES = frozenset({lexer.QUOTED_NAME, lexer.NUMBER, lexer.HEX, lexer.BITS})
+_STRINGS = frozenset({lexer.STRING, lexer.NATIONAL})
+_NEVER_NAMES = frozenset("(),;=.+-*/%&|^~<>!?:@[]{}\\") | {END, lexer.STRING, lexer.NATIONAL}
+
+Result = TypeVar("Result")
+
+
+class GrammarFault(ValueError):
+    """The statement is not of the form that the grammar knows."""
+
+
+class Reader:
+    """Where a statement is read; the current token is ``keys[at]``."""
+
+    __slots__ = ("at", "keys", "lexed", "server", "session", "texts")
+
+    def __init__(self, lexed: Lexed, server: Server, session: Session) -> None:
+        self.lexed = lexed
+        self.keys = lexed.keys
+        self.texts = lexed.texts
+        self.at = 0
+        self.server = server
+        self.session = session
+
+    @property
+    def key(self) -> str:
+        """The current word or sign in upper case, or the mark of its kind."""
+        return self.keys[self.at]
+
+    def follows(self, *words: str) -> bool:
+        """Whether these words come next."""
+        keys, at = self.keys, self.at
+        # The last key is no word, so that no comparison goes past the end.
+        return all(keys[at + n] == word for n, word in enumerate(words))
+
+    def take(self, *words: str) -> bool:
+        """Step over these words if all of them come next."""
+        if self.keys[self.at] != words[0] or not (len(words) == 1 or self.follows(*words)):
+            return False
+        self.at += len(words)
+        return True
+
+    def take_one(self, words: frozenset[str]) -> str | None:
+        """Step over one of these words, and tell which."""
+        key = self.keys[self.at]
+        if key not in words:
+            return None
+        self.at += 1
+        return key
+
+    def need(self, *words: str) -> None:
+        """Step over these words; they must come next."""
+        for word in words:
+            if self.keys[self.at] != word:
+                raise self.fault(f"expected {word}")
+            self.at += 1
+
+    def fault(self, what: str) -> GrammarFault:
+        """The fault that something else was expected here."""
+        if self.key == END:
+            return GrammarFault(f"{what} at the statement's end")
+        start, end = self.lexed.starts[self.at], self.lexed.ends[self.at]
+        return GrammarFault(f"{what} at character {start + 1}: {self.lexed.sql[start:end][:40]}")
+
+    def at_end(self) -> bool:
+        """Whether nothing follows but semicolons."""
+        while self.take(";"):
+            pass
+        return self.key == END
+
+    # --- names and literals ---------------------------------------------------------------------
+
+    def name(self) -> str:
+        """A name, quoted or not."""
+        key = self.keys[self.at]
+        if key in _NEVER_NAMES:
+            raise self.fault("expected a name")
+        start, end = self.lexed.starts[self.at], self.lexed.ends[self.at]
+        text = self.texts[self.at] if key not in _NAMES or key == "`" else self.lexed.sql[start:end]
+        self.at += 1
+        return text
+
+    def is_name(self) -> bool:
+        """Whether a name can be read here."""
+        return self.keys[self.at] not in _NEVER_NAMES
+
+    def quoted(self) -> bool:
+        """Whether the current token is a quoted name, which is never a keyword."""
+        return self.keys[self.at] == lexer.QUOTED_NAME
+
+    def table(self) -> TableRef:
+        """A table's name, with or without its database."""
+        self.take(".")
+        first = self.name()
+        return (first, self.name()) if self.take(".") else (None, first)
+
+    def column(self) -> str:
+        """A column's name; a table's before it says nothing."""
+        name = self.name()
+        while self.take("."):
+            name = self.name()
+        return name
+
+    def is_string(self) -> bool:
+        """Whether a string comes next."""
+        return self.keys[self.at] in _STRINGS
+
+    def string(self) -> str:
+        """A string; those that follow it at once belong to it."""
+        if not self.is_string():
+            raise self.fault("expected a string")
+        text = ""
+        while self.is_string():
+            text += self.texts[self.at]
+            self.at += 1
+        return text
+
+    def name_or_string(self) -> str:
+        """What may be written either way, such as a character set."""
+        return self.string() if self.is_string() else self.name()
+
+    def integer(self) -> int:
+        """A number without a fraction."""
+        key, text = self.key, self.texts[self.at]
+        if key == lexer.HEX:
+            value = int(text, 16)
+        elif key == lexer.NUMBER and text.isdecimal():
+            value = int(text)
+        else:
+            raise self.fault("expected a number")
+        self.at += 1
+        return value
+
+    # --- stretches ------------------------------------------------------------------------------
+
+    def skip_parentheses(self) -> tuple[int, int]:
+        """Step over what parentheses hold; return where it begins and where the last one stands."""
+        self.need("(")
+        begin, depth = self.at, 1
+        while depth:
+            key = self.keys[self.at]
+            if key == END:
+                raise self.fault("expected )")
+            depth += (key == "(") - (key == ")")
+            self.at += 1
+        return begin, self.at - 1
+
+    def listed(self, item: Callable[[], Result]) -> tuple[Result, ...]:
+        """Items between commas; at least one."""
+        found = [item()]
+        while self.take(","):
+            found.append(item())
+        return tuple(found)
+
+    def enclosed(self, item: Callable[[], Result]) -> tuple[Result, ...]:
+        """Items between commas, in parentheses."""
+        self.need("(")
+        found = self.listed(item)
+        self.need(")")
+        return found
+
+    def rendered(self, begin: int, end: int) -> str:
+        """A stretch of tokens as text that means the same in any mode of quoting."""
+        lexed = self.lexed
+        pieces: list[str] = []
+        for n in range(begin, end):
+            if n > begin and lexed.starts[n] > lexed.ends[n - 1]:
+                pieces.append(" ")
+            pieces.append(_plain(lexed, n))
+        return "".join(pieces)
+
+
+def _plain(lexed: Lexed, n: int) -> str:
+    key = lexed.keys[n]
+    if key == lexer.QUOTED_NAME:
+        return quoted_name(lexed.texts[n])
+    if key == lexer.STRING:
+        return quoted_string(lexed.texts[n])
+    if key == lexer.NATIONAL:
+        return "N" + quoted_string(lexed.texts[n])
+    return lexed.sql[lexed.starts[n] : lexed.ends[n]]
+
+
+def quoted_name(name: str) -> str:
+    """A name in backticks."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def quoted_string(text: str) -> str:
+    """A string literal, for a session that knows backslashes."""
+    escaped = text.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0")
+    return f"'{escaped}'"

@@ -1,0 +1,184 @@
+"""What an online change of a table means to those who know nothing of its tool: one ALTER, where tables swap.
+
+The law: a shadow's own coming and going is noise; the table that takes another's place is that table, altered;
+whatever else a statement did is told as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
+from connectors.mysql.ddl.online.shadow_rules import Shadow, ShadowRules
+from connectors.mysql.ddl.online.table_names import Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineAlter:
+    """A table's place was taken by its shadow."""
+
+    name: TableName
+    old: Table | None
+    """None where it is not known any more."""
+    new: Table
+    tool: str
+    shadow: TableName
+    """The name that the new table had."""
+    kept_as: TableName | None = None
+    """The name that the old table has now; None where it is gone, or went with an earlier statement."""
+
+    @property
+    def change(self) -> TableChange:
+        """The same as an ALTER TABLE would have told it."""
+        return TableChange(name=self.name, old=self.old, new=self.new)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """A table is gone, and its shadow stands ready: the first of two steps, or an end."""
+
+    name: TableName
+    old: Table
+    tool: str
+    to: TableName | None
+    """None where it was dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """A shadow was made, altered, dropped, or took another name."""
+
+    change: TableChange
+    shadow: Shadow
+
+
+Logical = Change | OnlineAlter | SetAside | Noise
+
+
+def logical(
+    changes: Sequence[Change],
+    rules: ShadowRules,
+    *,
+    known: Collection[TableName],
+    before: Callable[[TableName], Table | None],
+) -> tuple[Logical, ...]:
+    """What one statement's changes mean.
+
+    ``known`` are the tables that are there after it, best as ``Standing``; ``before`` gives the last definition
+    that a name had before it, also where it had gone by then.
+    """
+    return tuple(_Reading(changes, rules, known=known, before=before).told())
+
+
+class _Reading:
+    def __init__(
+        self,
+        changes: Sequence[Change],
+        rules: ShadowRules,
+        *,
+        known: Collection[TableName],
+        before: Callable[[TableName], Table | None],
+    ) -> None:
+        self._changes = changes
+        self._rules = rules
+        self._before = before
+        self._after = known
+        self._known = _Both(known, changes)
+        self._origins, self._ends = _moves(changes)
+
+    def told(self) -> Iterator[Logical]:
+        for change in self._changes:
+            if isinstance(change, DatabaseChange):
+                yield change
+            elif change.renamed_to is not None:
+                yield from self._gone(change)
+            elif change.renamed_from is not None:
+                yield from self._come(change)
+            elif (found := self._rules.shadow(change.name, self._known)) is not None:
+                yield Noise(change=change, shadow=found)
+            elif (tool := self._ready(change)) is not None and change.old is not None:
+                yield SetAside(name=change.name, old=change.old, tool=tool, to=None)
+            else:
+                yield change
+
+    def _gone(self, change: TableChange) -> Iterator[Logical]:
+        """A table left a name for another, or for none that it has at the end."""
+        name, end = change.name, self._ends.get(change.name)
+        if end is None or self._rules.could_shadow(name, end) or self._is_replaced(name):
+            # It only passed through this name; or what came of it is told where it comes, or its shadow does.
+            return
+        aside = self._rules.could_shadow(end, name)
+        if aside is not None and change.old is not None:
+            yield SetAside(name=name, old=change.old, tool=aside.tool, to=end)
+        elif (found := self._rules.shadow(name, self._known)) is not None:
+            yield Noise(change=change, shadow=found)
+        else:
+            yield change
+
+    def _come(self, change: TableChange) -> Iterator[Logical]:
+        """A table came to a name, perhaps not to stay."""
+        name, origin = change.name, self._origins.get(change.name)
+        if origin is None:
+            return
+        found, (old, kept_as) = self._rules.could_shadow(origin, name), self._replaced(name)
+        if found is not None and change.new is not None and old is not None:
+            yield OnlineAlter(
+                name=name, old=old, new=change.new, tool=found.tool, shadow=origin, kept_as=kept_as
+            )
+        elif (shadow := self._rules.shadow(name, self._known)) is not None:
+            yield Noise(change=change, shadow=shadow)
+        else:
+            yield change
+
+    def _is_replaced(self, name: TableName) -> bool:
+        """Whether a shadow of the table that had this name has it now."""
+        origin = self._origins.get(name)
+        return origin is not None and self._rules.could_shadow(origin, name) is not None
+
+    def _replaced(self, name: TableName) -> tuple[Table | None, TableName | None]:
+        """The table that had a name before, and where it is now."""
+        for change in self._changes:
+            if isinstance(change, TableChange) and change.name == name and change.old is not None:
+                return change.old, self._ends.get(name)
+        return self._before(name), None
+
+    def _ready(self, change: TableChange) -> str | None:
+        """The tool whose shadow stands ready to take the place of a table that was dropped."""
+        if change.new is not None:
+            return None
+        after = self._after
+        there = after if isinstance(after, Standing) else Standing(self._rules, after)
+        return there.tool_behind(change.name)
+
+
+class _Both(Collection[TableName]):
+    """The tables that are there after a statement, and those that it touched."""
+
+    def __init__(self, after: Collection[TableName], changes: Sequence[Change]) -> None:
+        self._after = after
+        named = (change.name for change in changes if isinstance(change, TableChange))
+        self._gone = dict.fromkeys(name for name in named if name not in after)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._gone or name in self._after
+
+    def __iter__(self) -> Iterator[TableName]:
+        return chain(self._gone, self._after)
+
+    def __len__(self) -> int:
+        return len(self._gone) + len(self._after)
+
+
+def _moves(
+    changes: Sequence[Change],
+) -> tuple[dict[TableName, TableName], dict[TableName, TableName]]:
+    """Where the tables that have changed their names were at first, by their last names; and the other way."""
+    origins: dict[TableName, TableName] = {}
+    for change in changes:
+        if isinstance(change, TableChange) and change.renamed_to is not None:
+            first = origins.pop(change.name, change.name)
+            origins[change.renamed_to] = first
+    origins = {last: first for last, first in origins.items() if last != first}
+    return origins, {first: last for last, first in origins.items()}

@@ -1,0 +1,56 @@
+"""A column after ``ALTER TABLE … CONVERT TO CHARACTER SET``.
+
+The law: a column of text keeps its length in characters, and becomes a larger type where its bytes need one;
+columns of bytes stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from connectors.mysql.ddl.definition import Column, Database, Server, Session
+from connectors.mysql.ddl.statement.type_spec import TypeRefused
+from connectors.mysql.ddl.types import collations
+from connectors.mysql.ddl.types import text as text_types
+from connectors.mysql.ddl.types.enum_labels import exactly, labelled, labels_in, read_again
+
+
+def converted(column: Column, to: Database, *, server: Server, session: Session) -> Column:
+    """A column after the conversion of its table; raise TypeRefused where it does not fit."""
+    if column.charset is None:
+        return column
+    name, exact = column.type.partition("(")[0], ""
+    if name in ("enum", "set"):
+        told = labels_in(column.exact_type or column.type)
+        labels = read_again(told, column.charset, to.charset)
+        strict = text_types.is_strict(session)
+        if column.exact_type or "?" not in column.type:
+            exact = exactly(name, labels, to.charset)
+        new = labelled(name, labels, to.charset, server=server, strict=strict)
+    else:
+        # MariaDB prints behind it that a column is compressed.
+        plain, _, note = column.type.partition(" ")
+        new = _text(column, plain, to, server=server, session=session) + (
+            f" {note}" if note else ""
+        )
+    kept = text_types.as_kept(new, to)
+    return replace(
+        column,
+        type=kept.type,
+        exact_type=exact,
+        charset=kept.charset,
+        collation=kept.collation,
+    )
+
+
+def _text(column: Column, plain: str, to: Database, *, server: Server, session: Session) -> str:
+    name, _, length = plain.removesuffix(")").partition("(")
+    if length:
+        arguments = (int(length),)
+        return text_types.sized(name, arguments, to.charset, server=server, session=session)
+    if name == "longtext":
+        return name
+    if name not in text_types.OF_TEXT or column.charset is None:
+        raise TypeRefused(f"{column.type} is no type of text")
+    characters = text_types.capacity(name) // collations.longest(column.charset)
+    return text_types.holding(characters * collations.longest(to.charset))

@@ -1,0 +1,35 @@
+"""Where in a server's binlog the first transaction stands that is not in a set.
+
+The law: the server itself finds it, as it does for a replica; and where there is none yet, it is the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from connectors.errors import EndPositionUnknown
+from connectors.mysql.binlog.transaction_context import GTIDS
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.stream import dump_command
+from connectors.mysql.stream.replica import BinlogStream
+
+
+def place_behind(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> Coordinates:
+    """The coordinates; raise PositionGone where the server has purged some of what comes behind the set."""
+    if not facts.binlogs:
+        raise EndPositionUnknown("it lists no binlog files", source=address)
+    if not gtids:
+        return Coordinates(facts.binlogs[0][0], dump_command.FIRST_EVENT)
+    # What the server tells as its end was there before it is asked, so nothing stands between unseen.
+    end = Coordinates(*facts.binlogs[-1])
+    begin = SourceOffset(server_uuid=facts.server_uuid, coordinates=end, gtid_set=gtids)
+    stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), begin)
+    stream.open()
+    try:
+        for placed in stream.events_there_are():
+            if placed.event.type in GTIDS:
+                return placed.start
+    finally:
+        stream.close()
+    return end

@@ -1,0 +1,154 @@
+"""The place of a moment in a source's binlog: the first transaction that was committed then or later.
+
+The law: the files are bisected by the time of their first transaction, and only the one that holds the moment
+is read. What cannot be told apart within a second is taken in: a transaction too many is repeated, one too few
+is lost. A moment that the binlog no longer reaches is refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from connectors.errors import (
+    BinlogFileMissing,
+    EndPositionUnknown,
+    PositionGone,
+    PositionPurged,
+    TimeInFuture,
+)
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup import mariadb_start as mariadb
+from connectors.mysql.lookup.transaction_spans import Spans
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.stream import dump_command
+
+_TELLS_COMMITS = (8, 0, 1)
+"""Since then a transaction's first event tells when it was committed, by the clock of this very server."""
+_CLOCKS_DIFFER_MS = 60_000
+
+
+def offset_at_time(
+    ts_ms: int, facts: ServerFacts, address: SourceAddress, *, file: str | None = None
+) -> SourceOffset:
+    """The place of the first transaction committed at ``ts_ms`` (milliseconds since 1970, UTC) or later.
+
+    Where no transaction is so late, it is the end of the binlog. With a ``file``, only that one is searched,
+    and where it has no such transaction, it is the file's head. With GTIDs it tells all that precedes it.
+
+    Raises PositionPurged where the binlog begins later, BinlogFileMissing, TimeInFuture, EndPositionUnknown.
+    """
+    return _Search(ts_ms=ts_ms, facts=facts, address=address).place(file)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    ts_ms: int
+    facts: ServerFacts
+    address: SourceAddress
+    _gone: set[str] = field(default_factory=set)
+    """Files that were purged meanwhile."""
+
+    def place(self, file: str | None) -> SourceOffset:
+        """The place, searched for in one file or in all."""
+        files = [name for name, _ in self.facts.binlogs]
+        if not files:
+            raise EndPositionUnknown("it lists no binlog files", source=self.address)
+        if self.ts_ms > time.time() * 1000 + _CLOCKS_DIFFER_MS:
+            raise TimeInFuture(f"{told(self.ts_ms)}", source=self.address)
+        if file is None:
+            return self._found(files[self._file_of(files)])
+        if file not in files:
+            raise BinlogFileMissing(
+                f"{file}; it has {files[0]} to {files[-1]}", source=self.address
+            )
+        return self._found(file, only=True)
+
+    def _file_of(self, files: list[str]) -> int:
+        """The last file before which no transaction can be of that moment or later."""
+        low, high = -1, len(files)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._begins_before(files[middle]):
+                low = middle
+            else:
+                high = middle
+        if low > 0 and not self._tells_commits and files[low - 1] not in self._gone:
+            # There a transaction has the time at which its last statement began, and what began before the
+            # moment may have been written behind what began after it.
+            low -= 1
+        elif low < 0 or files[low] in self._gone:
+            low = min(low + 1, len(files) - 1)
+            self._refuse_if_purged(files[low])
+        return low
+
+    def _begins_before(self, file: str) -> bool:
+        """Whether the first transaction behind a file's head is surely of before the moment."""
+        try:
+            first = Spans(self.address, file).first_ms()
+        except PositionGone:
+            self._gone.add(file)
+            return True
+        return first is not None and first < self.ts_ms
+
+    def _refuse_if_purged(self, first: str) -> None:
+        """Raise PositionPurged where a purged transaction may be of that moment or later."""
+        if not (self._gone or was_purged(self.facts)):
+            return
+        spans = Spans(self.address, first)
+        spans.first_ms()
+        created = spans.created
+        # A replica may write the time of its source's event there.
+        if self.facts.is_replica or (created + 1) * 1000 > self.ts_ms:
+            raise PositionPurged(
+                f"its oldest binlog file, {first}, begins at {told(created * 1000)}, "
+                f"the start is at {told(self.ts_ms)}",
+                source=self.address,
+            )
+
+    def _found(self, file: str, *, only: bool = False) -> SourceOffset:
+        head = reached = Coordinates(file, dump_command.FIRST_EVENT)
+        spans, within = Spans(self.address, file), GtidSet()
+        for one in spans:
+            if only and one.start.file != file:
+                return self._offset(head, spans.previous)
+            if one.committed_ms >= self.ts_ms:
+                return self._offset(one.start, spans.previous, within)
+            reached = one.end
+            if one.gtid is not None and not self.facts.is_mariadb:
+                within.add(one.gtid)
+        if only:
+            return self._offset(head, spans.previous)
+        return self._offset(reached, spans.previous, within)
+
+    def _offset(self, place: Coordinates, *before: GtidSet) -> SourceOffset:
+        gtids: Gtids | None = None
+        if self.facts.is_mariadb:
+            gtids = mariadb.position_at(place, self.address)
+        elif self.facts.has_gtids:
+            gtids = GtidSet()
+            for one in before:
+                gtids.merge(one)
+        return SourceOffset(server_uuid=self.facts.server_uuid, coordinates=place, gtid_set=gtids)
+
+    @property
+    def _tells_commits(self) -> bool:
+        numbers = tuple(map(int, re.findall(r"\d+", self.facts.variables.get("version", ""))[:3]))
+        return not self.facts.is_mariadb and numbers >= _TELLS_COMMITS
+
+
+def was_purged(facts: ServerFacts) -> bool:
+    """Whether the server ever wrote what is not in its binlog any more, as far as can be told."""
+    if facts.has_gtids and facts.gtids_at_head:
+        return True
+    number = facts.binlogs[0][0].rpartition(".")[2]
+    return not number.isdigit() or int(number) != 1
+
+
+def told(ts_ms: int) -> str:
+    """A moment for people, in UTC."""
+    at = datetime.fromtimestamp(ts_ms / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

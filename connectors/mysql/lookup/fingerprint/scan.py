@@ -1,0 +1,104 @@
+"""The fingerprints of all transactions that a server has behind a place.
+
+The law: read as a capture would read them, to the end that the server has now, and nothing is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from connectors.errors import SourceLost
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.statement_kind import Kind
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, Prints, Sums
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.stream import dump_command
+from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.transaction_reader import TransactionReader
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a server has behind a place."""
+
+    begin: Coordinates
+    """Where it was read from."""
+    found: list[Fingerprint] = field(default_factory=list)
+    """In the order of its binlog."""
+    end: Coordinates | None = None
+    """Behind the last whole transaction; None where there was none."""
+
+
+def scan(
+    begin: SourceOffset,
+    facts: ServerFacts,
+    address: SourceAddress,
+    captures: Callable[[str, str], bool],
+) -> Scan:
+    """Read on from a place between transactions; raise our errors where that fails."""
+    # The server sends what it has and ends, and drops nobody for us.
+    stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), begin)
+    stream.open()
+    reader = TransactionReader(facts.server_uuid, facts.charsets, mariadb=facts.is_mariadb)
+    scanned, before = Scan(begin=begin.coordinates), Sums()
+    try:
+        for chunk in stream.chunks(lambda: True):
+            listener = _Listener(Prints(captures))
+            reader.read(chunk, listener)
+            before = listener.prints.follow(before)
+            scanned.found += listener.prints.done
+            scanned.end = listener.end_ or scanned.end
+    except SourceLost as error:
+        if not _is_the_end(error):
+            raise
+    finally:
+        stream.close()
+    return scanned
+
+
+def _is_the_end(error: SourceLost) -> bool:
+    return error.detail == "it ended the stream"
+
+
+class _Listener:
+    """Takes note of fingerprints, and of where the last transaction ended."""
+
+    def __init__(self, prints: Prints) -> None:
+        self.prints = prints
+        self.end_: Coordinates | None = None
+
+    def rows(
+        self,
+        transaction: Transaction,  # noqa: ARG002
+        table_map: TableMap,
+        event_type: int,
+        body: bytes,
+        pos: int,  # noqa: ARG002
+    ) -> None:
+        """Its rows count."""
+        self.prints.rows(table_map, event_type, body)
+
+    def query(self, text: str) -> None:
+        """Not noted."""
+
+    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
+        """Its text counts."""
+        self.prints.statement(query)
+
+    def change(self, transaction: Transaction, query: Query) -> None:
+        """Not noted."""
+
+    def undone(self, what: str, *, earlier: bool) -> None:
+        """Not noted."""
+
+    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
+        """Not noted."""
+
+    def end(self, transaction: Transaction, pos: int) -> None:
+        """It is whole."""
+        self.prints.end(transaction, pos)
+        self.end_ = Coordinates(transaction.file, pos)

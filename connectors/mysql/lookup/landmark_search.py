@@ -1,0 +1,220 @@
+"""Landmarks on a server: whether one is still there, and which one is before a position.
+
+Invariant: only asked, over connections that register no replica; an answer that could come from a binlog
+other than the one that was read does not count as found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from connectors.errors import (
+    AnonymousTransaction,
+    BinlogFileMissing,
+    CorruptEvent,
+    MalformedEvent,
+    PositionGone,
+    PositionWithin,
+    SourceRefused,
+)
+from connectors.mysql.binlog.events import Event
+from connectors.mysql.binlog.transaction_context import GTIDS
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.landmark import Landmark, Mark
+from connectors.mysql.lookup.binlog_retention import begun_at
+from connectors.mysql.lookup.listed_events import listed
+from connectors.mysql.lookup.transaction_spans import Span, Spans
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, gtids_but
+from connectors.mysql.stream import dump_command
+from connectors.mysql.stream.event_actions import PASSED
+from connectors.mysql.stream.replica import BinlogStream
+
+LARGEST = 0xFFFFFFFF
+"""A server sends nothing from an offset beyond, but by GTIDs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What looking for a landmark came to."""
+
+    is_there: bool
+    is_purged: bool = False
+    """Its file is older than all that the server has."""
+    detail: str = ""
+    """What is there instead."""
+
+
+def look(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
+    """Whether a server has a transaction where it was read, with the bytes that were read."""
+    sizes = dict(facts.binlogs)
+    for place in (landmark.start, landmark.end):
+        size = sizes.get(place.file)
+        if size is None:
+            return _unlisted(landmark, place, facts, address)
+        if not size:
+            raise BinlogFileMissing(
+                f"{place.file}: it is in the index, and is gone", source=address, coordinates=place
+            )
+        if place.pos > size:
+            return Found(False, detail=f"{place.file} has only {size} bytes")
+    if landmark.end.pos > LARGEST:
+        return _by_gtid(landmark, facts, address)
+    try:
+        return _compared(landmark, address)
+    except AnonymousTransaction:
+        return _as_listed(landmark, address)
+
+
+def _unlisted(
+    landmark: Landmark, place: Coordinates, facts: ServerFacts, address: SourceAddress
+) -> Found:
+    """Its file is purged, deleted, of before a reset, or has another name now."""
+    told = f"it has no file {place.file}"
+    oldest, newest = (Coordinates(facts.binlogs[at][0], 0) for at in (0, -1))
+    if not _is_alike(place.file, newest.file):
+        return _by_gtid(landmark, facts, address)
+    if place.order < oldest.order:
+        return Found(False, is_purged=True, detail=told)
+    if place.order[0] < newest.order[0]:
+        raise BinlogFileMissing(told, source=address, coordinates=place)
+    return Found(False, detail=told)
+
+
+def _compared(landmark: Landmark, address: SourceAddress) -> Found:
+    """By the bytes of its first and last event."""
+    marks = ((landmark.start, landmark.first), (_last(landmark), landmark.last))
+    for place, mark in marks:
+        if mark is None:
+            continue
+        event = event_at(place, address)
+        if event is None:
+            return Found(False, detail=f"no event begins at {place}")
+        found = Mark.of(event)
+        if found != mark:
+            return Found(
+                False,
+                detail=f"the transaction at {place} is another one (written at {found.timestamp}, not at "
+                f"{mark.timestamp}, seconds since 1970)",
+            )
+    return Found(True)
+
+
+def _as_listed(landmark: Landmark, address: SourceAddress) -> Found:
+    """By where its events are and when its file was begun: a server with gtid_mode=ON sends no more of it."""
+    told = f"no transaction from {landmark.start} to {landmark.end}"
+    written = landmark.first.timestamp if landmark.first is not None else 0
+    if int(begun_at(address, landmark.start.file)) > written:
+        return Found(False, detail=f"{told}: {landmark.start.file} was begun later")
+    try:
+        first = listed(landmark.start, address, most=1)
+        last = listed(_last(landmark), address, most=1) if landmark.last is not None else first
+    except SourceRefused:
+        return Found(False, detail=told)
+    if not first or first[0].kind != "Anonymous_Gtid":
+        return Found(False, detail=told)
+    if landmark.last is not None and [one.end for one in last] != [landmark.end.pos & LARGEST]:
+        return Found(False, detail=told)
+    return Found(True)
+
+
+def _last(landmark: Landmark) -> Coordinates:
+    return Coordinates(landmark.end.file, landmark.last_pos)
+
+
+def _is_alike(one: str, other: str) -> bool:
+    return one.rpartition(".")[0] == other.rpartition(".")[0]
+
+
+def _by_gtid(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
+    """Beyond 4 GiB, and in files that were renamed, only a reader by GTIDs gets there."""
+    told = f"{landmark} cannot be looked at"
+    if facts.is_mariadb or landmark.gtid is None or landmark.first is None:
+        return Found(False, is_purged=True, detail=told)
+    try:
+        event = first_event_of(landmark.gtid, address)
+    except PositionGone:
+        return Found(False, is_purged=True, detail=told)
+    if event is None:
+        return Found(False, detail=f"{landmark.gtid} is not in its binlog")
+    if Mark.of(event) != landmark.first:
+        return Found(False, detail=f"{landmark.gtid} is another transaction there")
+    return Found(True)
+
+
+def event_at(place: Coordinates, address: SourceAddress) -> Event | None:
+    """The event that begins at a position; None where none does."""
+    offset = SourceOffset(server_uuid="", coordinates=place)
+    stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), offset)
+    stream.open()
+    try:
+        for placed in stream.events_there_are():
+            if placed.event.type not in PASSED:
+                return placed.event if placed.start == place else None
+    except (SourceRefused, PositionGone, CorruptEvent, MalformedEvent):
+        # The server reads on from any offset it is given, and refuses what it then finds.
+        return None
+    finally:
+        stream.close()
+    return None
+
+
+def first_event_of(gtid: str, address: SourceAddress) -> Event | None:
+    """The event that announces a MySQL's transaction, wherever it is in its binlog; None without."""
+    known = gtids_but(gtid, address)
+    begin = SourceOffset(server_uuid="", coordinates=Coordinates("", 4), gtid_set=known)
+    stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), begin)
+    stream.open()
+    try:
+        for placed in stream.events_there_are():
+            if placed.event.type in GTIDS:
+                return placed.event
+    finally:
+        stream.close()
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a file holds before a position."""
+
+    gtids: GtidSet
+    """MySQL's, with those of all files before."""
+    landmark: Landmark | None
+    created: int
+
+
+def survey(place: Coordinates, address: SourceAddress) -> Before:
+    """Read a file's headers up to a position; raise PositionWithin where that is within a transaction."""
+    spans, within = Spans(address, place.file), GtidSet()
+    last: Span | None = None
+    for span in spans.steps():
+        if span is None:
+            continue
+        if span.start.order >= place.order:
+            break
+        if span.end.order > place.order:
+            raise PositionWithin(
+                f"{place} is within a transaction, from {span.start} to {span.end}",
+                gtid=span.gtid,
+                source=address,
+            )
+        last = span
+        if span.gtid is not None and span.gtid.count("-") == _DASHES_OF_UUID:
+            within.add(span.gtid)
+    within.merge(spans.previous)
+    created = spans.created or spans.begun()
+    return Before(within, _landmark(last, address) if last is not None else None, created)
+
+
+_DASHES_OF_UUID = 4
+
+
+def _landmark(span: Span, address: SourceAddress) -> Landmark | None:
+    """Of a transaction's first event alone; its last one is known where a run reads it."""
+    if span.end.pos > LARGEST:
+        return None
+    event = event_at(span.start, address)
+    if event is None:
+        return None
+    return Landmark(gtid=span.gtid, start=span.start, end=span.end, first=Mark.of(event), last=None)

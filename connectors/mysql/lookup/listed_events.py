@@ -1,0 +1,38 @@
+"""Events of a binlog as the server lists them in a statement, where it would not send them to a replica.
+
+A server with gtid_mode=ON sends nobody a file that has transactions without GTIDs. It lists them all the same,
+without their times and contents.
+
+Invariant: what is listed is only used to show that nothing is after a place, or that a known event is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connectors.mysql.position import Coordinates
+from connectors.mysql.server.facts import SourceAddress, connected
+
+_OF_NO_TRANSACTION = {"Rotate", "Stop", "Format_desc", "Previous_gtids"}
+_FEW = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An event: its type by the server's name, and where it begins and ends in its file."""
+
+    kind: str
+    pos: int
+    end: int
+
+
+def listed(place: Coordinates, address: SourceAddress, *, most: int = _FEW) -> list[Listed]:
+    """The events from a position on, in its file; raise SourceRefused where none begins there."""
+    with connected(address) as cursor:
+        cursor.execute(f"SHOW BINLOG EVENTS IN %s FROM %s LIMIT {most:d}", (place.file, place.pos))
+        return [Listed(str(row[2]), int(row[1]), int(row[4])) for row in cursor.fetchall()]
+
+
+def is_end(place: Coordinates, address: SourceAddress) -> bool:
+    """Whether no transaction is after a position in its file."""
+    return all(one.kind in _OF_NO_TRANSACTION for one in listed(place, address))

@@ -1,0 +1,41 @@
+"""Where reading a MariaDB begins, in its GTIDs.
+
+The law: as in ``connectors.mysql.lookup.start``: what the server no longer has, or never had, is refused by
+name. What GTIDs alone cannot tell is left to the server, which refuses a dump it cannot give.
+"""
+
+from __future__ import annotations
+
+from connectors.errors import PositionGone, SourceDiverged
+from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
+from connectors.mysql.position import Coordinates
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+
+
+def check(position: MariadbGtidList, facts: ServerFacts, address: SourceAddress) -> None:
+    """Raise PositionGone or SourceDiverged where the server cannot go on from a position."""
+    before = MariadbGtidList.parse(facts.gtids_before_binlogs)
+    if lacking := position.lacking(before):
+        raise PositionGone(
+            f"its binlog files begin behind {', '.join(lacking)}, "
+            f"the cursor is at {str(position) or 'nothing'}",
+            source=address,
+        )
+    # A server that was made from a backup has its last position without the transactions before it.
+    texts = (facts.variables.get(name, "") for name in ("gtid_binlog_state", "gtid_slave_pos"))
+    if unknown := position.unknown_to(MariadbGtidState.parse(*texts)):
+        raise SourceDiverged(
+            f"the cursor is behind {', '.join(unknown)}, which it never wrote into its binlog; "
+            f"its end is {facts.variables.get('gtid_binlog_pos') or 'nothing'}",
+            source=address,
+        )
+
+
+def position_at(coordinates: Coordinates, address: SourceAddress) -> MariadbGtidList:
+    """All transactions before a place, as the server itself tells; PositionGone where that is no border."""
+    with connected(address) as cursor:
+        cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (coordinates.file, coordinates.pos))
+        (found,) = cursor.fetchone()
+    if found is None:
+        raise PositionGone(f"{coordinates} is not where one of its events begins", source=address)
+    return MariadbGtidList.parse(found)

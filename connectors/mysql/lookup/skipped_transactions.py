@@ -1,0 +1,223 @@
+"""Leaving single transactions out of what is read, as a person has said, whatever is in them.
+
+The law: of such a transaction only its GTID and its two ends go on, so that the cursor passes it and nothing of
+it is published. It is not read, decoded or verified, so that one that cannot be is left out as well. A word on
+an XA transaction that is in its end goes on too, since others hang on it.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from connectors.mysql.binlog.events import CHECKSUM_SIZE, HEADER, HEADER_SIZE, EventType
+from connectors.mysql.binlog.gtid_events import gtid_of
+from connectors.mysql.binlog.mariadb_events import parse_gtid as parse_mariadb_gtid
+from connectors.mysql.binlog.statement_kind import Kind, kind_of
+from connectors.mysql.binlog.transaction_context import (
+    GTIDS,
+    MARIADB_GTID,
+    QUERIES,
+    statement_of,
+    walk,
+)
+from connectors.mysql.gtid import split_gtid
+from connectors.mysql.lookup.transaction_spans import ALWAYS_ENDS, statement_ends
+from connectors.mysql.mariadb_gtid import split_gtid as split_mariadb_gtid
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.stream.event_actions import PASSED
+
+_XID = HEADER.pack(0, EventType.XID, 0, HEADER_SIZE + 8, 0, 0) + bytes(8)
+"""An end of a transaction that says no more."""
+_LOW = 0xFFFFFFFF
+
+
+@dataclass(slots=True)
+class Omitted:
+    """A transaction that was left out."""
+
+    id: str
+    start: Coordinates
+    end: Coordinates
+    events: Counter[int] = field(default_factory=Counter)
+    """By type, how many of its events nobody read."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """The transaction that is being left out."""
+
+    omitted: Omitted
+    head: bytes
+    """Its first event, if that announces it."""
+    is_begun: bool
+    schema: object = None
+
+
+class LeftOut:
+    """Takes transactions out of chunks; ``wanted`` are their GTIDs, or ``server_uuid:file:pos`` without."""
+
+    def __init__(self, wanted: frozenset[str], server_uuid: str) -> None:
+        self.done: list[Omitted] = []
+        """What was left out so far; read by whoever publishes, behind their ends."""
+        self._left = set(wanted)
+        self._server_uuid = server_uuid
+        self._open: _Open | None = None
+        self._passed: dict[int, int] = {}
+
+    def parts(self, chunk: Chunk) -> Iterator[Chunk]:
+        """A chunk as it is, or without what is to be left out; one that holds nothing else gives none."""
+        if chunk.begun or not self._concerns(chunk):
+            yield chunk
+            return
+        for kind, count in chunk.passed.items():
+            self._passed[kind] = self._passed.get(kind, 0) + count
+        for part in self._cut(chunk):
+            part.passed, self._passed = self._passed, {}
+            yield part
+
+    def _concerns(self, chunk: Chunk) -> bool:
+        return self._open is not None or any(_may_hold(chunk, one) for one in self._left)
+
+    def _cut(self, chunk: Chunk) -> Iterator[Chunk]:
+        data, prefix = chunk.data, chunk.prefix
+        begin = 0
+        is_begun = is_within = bool(chunk.context)
+        start, pos = chunk.start, chunk.start
+        for kind, at, after in walk(data, 0, len(data), prefix):
+            if kind in PASSED:
+                continue
+            event_start, pos = _place(chunk, data, at, pos)
+            event = _bare(data[at:after], chunk.checksum)
+            if kind in GTIDS or not (is_within or self._open):
+                if self._open is not None:
+                    yield self._ended(event_start, b"")
+                    begin, start = at - prefix, event_start
+                is_within, is_begun = True, _is_begun(event)
+                name = self._name(event, event_start)
+                if name in self._left:
+                    self._left.discard(name)
+                    if at - prefix > begin:
+                        yield _part(chunk, begin, at - prefix, start)
+                    omitted = Omitted(name, event_start, pos)
+                    head = event if kind in GTIDS else b""
+                    self._open = _Open(omitted, head, is_begun)
+            if self._open is None:
+                if kind in ALWAYS_ENDS:
+                    is_within = False
+                elif kind in QUERIES:
+                    ends, is_begun = statement_ends(event, kind, is_begun=is_begun)
+                    is_within = not ends
+                continue
+            opened = self._open
+            opened.omitted.events[kind] += kind not in GTIDS
+            ends = kind in ALWAYS_ENDS
+            if kind in QUERIES:
+                ends, opened.is_begun = statement_ends(event, kind, is_begun=opened.is_begun)
+            if chunk.schema is not None and after == len(data):
+                opened.schema = chunk.schema
+            if ends:
+                yield self._ended(pos if chunk.place is None else chunk.place[1], event)
+                begin, start, is_within = after, pos, False
+        if self._open is None and begin < len(data):
+            yield _part(chunk, begin, len(data), start)
+
+    def _ended(self, end: Coordinates, event: bytes) -> Chunk:
+        """What stands for the transaction."""
+        opened = self._open
+        assert opened is not None
+        omitted, self._open = opened.omitted, None
+        omitted.end = end
+        self.done.append(omitted)
+        data = opened.head + (event if _decides(event) else _XID)
+        return Chunk(
+            start=omitted.start,
+            data=data,
+            checksum=False,
+            place=(omitted.start, end),
+            ends_in_statement=opened.schema is not None,
+            schema=opened.schema,
+        )
+
+    def _name(self, event: bytes, start: Coordinates) -> str:
+        return gtid_of(event) or f"{self._server_uuid}:{start}"
+
+
+def passed(done: list[Omitted], reached: Coordinates) -> list[Omitted]:
+    """Those that end at a place or before it."""
+    return [one for one in done if one.end.order <= reached.order]
+
+
+def _part(chunk: Chunk, begin: int, end: int, start: Coordinates) -> Chunk:
+    is_first, is_last = begin == 0, end == len(chunk.data)
+    return replace(
+        chunk,
+        start=chunk.start if is_first else start,
+        data=chunk.data[begin:end],
+        context=chunk.context if is_first else (),
+        context_start=chunk.context_start if is_first else None,
+        ends_in_statement=chunk.ends_in_statement and is_last,
+        schema=chunk.schema if is_last else None,
+    )
+
+
+def _place(
+    chunk: Chunk, data: bytes, at: int, last: Coordinates
+) -> tuple[Coordinates, Coordinates]:
+    """Where an event begins and ends; one that does not tell is where the last one ended."""
+    if chunk.place is not None:
+        return chunk.place
+    size, low = struct.unpack_from("<II", data, at + 9)
+    if not low:
+        return last, last
+    end = last.pos & ~_LOW | low
+    if end < last.pos:
+        end += _LOW + 1
+    return Coordinates(last.file, end - size), Coordinates(last.file, end)
+
+
+def _bare(event: bytes, checksum: bool) -> bytes:
+    """An event without its checksum."""
+    if not checksum:
+        return event
+    size = len(event) - CHECKSUM_SIZE
+    return event[:9] + size.to_bytes(4, "little") + event[13:size]
+
+
+def _is_begun(event: bytes) -> bool:
+    """Whether an event opens a transaction that only an end of its own ends."""
+    if event[4] != MARIADB_GTID:
+        return False
+    server = HEADER.unpack_from(event)[2]
+    return not parse_mariadb_gtid(event[HEADER_SIZE:], server).standalone
+
+
+def _decides(event: bytes) -> bool:
+    """Whether the end of a transaction says something of an XA transaction."""
+    if not event:
+        return False
+    if event[4] == EventType.XA_PREPARE:
+        return True
+    if event[4] not in QUERIES:
+        return False
+    return kind_of(statement_of(event, event[4])[:1000].decode("latin-1")) is Kind.XA
+
+
+def _may_hold(chunk: Chunk, name: str) -> bool:
+    """Whether the transaction may begin in a chunk, by a glance."""
+    if name.count("-") == 2:
+        domain, _, sequence = split_mariadb_gtid(name)
+        return struct.pack("<QI", sequence, domain) in chunk.data
+    source, number = split_gtid(name)
+    if len(source) == 36:
+        return uuid.UUID(source).bytes + number.to_bytes(8, "little") in chunk.data
+    # With a tag, it is written in another form; or it is a place.
+    file = source.rpartition(":")[2]
+    here = chunk.start
+    return "." not in file or (
+        file == here.file and here.pos <= number < here.pos + max(len(chunk.data), 1)
+    )

@@ -1,0 +1,256 @@
+"""Where reading begins: at the cursor, or where the settings say.
+
+The law: a position that the server no longer has is refused by name; "from now" is only ever chosen by the
+settings, never by us.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from connectors.errors import (
+    AnonymousTransaction,
+    BinlogFileMissing,
+    EndPositionUnknown,
+    PositionAhead,
+    PositionGone,
+    PositionPurged,
+    PositionWithin,
+    SourceDiverged,
+    SourceReset,
+)
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup import mariadb_start as mariadb
+from connectors.mysql.lookup.by_time import offset_at_time
+from connectors.mysql.lookup.listed_events import is_end
+from connectors.mysql.lookup.transaction_spans import Spans
+from connectors.mysql.mariadb_gtid import MariadbGtidList
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.stream.event_actions import PASSED
+
+FIRST_EVENT = 4
+"""Where the first event of a binlog file begins, after its magic number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """The oldest change the server still has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The server's present end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtCoordinates:
+    """A place in a file, at the border of a transaction."""
+
+    coordinates: Coordinates
+
+
+@dataclass(frozen=True, slots=True)
+class AfterGtids:
+    """After these transactions."""
+
+    gtid_set: Gtids
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first transaction that was committed at a moment or later."""
+
+    ts_ms: int
+    """Milliseconds since 1970, UTC."""
+    file: str | None = None
+    """Searched alone; where it has no such transaction, its head is meant."""
+
+
+Start = Earliest | Latest | AtCoordinates | AfterGtids | AtTime
+
+
+def first_offset(start: Start, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
+    """The offset a destination without a cursor begins at."""
+    if not facts.binlogs:
+        raise EndPositionUnknown("it lists no binlog files", source=address)
+    if isinstance(start, Latest):
+        file, size = facts.binlogs[-1]
+        return _offset(facts, Coordinates(file, size), facts.gtids_at_end)
+    if isinstance(start, AfterGtids):
+        if not facts.has_gtids:
+            raise PositionGone("the start is a GTID set, but gtid_mode is OFF", source=address)
+        offset = _offset(facts, head_of(facts), _in_words_of(facts, start.gtid_set))
+    elif isinstance(start, AtCoordinates):
+        before = gtids_before(start.coordinates, facts, address)
+        offset = _offset(facts, start.coordinates, before if facts.has_gtids else None)
+    elif isinstance(start, AtTime):
+        offset = offset_at_time(start.ts_ms, facts, address, file=start.file)
+    else:
+        offset = _offset(facts, head_of(facts), facts.gtids_at_head)
+    check(offset, facts, address)
+    return offset
+
+
+def _offset(facts: ServerFacts, coordinates: Coordinates, gtids: Gtids | None) -> SourceOffset:
+    return SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates, gtid_set=gtids)
+
+
+def head_of(facts: ServerFacts) -> Coordinates:
+    """The head of the oldest binlog file."""
+    return Coordinates(facts.binlogs[0][0], FIRST_EVENT)
+
+
+def check(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
+    """Raise PositionGone, SourceDiverged, or one of their kin, where the server cannot go on from an offset."""
+    gtids = offset.gtid_set
+    if gtids is not None and isinstance(gtids, MariadbGtidList) != facts.is_mariadb:
+        make = "a MariaDB" if facts.is_mariadb else "not a MariaDB"
+        raise SourceDiverged(f"the cursor is at {gtids}, and the server is {make}", source=address)
+    if isinstance(gtids, MariadbGtidList):
+        mariadb.check(gtids, facts, address)
+    elif gtids is not None and facts.has_gtids:
+        _check_gtids(offset, gtids, facts, address)
+    else:
+        _check_coordinates(offset, facts, address)
+    _check_index(offset, facts, address)
+
+
+def _check_gtids(
+    offset: SourceOffset, gtid_set: GtidSet, facts: ServerFacts, address: SourceAddress
+) -> None:
+    if not gtid_set.issubset(facts.gtid_executed):
+        told = f"the cursor holds {gtid_set}, the server only {facts.gtid_executed}"
+        if offset.server_uuid != facts.server_uuid:
+            raise SourceDiverged(told, source=address)
+        if not facts.gtid_executed.issubset(gtid_set):
+            # It went on from before: a part of what was published is not its any more.
+            raise SourceDiverged(told, source=address)
+        error = PositionAhead if facts.gtid_executed else SourceReset
+        raise error(told, source=address)
+    if not facts.gtid_purged.issubset(gtid_set):
+        raise PositionPurged(
+            f"it has purged {facts.gtid_purged}, of which the cursor lacks some (it holds {gtid_set})",
+            source=address,
+        )
+
+
+def _check_coordinates(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
+    place = offset.coordinates
+    if offset.server_uuid != facts.server_uuid:
+        raise SourceDiverged(
+            f"the cursor is of server {offset.server_uuid}, this one is {facts.server_uuid}, "
+            "and without GTIDs their binlogs have nothing in common",
+            source=address,
+        )
+    size = dict(facts.binlogs).get(place.file)
+    if size is not None and place.pos <= size:
+        return
+    held = ", ".join(f"{name} ({bytes_} bytes)" for name, bytes_ in facts.binlogs[-5:])
+    told, (last, _) = f"{place} is not in its binlogs: {held}", facts.binlogs[-1]
+    is_alike = place.file.rpartition(".")[0] == last.rpartition(".")[0]
+    if is_alike and place.order > Coordinates(last, 0).order:
+        raise PositionAhead(told, source=address)
+    if is_alike and place.order < head_of(facts).order:
+        raise PositionPurged(told, source=address)
+    raise BinlogFileMissing(told, source=address)
+
+
+def _check_index(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
+    """Raise BinlogFileMissing where a file is not listed that is still to be read: the server would go on with
+    the next one and say nothing."""
+    names = [name for name, _ in facts.binlogs]
+    numbers = [Coordinates(name, 0).order[0] for name in names]
+    gaps = [n for n in range(1, len(names)) if numbers[n] != numbers[n - 1] + 1]
+    if not gaps:
+        return
+    behind = Coordinates(names[gaps[-1]], FIRST_EVENT)
+    told = f"none stands between {names[gaps[-1] - 1]} and {behind.file}"
+    gtids = offset.gtid_set
+    if gtids is None:
+        if offset.coordinates.order < behind.order:
+            raise BinlogFileMissing(told, source=address)
+        return
+    before = gtids_before(behind, facts, address)
+    if isinstance(gtids, MariadbGtidList) and isinstance(before, MariadbGtidList):
+        is_behind = gtids.holds_all(before)
+    else:
+        is_behind = (
+            isinstance(gtids, GtidSet) and isinstance(before, GtidSet) and before.issubset(gtids)
+        )
+    if not is_behind:
+        raise BinlogFileMissing(f"{told}, and the cursor is at {gtids}", source=address)
+
+
+def as_of_now(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
+    """The same place in the words the server now has: it may have gained or lost GTIDs since."""
+    if facts.is_mariadb and offset.gtid_set is not None:
+        return replace(offset, gtid_set=_in_words_of(facts, offset.gtid_set))
+    if facts.has_gtids and offset.gtid_set is None:
+        _check_coordinates(offset, facts, address)
+        try:
+            return replace(offset, gtid_set=gtids_before(offset.coordinates, facts, address))
+        except AnonymousTransaction:
+            return _in_next_file(offset, facts, address)
+    if not facts.has_gtids and offset.gtid_set is not None:
+        return replace(offset, gtid_set=None)
+    return offset
+
+
+def _in_next_file(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
+    """The head of the next file, for the end of one that has transactions without GTIDs."""
+    place, files = offset.coordinates, [name for name, _ in facts.binlogs]
+    later = files[files.index(place.file) + 1 :]
+    if not later or not is_end(place, address):
+        raise AnonymousTransaction(
+            f"it has more of them after {place}", source=address, coordinates=place
+        )
+    head = Coordinates(later[0], FIRST_EVENT)
+    return replace(offset, coordinates=head, gtid_set=previous_of(head.file, address))
+
+
+def _in_words_of(facts: ServerFacts, gtids: Gtids) -> Gtids:
+    """The same GTIDs; nothing at all is written alike by both makes of server."""
+    return MariadbGtidList() if facts.is_mariadb and not gtids else gtids
+
+
+def previous_of(file: str, address: SourceAddress) -> GtidSet:
+    """All transactions before a file of MySQL's, as its head tells."""
+    spans = Spans(address, file)
+    for kind in spans.heads():
+        if kind == EventType.PREVIOUS_GTIDS or kind not in PASSED:
+            break
+    return spans.previous
+
+
+def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAddress) -> Gtids:
+    """All transactions before a place: what earlier files held, and those of this file up to it.
+
+    Raises PositionWithin where the place is no border of transactions, on servers without GTIDs too.
+    """
+    offset = SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates)
+    _check_coordinates(offset, facts, address)
+    if coordinates.pos == FIRST_EVENT and facts.has_gtids and not facts.is_mariadb:
+        return previous_of(coordinates.file, address)
+    found, spans = GtidSet(), Spans(address, coordinates.file)
+    is_head = coordinates.pos == FIRST_EVENT
+    for span in () if is_head and (facts.is_mariadb or not facts.has_gtids) else spans.steps():
+        if is_head:
+            break
+        if span is None:
+            continue
+        if span.start.order >= coordinates.order:
+            break
+        if span.end.order > coordinates.order:
+            raise PositionWithin(
+                f"{coordinates} is within a transaction, from {span.start} to {span.end}",
+                gtid=span.gtid,
+                source=address,
+            )
+        if span.gtid is not None and not facts.is_mariadb:
+            found.add(span.gtid)
+    if facts.is_mariadb:
+        return mariadb.position_at(coordinates, address)
+    found.merge(spans.previous)
+    return found

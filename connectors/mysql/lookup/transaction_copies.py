@@ -1,0 +1,227 @@
+"""Whether another server has the transactions that were published, with the same rows.
+
+That a server lists a GTID means that it counts the transaction as done: after a reset it may be another one,
+and a replica with a filter has it without its rows. So the last published transactions are read there.
+
+Invariant: a transaction that is listed and cannot be read does not count as compared; where nothing could be
+compared, the server is not proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from connectors.errors import PositionGone, SourceDiverged, SourceLost
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.statement_kind import Kind
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.landmark import Landmark, Mark
+from connectors.mysql.lookup.by_time import offset_at_time
+from connectors.mysql.lookup.fingerprint.recent import Part, Recent, digest
+from connectors.mysql.lookup.landmark_search import first_event_of, survey
+from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.stream import dump_command
+from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.transaction_reader import TransactionReader
+
+_REMEDY = (
+    "Take another source, or rebuild this one and reload the tables that differ. If it writes the same rows in "
+    "another form (other columns, or row images), add unproven to the destination's `accept` in the settings."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """Compares one server. It blocks while it reads."""
+
+    facts: ServerFacts
+    address: SourceAddress
+    captures: Callable[[str, str], bool]
+
+    def compared(self, landmark: Landmark | None, recent: Iterable[Recent]) -> int:
+        """How many transactions were found to be the same; raises SourceDiverged where one is not."""
+        count = self._landmark(landmark) if landmark is not None else 0
+        wanted = {one.gtid: one for one in recent if not self._is_purged(one.gtid)}
+        if not wanted and self.facts.is_mariadb and landmark is not None:
+            wanted = {
+                gtid: one
+                for gtid, one in _by_its_time(landmark).items()
+                if not self._is_purged(gtid)
+            }
+        if not wanted:
+            return count
+        try:
+            found = self._digests(wanted)
+        except PositionGone:
+            return count
+        for gtid, one in wanted.items():
+            self._judge(one, found.get(gtid))
+        return count + len(wanted)
+
+    def refuse_unlogged(self, known: Gtids) -> None:
+        """Raise SourceDiverged where it has executed what is neither known nor in its binlog."""
+        if isinstance(known, MariadbGtidList):
+            unlogged = self._unlogged_by_mariadb(known)
+        else:
+            unlogged = self._unlogged(known)
+        if unlogged:
+            raise SourceDiverged(
+                f"it has executed {unlogged} and has not written it into its binlog "
+                "(log_replica_updates or log_slave_updates is OFF, or was)",
+                source=self.address,
+                remedy="Take another source; or rebuild this one with log_replica_updates=ON.",
+            )
+
+    def _is_purged(self, gtid: str) -> bool:
+        if self.facts.is_mariadb:
+            return MariadbGtidList.parse(self.facts.gtids_before_binlogs).holds(gtid)
+        return gtid in self.facts.gtid_purged
+
+    def _landmark(self, landmark: Landmark) -> int:
+        if self.facts.is_mariadb or landmark.gtid is None or landmark.first is None:
+            return 0
+        if self._is_purged(landmark.gtid):
+            return 0
+        event = first_event_of(landmark.gtid, self.address)
+        if event is None:
+            self._not_logged(landmark.gtid)
+        elif not Mark.of(event).is_copy_of(landmark.first):
+            raise SourceDiverged(
+                f"{landmark.gtid} is another transaction there than the one that was published",
+                source=self.address,
+                remedy=_REMEDY,
+            )
+        return 1
+
+    def _judge(self, one: Recent, found: str | None) -> None:
+        if found is None:
+            self._not_logged(one.gtid)
+        if found == one.digest or not one.digest:
+            return
+        what = "no rows of captured tables" if found == "" else "other rows"
+        raise SourceDiverged(
+            f"{one.gtid}, which was published, has {what} there",
+            source=self.address,
+            remedy=_REMEDY,
+        )
+
+    def _not_logged(self, gtid: str) -> None:
+        raise SourceDiverged(
+            f"it counts {gtid} as executed, and its binlog does not have it",
+            source=self.address,
+            remedy=_REMEDY,
+        )
+
+    def _digests(self, wanted: dict[str, Recent]) -> dict[str, str]:
+        """Of these transactions, as far as its binlog has them."""
+        listener = _Listener(self.captures, set(wanted))
+        stream = BinlogStream(
+            replace(self.address, server_id=dump_command.NOBODY), self._begin(wanted)
+        )
+        stream.open()
+        facts = self.facts
+        reader = TransactionReader(facts.server_uuid, facts.charsets, mariadb=facts.is_mariadb)
+        try:
+            for chunk in stream.chunks(lambda: True):
+                reader.read(chunk, listener)
+                if len(listener.found) == len(wanted):
+                    break
+        except SourceLost as error:
+            if error.detail != "it ended the stream":
+                raise
+        finally:
+            stream.close()
+        return listener.found
+
+    def _begin(self, wanted: dict[str, Recent]) -> SourceOffset:
+        """From where to read: MySQL sends just the transactions that are asked for."""
+        if self.facts.is_mariadb:
+            first = min(one.ts_ms for one in wanted.values())
+            try:
+                return replace(offset_at_time(first, self.facts, self.address), gtid_set=None)
+            except PositionGone:
+                # Its binlog begins within that second, and none of these was purged.
+                head = Coordinates(self.facts.binlogs[0][0], dump_command.FIRST_EVENT)
+                return SourceOffset(server_uuid="", coordinates=head)
+        with connected(self.address) as cursor:
+            cursor.execute("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", (",".join(wanted),))
+            known = GtidSet.parse(cursor.fetchall()[0][0])
+        place = Coordinates(self.facts.binlogs[0][0], dump_command.FIRST_EVENT)
+        return SourceOffset(server_uuid="", coordinates=place, gtid_set=known)
+
+    def _unlogged(self, known: GtidSet) -> str:
+        variables = self.facts.variables
+        updates = variables.get("log_replica_updates", variables.get("log_slave_updates", "ON"))
+        if updates.upper() in ("ON", "1"):
+            # Once it is restarted so, all that is in no file counts as purged.
+            return ""
+        logged = survey(Coordinates(*self.facts.binlogs[-1]), self.address).gtids
+        with connected(self.address) as cursor:
+            cursor.execute(
+                "SELECT GTID_SUBTRACT(GTID_SUBTRACT(%s, %s), %s)",
+                (str(self.facts.gtid_executed), str(logged), str(known)),
+            )
+            return str(cursor.fetchall()[0][0])
+
+    def _unlogged_by_mariadb(self, known: MariadbGtidList) -> str:
+        variables = self.facts.variables
+        state = MariadbGtidState.parse(variables.get("gtid_binlog_state", ""))
+        applied = MariadbGtidList.parse(variables.get("gtid_slave_pos", ""))
+        return ", ".join(one for one in applied.unknown_to(state) if not known.holds(one))
+
+
+def _by_its_time(landmark: Landmark) -> dict[str, Recent]:
+    """The landmark as a transaction of which only its being there counts."""
+    if landmark.gtid is None or landmark.first is None:
+        return {}
+    return {landmark.gtid: Recent(landmark.gtid, "", landmark.first.timestamp * 1000)}
+
+
+@dataclass(slots=True)
+class _Listener:
+    """Digests the transactions that are asked for."""
+
+    captures: Callable[[str, str], bool]
+    wanted: set[str]
+    found: dict[str, str] = field(default_factory=dict)
+    _parts: list[Part] = field(default_factory=list)
+
+    def rows(
+        self,
+        transaction: Transaction,
+        table_map: TableMap,
+        event_type: int,
+        body: bytes,
+        pos: int,  # noqa: ARG002
+    ) -> None:
+        """Its rows count."""
+        if transaction.gtid in self.wanted and self.captures(table_map.database, table_map.table):
+            self._parts.append((table_map, event_type, body))
+
+    def query(self, text: str) -> None:
+        """Not noted."""
+
+    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
+        """Its text counts."""
+        if transaction.gtid in self.wanted:
+            self._parts.append(query)
+
+    def change(self, transaction: Transaction, query: Query) -> None:
+        """Not noted."""
+
+    def undone(self, what: str, *, earlier: bool) -> None:
+        """Not noted."""
+
+    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
+        """Not noted."""
+
+    def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
+        """It is whole."""
+        parts, self._parts = self._parts, []
+        if transaction.gtid in self.wanted and transaction.gtid is not None:
+            self.found[transaction.gtid] = digest(transaction, parts) if parts else ""

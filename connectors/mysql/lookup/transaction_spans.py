@@ -1,0 +1,251 @@
+"""Where transactions stand in a binlog, and when each was committed, without a look at what they hold.
+
+The law: a transaction ends where the decoders end it, and what they would refuse is passed over all the same:
+whoever looks for a place is not stopped by what stands before it. Only headers are read, and the few events
+that begin or end a transaction, so that a file takes about as long as its bytes take to come.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from connectors.errors import MalformedEvent
+from connectors.mysql.binlog.events import (
+    CHECKSUM_SIZE,
+    HEADER_SIZE,
+    Event,
+    EventType,
+    format_has_checksum,
+    parse_event,
+    parse_gtid,
+    parse_rotate,
+)
+from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
+from connectors.mysql.binlog.mariadb_events import parse_gtid as parse_mariadb_gtid
+from connectors.mysql.binlog.statement_kind import Kind, kind_of
+from connectors.mysql.binlog.transaction_context import (
+    GTIDS,
+    MARIADB_GTID,
+    QUERIES,
+    begins_transaction,
+    statement_of,
+)
+from connectors.mysql.binlog.xa import verb_of
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.stream import dump_command
+from connectors.mysql.stream.event_actions import PASSED
+from connectors.mysql.stream.packet_buffer import LOOK, RECEIVE, Packets
+from connectors.mysql.stream.replica import BinlogStream
+
+ALWAYS_ENDS = frozenset(
+    {EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD, EventType.INCIDENT}
+)
+"""Events that end a transaction whatever they hold."""
+_LONGEST = 1000
+_USUAL = 4 * RECEIVE
+_head = struct.Struct("<4xBIB4xII").unpack_from
+"""A packet's first byte, which is 0 before an event; the event's time, type, size and where it ends."""
+
+
+class _Head(NamedTuple):
+    """What an event's header tells."""
+
+    kind: int
+    timestamp: int
+    size: int
+    end: int
+    """In its file; 0 where it is in none, and the low 32 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A transaction's place."""
+
+    start: Coordinates
+    end: Coordinates
+    gtid: str | None
+    committed_ms: int
+    """The latest moment at which it can have been committed. Servers before MySQL 8.0.1 and MariaDB tell whole
+    seconds, so there it is the last millisecond of the second in which its last statement began."""
+
+
+@dataclass(slots=True)
+class Spans:
+    """The transactions behind the head of a file, up to the end that the server has now; for one reading."""
+
+    address: SourceAddress
+    file: str
+    previous: GtidSet = field(default_factory=GtidSet)
+    """What the first file's head says of all files before it."""
+    created: int = 0
+    """When the first file was begun, by its first event; seconds since 1970."""
+    told_ms: int = 0
+    """What is known so far of when the transaction that came last was committed; 0 before the first."""
+    _has_head: bool = False
+    _start: Coordinates | None = None
+    _gtid: str | None = None
+    _is_begun: bool = False
+    _packets: Packets = field(default_factory=lambda: Packets(_USUAL, checksum=False))
+
+    def __iter__(self) -> Iterator[Span]:
+        """Each transaction, once it is whole."""
+        for span in self.steps():
+            if span is not None:
+                yield span
+
+    def first_ms(self) -> int | None:
+        """When the first one was committed, as far as its first event tells; None without any."""
+        for _ in self.steps():
+            if self.told_ms:
+                return self.told_ms
+        return None
+
+    def begun(self) -> int:
+        """When the file was begun, seconds since 1970."""
+        for kind, timestamp, _, _ in self._heads():
+            if kind == EventType.FORMAT_DESCRIPTION:
+                return timestamp
+        return 0
+
+    def heads(self) -> Iterator[int]:
+        """The type of each event, with what the file's first ones say of it taken in."""
+        for kind, timestamp, _, _ in self._heads():
+            if kind in PASSED and kind != EventType.ROTATE:
+                self._pass(kind, timestamp)
+            yield kind
+
+    def steps(self) -> Iterator[Span | None]:
+        """A transaction where one ends, else None where one begins."""
+        file, pos = self.file, dump_command.FIRST_EVENT
+        latest = committed = 0
+        for kind, timestamp, size, low in self._heads():
+            if kind in PASSED:
+                if kind == EventType.ROTATE:
+                    file, pos = parse_rotate(self._event())
+                else:
+                    self._pass(kind, timestamp)
+                continue
+            if low:
+                end = pos & ~0xFFFFFFFF | low
+                pos = end if end >= pos else end + (1 << 32)
+            if kind in GTIDS or self._start is None:
+                start = Coordinates(file, pos - size if low else pos)
+                if self._start is not None:
+                    # What goes before was ended by nothing of its own.
+                    yield self._ended(start)
+                committed, latest = self._begin(kind, start), timestamp
+                self.told_ms = committed or latest * 1000 + 999
+                yield None
+            elif timestamp > latest:
+                latest = timestamp
+            ends = kind in ALWAYS_ENDS
+            if kind in QUERIES:
+                event = self._packets.event()
+                ends, self._is_begun = statement_ends(event, kind, is_begun=self._is_begun)
+            if ends:
+                self.told_ms = committed or latest * 1000 + 999
+                yield self._ended(Coordinates(file, pos))
+
+    def _heads(self) -> Iterator[_Head]:
+        """Each event's header; the event itself is at hand until the next is asked for."""
+        head = SourceOffset(
+            server_uuid="", coordinates=Coordinates(self.file, dump_command.FIRST_EVENT)
+        )
+        # Nobody: a reader by our own server_id would put an end to the one that is at work.
+        stream = BinlogStream(replace(self.address, server_id=dump_command.NOBODY), head)
+        packets = self._packets
+        stream.open()
+        try:
+            for _ in stream.received(packets):
+                yield from self._walk(packets, head.coordinates)
+        finally:
+            stream.close()
+
+    def _walk(self, packets: Packets, place: Coordinates) -> Iterator[_Head]:
+        """The headers of all events that have come whole."""
+        make = _Head._make
+        while True:
+            last, full = packets.filled - LOOK, packets.filled
+            while packets.at <= last:
+                status, timestamp, kind, size, low = _head(packets.buffer, packets.at)
+                after = packets.at + size + LOOK - HEADER_SIZE
+                if status or after > full or packets.is_odd(packets.at):
+                    break
+                yield make((kind, timestamp, size, low))
+                packets.at = packets.begin = packets.done = after
+            if not packets.is_odd(packets.at) or not packets.join(place):
+                return
+
+    def _event(self) -> Event:
+        """The event that is at hand."""
+        packets = self._packets
+        data = bytes(packets.view[packets.at + LOOK - HEADER_SIZE : packets.after()])
+        return parse_event(data, checksum=bool(packets.checksum))
+
+    def _pass(self, kind: int, timestamp: int) -> None:
+        if kind == EventType.FORMAT_DESCRIPTION:
+            packets = self._packets
+            data = bytes(packets.view[packets.at + LOOK - HEADER_SIZE : packets.after()])
+            packets.checksum = CHECKSUM_SIZE if format_has_checksum(data) else 0
+            self.created = self.created or timestamp
+            # Where a server went down in the midst of a transaction, that one never happened.
+            self._start = None
+        elif kind == EventType.PREVIOUS_GTIDS and not self._has_head:
+            self._has_head = True
+            self.previous = previous_gtids(self._event())
+
+    def _begin(self, kind: int, start: Coordinates) -> int:
+        """A transaction begins; return when it was committed in milliseconds, or 0 where that is not told."""
+        self._start, self._gtid, self._is_begun = start, None, False
+        if kind not in GTIDS:
+            return 0
+        event = self._event()
+        if kind == MARIADB_GTID:
+            told = parse_mariadb_gtid(event.body, event.server_id)
+            self._gtid, self._is_begun = told.gtid, not told.standalone
+            return 0
+        if kind == EventType.GTID_TAGGED:
+            self._gtid = gtid_announced(event)
+            return parse_gtid_tagged(event.body)[3] // 1000
+        found = parse_gtid(event)
+        self._gtid = found.gtid
+        return (found.committed_us or 0) // 1000
+
+    def _ended(self, end: Coordinates) -> Span:
+        assert self._start is not None
+        span = Span(start=self._start, end=end, gtid=self._gtid, committed_ms=self.told_ms)
+        self._start = None
+        return span
+
+
+def statement_ends(event: bytes | memoryview, kind: int, *, is_begun: bool) -> tuple[bool, bool]:
+    """Whether a QUERY event ends its transaction, or is one by itself; and whether one is begun behind it."""
+    text = statement_of(event, kind)
+    if begins_transaction(text):
+        return False, True
+    statement = text[:_LONGEST].decode("latin-1")
+    what = kind_of(statement)
+    if what is Kind.XA:
+        return verb_of(statement) in ("COMMIT", "ROLLBACK"), is_begun
+    return what in (Kind.COMMIT, Kind.ROLLBACK) or not is_begun, is_begun
+
+
+def previous_gtids(event: Event) -> GtidSet:
+    """What a PREVIOUS_GTIDS event holds."""
+    try:
+        return GtidSet.decode(event.body)
+    except (ValueError, IndexError, struct.error) as error:
+        raise MalformedEvent(f"a head of a file: {error}") from error
+
+
+def gtid_announced(event: Event) -> str:
+    """The GTID that an event of either of MySQL's forms announces."""
+    if event.type == EventType.GTID:
+        return parse_gtid(event).gtid or ""
+    source, tag, number, _ = parse_gtid_tagged(event.body)
+    return ":".join([source, tag, str(number)] if tag else [source, str(number)])

@@ -1,0 +1,90 @@
+"""Whether a server's binlog holds transactions after a position.
+
+Invariant: asked of the server's own end, so that it holds where nothing is captured and while nothing is read.
+The head of a file is no transaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.mariadb_gtid import MariadbGtidList
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server.facts import SourceAddress, binlog_files, connected, uuid_of
+
+_VARIABLES = (
+    "gtid_executed",
+    "gtid_binlog_pos",
+    "server_uuid",
+    "server_uid",
+    "server_id",
+    "version",
+)
+_HEAD = 240
+"""Bytes that the head of a file has at most; a transaction is larger."""
+_TAIL = 100
+"""Bytes at the end of a file that only name the next one, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinlogEnd:
+    """How far a server's binlog goes, at one moment."""
+
+    server_uuid: str
+    binlogs: tuple[tuple[str, int], ...]
+    """Name and size of each file, oldest first."""
+    gtids: Gtids | None
+    """All that the server has; None without GTIDs."""
+
+    def is_past(self, offset: SourceOffset) -> bool:
+        """Whether a transaction stands after an offset; GTIDs and coordinates must both say so."""
+        return self._has_bytes(offset) and not self._has_gtids_of(offset)
+
+    def is_before(self, offset: SourceOffset) -> bool:
+        """Whether the binlog ends before an offset that was read from it: it was reset, or put back.
+
+        Only coordinates count: a transaction is sent to replicas before its GTID is among the executed ones.
+        """
+        if self.server_uuid != offset.server_uuid or not self.binlogs:
+            return False
+        end, place = Coordinates(*self.binlogs[-1]), offset.coordinates
+        return _base(end) == _base(place) and end.order < place.order
+
+    def _has_bytes(self, offset: SourceOffset) -> bool:
+        place, names = offset.coordinates, [name for name, _ in self.binlogs]
+        if place.file not in names:
+            return bool(names)
+        at = names.index(place.file)
+        left = self.binlogs[at][1] - place.pos
+        is_last = at + 1 == len(names)
+        return left > (0 if is_last else _TAIL) or any(
+            size > _HEAD for _, size in self.binlogs[at + 1 :]
+        )
+
+    def _has_gtids_of(self, offset: SourceOffset) -> bool:
+        ours = offset.gtid_set
+        if isinstance(self.gtids, GtidSet) and isinstance(ours, GtidSet):
+            return self.gtids.issubset(ours)
+        if isinstance(self.gtids, MariadbGtidList) and isinstance(ours, MariadbGtidList):
+            return ours.holds_all(self.gtids)
+        return False
+
+
+def _base(place: Coordinates) -> str:
+    """The name of a binlog's files, without their number."""
+    return place.file.rpartition(".")[0]
+
+
+def read_end(address: SourceAddress) -> BinlogEnd:
+    """Ask the server; raise SourceLost or SourceRefused where it does not answer."""
+    with connected(address) as cursor:
+        cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (_VARIABLES,))
+        told = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+        binlogs = binlog_files(cursor)
+    gtids: Gtids | None = None
+    if "gtid_binlog_pos" in told:
+        gtids = MariadbGtidList.parse(told["gtid_binlog_pos"])
+    elif told.get("gtid_executed"):
+        gtids = GtidSet.parse(told["gtid_executed"])
+    return BinlogEnd(server_uuid=uuid_of(told), binlogs=binlogs, gtids=gtids)

@@ -1,0 +1,293 @@
+"""Decoding the rows events of one table version with generated code.
+
+The law: an image is read to its last byte or refused. Rows whose images lack columns, hold only what changed in
+a document, or have characters that Unicode lacks are rare and go through ``rows``, which marks them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from connectors.errors import MalformedEvent, RowUnreadable, UnsupportedEvent, WitnessesDiffer
+from connectors.mysql.binlog.buffer import taken
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charset.unmapped import Replaced, ReplacedText
+from connectors.mysql.rows.compiled.fields import field_of
+from connectors.mysql.rows.compiled.generate import (
+    Change,
+    ImageFunction,
+    Images,
+    Row,
+    RowsFunction,
+    Table,
+    image_function,
+    rows_function,
+)
+from connectors.mysql.rows.decoder import (
+    ABSENT,
+    PARTIAL,
+    ROWS_EVENTS,
+    UPDATES,
+    V1,
+    WRITES,
+    Image,
+    RowChange,
+    RowDecoder,
+)
+from connectors.mysql.rows.image_key import key_contradiction
+
+_MOST_PATTERNS = 64
+"""Patterns of NULLs that get a function of their own; the others share one that looks at each bit."""
+_MOST_COLUMNS = 8192
+"""Columns that all those functions have together, so that a wide table's are fewer."""
+
+
+SPLIT = "\0"
+"""Between two texts of marks: no JSON has it."""
+
+
+class RowText(NamedTuple):
+    """A changed row as JSON text: no ``before`` for an insert, no ``after`` for a delete.
+
+    Keys are the JSON of the key's columns, None where the table has no key or there is no such image.
+    """
+
+    before: str | None
+    after: str | None
+    old_key: str | None
+    new_key: str | None
+    marks: str | None = None
+    """Members of a JSON object: ``absent`` lists the columns that no image holds, ``replaced`` those with
+    characters that Unicode lacks. Of a row whose key changed there may be two, with SPLIT between: those of the
+    image before, and of the one after."""
+
+
+class _Kind:
+    """Events of one type, of which all images hold all columns."""
+
+    __slots__ = ("bitmap_size", "change", "head_size", "heads", "runs")
+
+    def __init__(self, event_type: int, columns: int) -> None:
+        update = event_type in UPDATES
+        self.change = (
+            Change.UPDATE if update else Change.INSERT if event_type in WRITES else Change.DELETE
+        )
+        self.bitmap_size = size = (columns + 7) // 8
+        count = bytes([columns]) if columns < 251 else b"\xfc" + columns.to_bytes(2, "little")
+        extra = b"" if event_type in V1 else b"\x02\x00"
+        # What the bits behind the last column are is the server's affair.
+        full = [(1 << columns) - 1, (1 << 8 * size) - 1]
+        bitmaps = [bits.to_bytes(size, "little") * (2 if update else 1) for bits in full]
+        self.heads = {extra + count + bitmap for bitmap in bitmaps}
+        """What stands between the flags of a body and its first row."""
+        self.head_size = 8 + len(extra + count + bitmaps[0])
+        self.runs: dict[bytes, RowsFunction] = {}
+        """By head and the first row's NULLs."""
+
+
+def _one_insert(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
+    after, key, at = images.image(data, at)
+    found.append((None, after, None, key, None))
+    return at
+
+
+def _one_delete(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
+    before, key, at = images.image(data, at)
+    found.append((before, None, key, None, None))
+    return at
+
+
+def _one_update(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
+    before, old_key, at = images.image(data, at)
+    after, new_key, at = images.image(data, at)
+    found.append((before, after, old_key, new_key, None))
+    return at
+
+
+_ONE_BY_ONE: dict[Change, RowsFunction] = {
+    Change.INSERT: _one_insert,
+    Change.DELETE: _one_delete,
+    Change.UPDATE: _one_update,
+}
+"""For the patterns of NULLs that have no function."""
+
+
+class CompiledDecoder:
+    """Decodes rows events for the table as one TABLE_MAP described it."""
+
+    def __init__(
+        self,
+        table_map: TableMap,
+        charsets: Charsets,
+        *,
+        left_out: frozenset[int] = frozenset(),
+        key_is_told: bool = True,
+    ) -> None:
+        self._partial = RowDecoder(table_map, charsets)
+        self._map = table_map
+        self._key_is_told = key_is_told
+        self._name = f"{table_map.database}.{table_map.table}"
+        self._table_name = (table_map.database, table_map.table)
+        try:
+            fields = [field_of(column, charsets) for column in table_map.columns]
+        except UnsupportedEvent as error:
+            raise UnsupportedEvent(error.detail, table=self._name, remedy=error.advice) from None
+        self._names = [column.name or "" for column in table_map.columns]
+        self._key = table_map.primary_key or ()
+        self._table = Table(names=self._names, fields=fields, key=self._key, left_out=left_out)
+        count = len(fields)
+        self._kinds = {int(kind): _Kind(kind, count) for kind in ROWS_EVENTS - {PARTIAL}}
+        self._images: dict[bytes, ImageFunction] = {}
+        self._any: ImageFunction | None = None
+        self._room = min(_MOST_PATTERNS, _MOST_COLUMNS // count)
+        """How many more functions may be made for patterns of NULLs."""
+
+    def decode(self, event_type: int, body: bytes) -> Iterator[RowText]:
+        """The rows of one event's body, in order; raise MalformedEvent where the bytes do not fit."""
+        return map(RowText._make, self.rows(event_type, body))
+
+    def rows(self, event_type: int, data: bytes, at: int = 0, end: int | None = None) -> list[Row]:
+        """The rows of the event whose body is ``data[at:end]``, in order, each as the fields of a RowText.
+
+        Raises MalformedEvent where the bytes do not fit.
+        """
+        if end is None:
+            end = len(data)
+        try:
+            return self._rows(event_type, data, at, end)
+        except (UnicodeDecodeError, Replaced):
+            pass
+        except (IndexError, ValueError, KeyError, struct.error, orjson.JSONEncodeError) as error:
+            raise MalformedEvent(f"its rows cannot be read: {error}", table=self._name) from error
+        return self._rarely(event_type, data[at:end])
+
+    def _rows(self, event_type: int, data: bytes, at: int, end: int) -> list[Row]:
+        found: list[Row] = []
+        kind = self._kinds.get(event_type)
+        if kind is None:
+            return self._rarely(event_type, data[at:end])
+        row = at + kind.head_size
+        run = kind.runs.get(data[at + 8 : row + kind.bitmap_size])
+        if run is None and data[at + 8 : row] not in kind.heads:
+            return self._rarely(event_type, data[at:end])
+        while row < end:
+            if run is None:
+                run = self._run(kind, data[at + 8 : at + kind.head_size], data, row)
+            behind = run(data, row, end, found, self)
+            if behind == row:
+                break
+            row, run = behind, None
+        if row != end:
+            raise IndexError("a row ends behind its event")
+        return found
+
+    def _run(self, kind: _Kind, head: bytes, data: bytes, at: int) -> RowsFunction:
+        """What reads the rows from there on."""
+        nulls, _ = taken(data, at, kind.bitmap_size)
+        run = kind.runs.get(head + nulls)
+        if run is None:
+            if not self._room:
+                return _ONE_BY_ONE[kind.change]
+            self._room -= 1
+            run = kind.runs[head + nulls] = rows_function(self._table, nulls, kind.change)
+        return run
+
+    def image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
+        """One image, of whatever pattern."""
+        size = self._table.bitmap_size
+        nulls = data[at : at + size]
+        made = self._images.get(nulls)
+        if made is not None:
+            return made(data, at)
+        if self._room and len(nulls) == size:
+            self._room -= 1
+            made = self._images[nulls] = image_function(self._table, nulls)
+            return made(data, at)
+        if self._any is None:
+            self._any = image_function(self._table, None)
+        return self._any(data, at)
+
+    def _rarely(self, event_type: int, body: bytes) -> list[Row]:
+        """Rows of which not all columns are in the binlog, and events whose head is not as usual."""
+        if not self._key_is_told and event_type not in WRITES:
+            self._compare_key(self._partial.columns_before(event_type, body))
+        return [self._from_images(change) for change in self._partial.decode(event_type, body)]
+
+    def _compare_key(self, present: list[bool]) -> None:
+        fault = key_contradiction(self._map, present)
+        if fault is not None:
+            raise WitnessesDiffer.of((self._map.database, self._map.table), fault)
+
+    def _from_images(self, change: RowChange) -> Row:
+        before, after = _completed(change)
+        old_key, new_key = self._key_of(before), self._key_of(after)
+        marks = self._marks(after or before or (), before, after)
+        if before is not None and after is not None and old_key != new_key:
+            # A record of its own shows the image before alone, which may lack more than the other.
+            of_before = self._marks(before, before, after)
+            if of_before != marks:
+                marks = f"{of_before or ''}{SPLIT}{marks or ''}"
+        return self._object(before), self._object(after), old_key, new_key, marks
+
+    def _object(self, image: Image | None) -> str | None:
+        if image is None:
+            return None
+        return _dumped({name: value for name, value in self._told(image) if value is not ABSENT})
+
+    def _told(self, image: Image | tuple[()]) -> Iterator[tuple[str, Any]]:
+        """The columns by name, without those that are left out."""
+        for index, (name, value) in enumerate(zip(self._names, image, strict=True)):
+            if index not in self._table.left_out:
+                yield name, value
+
+    def _key_of(self, image: Image | None) -> str | None:
+        if image is None or not self._key:
+            return None
+        key = {self._names[index]: image[index] for index in self._key}
+        if ABSENT in key.values():
+            raise RowUnreadable.of(
+                self._table_name,
+                "a row image lacks its primary key; the server needs binlog_row_image = FULL, for all sessions",
+            )
+        for name, value in key.items():
+            if isinstance(value, ReplacedText):
+                raise RowUnreadable.of(
+                    self._table_name,
+                    f"column {name!r} of a row's key has characters that Unicode lacks, so that two rows could "
+                    "have the same key",
+                )
+        return _dumped(key)
+
+    def _marks(self, shown: Image | tuple[()], *images: Image | None) -> str | None:
+        marks: dict[str, list[str]] = {}
+        if absent := [name for name, value in self._told(shown) if value is ABSENT]:
+            marks["absent"] = absent
+        found = {
+            name
+            for image in images
+            if image is not None
+            for name, value in self._told(image)
+            if isinstance(value, ReplacedText)
+        }
+        if found:
+            marks["replaced"] = [name for name in self._names if name in found]
+        return _dumped(marks)[1:-1] if marks else None
+
+
+def _completed(change: RowChange) -> tuple[Image | None, Image | None]:
+    """An after image lacks columns that did not change; they are as they were before."""
+    before, after = change.before, change.after
+    if before is None or after is None or ABSENT not in after:
+        return before, after
+    return before, tuple(
+        old if new is ABSENT else new for old, new in zip(before, after, strict=True)
+    )
+
+
+def _dumped(value: Any) -> str:
+    return orjson.dumps(value).decode()

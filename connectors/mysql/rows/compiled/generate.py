@@ -1,0 +1,297 @@
+"""Generating the functions that turn row images into JSON text.
+
+The law: neighbouring values of fixed size are unpacked at once, the NULL bitmap before them and the length
+behind them too; with the NULLs known there is no test in the code, without them one for each column. A value
+read from behind the end may be short and says nothing: whoever calls looks where a row ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from struct import Struct, calcsize
+from typing import Any, Protocol
+
+import orjson
+
+from connectors.mysql.rows.compiled.compile import function_of
+from connectors.mysql.rows.compiled.decimals import named
+from connectors.mysql.rows.compiled.fields import NAMES, Field
+
+Row = tuple[str | None, str | None, str | None, str | None, str | None]
+"""``before``, ``after``, old key, new key, marks: JSON texts, as RowText has them."""
+ImageFunction = Callable[[bytes, int], tuple[str, str | None, int]]
+"""From an event and the offset of an image in it: the image, the key, and the offset behind."""
+
+
+class Images(Protocol):
+    """What reads an image of whatever pattern of NULLs."""
+
+    def image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
+        """As an ImageFunction."""
+        ...
+
+
+RowsFunction = Callable[[bytes, int, int, list[Row], Images], int]
+"""Takes an event, the offset of a row, the event's end, the list that gets the rows, and what reads images of
+other patterns; reads rows while they have the pattern of NULLs, and returns the offset behind."""
+
+
+class Change(Enum):
+    """What happened to the rows of an event; the value is what is appended for each."""
+
+    INSERT = "None, {image}, None, {key}, None"
+    DELETE = "{image}, None, {key}, None, None"
+    UPDATE = "before, {image}, old_key, {key}, None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """What functions are generated for."""
+
+    names: Sequence[str]
+    fields: Sequence[Field]
+    key: Sequence[int]
+    left_out: frozenset[int] = frozenset()
+    """Columns that are read and not told."""
+
+    @property
+    def told(self) -> list[str]:
+        """The names that an image has."""
+        return [name for at, name in enumerate(self.names) if at not in self.left_out]
+
+    @property
+    def bitmap_size(self) -> int:
+        """Bytes that hold a bit for each column."""
+        return (len(self.fields) + 7) // 8
+
+
+def rows_function(table: Table, nulls: bytes, change: Change) -> RowsFunction:
+    """The function for rows whose images (an update's first) have these NULLs."""
+    writer = _Writer(table)
+    made: RowsFunction = function_of(writer.rows(nulls, change), writer.namespace)
+    return made
+
+
+def image_function(table: Table, nulls: bytes | None) -> ImageFunction:
+    """The function for one image with these NULLs; with None, for any."""
+    writer = _Writer(table)
+    source = writer.known_image(nulls) if nulls is not None else writer.any_image()
+    made: ImageFunction = function_of(source, writer.namespace)
+    return made
+
+
+_LENGTHS = {1: ("B",), 2: ("H",), 3: ("H", "B"), 4: ("I",)}
+_BITMAPS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+@dataclass(slots=True)
+class _Run:
+    """Neighbouring values that are unpacked together, and how their own names are."""
+
+    little: list[str] = field(default_factory=list)
+    big: list[str] = field(default_factory=list)
+    little_names: list[str] = field(default_factory=list)
+    big_names: list[str] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return calcsize("<" + "".join(self.little))
+
+    def add(self, formats: Iterable[str], names: Iterable[str]) -> None:
+        """Little-endian values."""
+        self.little += formats
+        self.little_names += names
+        self.big += [f"{calcsize('<' + format_)}x" for format_ in formats]
+
+    def add_big(self, formats: Iterable[str], names: Iterable[str]) -> None:
+        """Big-endian ones."""
+        self.big += formats
+        self.big_names += names
+        self.little += [f"{calcsize('<' + format_)}x" for format_ in formats]
+
+
+class _Writer:
+    """Writes source, and gathers what it refers to.
+
+    In it ``d`` is the event, ``p`` the offset so far, ``o`` the image as a dict, ``m`` the bitmap, ``v3a`` what
+    is read for column 3, ``l3`` its name, ``x3`` its value if the key has it.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._structs = 0
+        self.namespace: dict[str, Any] = NAMES | {
+            "dumps": orjson.dumps,
+            # In the columns' order; each row's values take the places of the last one's.
+            "blank": dict.fromkeys(table.told),
+        }
+        for index, name in enumerate(table.names):
+            self.namespace[f"l{index}"] = name
+
+    def rows(self, nulls: bytes, change: Change) -> str:
+        """A loop over the rows of one pattern of NULLs."""
+        columns = self._columns(nulls)
+        lines = [
+            "def made(d, p, end, found, images):",
+            "    o = blank.copy()",
+            f"    last = end - {self._least(columns)}",
+            "    while p <= last:",
+            *_indented(2, self._read(columns, "if m != nulls:\n    break")),
+        ]
+        if change is not Change.UPDATE:
+            lines += _indented(2, self._appended(change, columns))
+        else:
+            lines += [
+                "        before = dumps(o).decode()",
+                f"        old_key = {self._key(columns)}",
+                "        m = None",
+                # An image with more NULLs may be shorter.
+                "        if p <= last:",
+                *_indented(3, self._read(columns, "if m == nulls:", deeper=True)),
+                *_indented(4, self._appended(change, columns)),
+                "        if m != nulls:",
+                "            after, key, p = images.image(d, p)",
+                "            found.append((before, after, old_key, key, None))",
+            ]
+        return "\n".join([*lines, "    return p"])
+
+    def known_image(self, nulls: bytes) -> str:
+        """One image of a known pattern of NULLs."""
+        columns = self._columns(nulls)
+        return "\n".join(
+            [
+                "def made(d, p):",
+                "    o = blank.copy()",
+                *_indented(1, self._read(columns, "")),
+                f"    return dumps(o).decode(), {self._key(columns)}, p",
+            ]
+        )
+
+    def any_image(self) -> str:
+        """One image of any pattern: each column is read by itself, if it is there."""
+        size = self._table.bitmap_size
+        lines = [
+            "def made(d, p):",
+            "    o = blank.copy()",
+            f'    m = from_bytes(d[p:p + {size}], "little")',
+            f"    p += {size}",
+        ]
+        lines += [f"    x{index} = None" for index in self._table.key]
+        for index in range(len(self._table.fields)):
+            lines.append(f"    if not m & {1 << index}:")
+            lines += _indented(2, self._read_columns([index], _Run(), is_kept=True))
+        names = ", ".join(f"l{index}: x{index}" for index in self._table.key)
+        key = f"dumps({{{names}}}).decode()" if names else "None"
+        return "\n".join([*lines, f"    return dumps(o).decode(), {key}, p"])
+
+    def _columns(self, nulls: bytes) -> list[int]:
+        """Those that are not NULL."""
+        self.namespace["nulls"] = (
+            int.from_bytes(nulls, "little") if len(nulls) in _BITMAPS else nulls
+        )
+        count = len(self._table.fields)
+        return [index for index in range(count) if not nulls[index >> 3] >> (index & 7) & 1]
+
+    def _least(self, columns: Sequence[int]) -> int:
+        """Bytes of an image whose values of variable size are empty."""
+        fields = [self._table.fields[index] for index in columns]
+        return self._table.bitmap_size + sum(one.length_size or one.size for one in fields)
+
+    def _read(self, columns: Sequence[int], test: str, *, deeper: bool = False) -> list[str]:
+        """Lines that read an image into ``o``; ``test`` comes when the bitmap is known."""
+        run = _Run()
+        size = self._table.bitmap_size
+        run.add([_BITMAPS.get(size, f"{size}s")], ["m"])
+        lines = self._read_columns(columns, run)
+        # The first line unpacks, and has the bitmap.
+        rest = lines[1:]
+        return [lines[0], *test.splitlines(), *(_indented(1, rest) if deeper else rest)]
+
+    def _read_columns(
+        self, columns: Sequence[int], run: _Run, *, is_kept: bool = False
+    ) -> list[str]:
+        lines: list[str] = []
+        waiting: list[str] = []
+        for index in columns:
+            one = self._table.fields[index]
+            if one.length_size:
+                names = [f"n{index}{letter}" for letter in "ab"[: len(_LENGTHS[one.length_size])]]
+                run.add(_LENGTHS[one.length_size], names)
+                length = names[0] if len(names) == 1 else f"({names[1]} << 16 | {names[0]})"
+                lines += [*self._unpacked(run), *waiting, f"s = p + {run.size}"]
+                lines.append(f"p = s + {length}")
+                lines += self._kept(index, ["d[s:p]"], "", is_kept=is_kept)
+                run, waiting = _Run(), []
+                continue
+            at = run.size
+            letters = "abcdefghijklmnop"[: len(one.little or one.big)]
+            names = [f"v{index}{letter}" for letter in letters]
+            if one.little:
+                run.add(one.little, names)
+            else:
+                run.add_big(one.big, names)
+            raw = f"d[p + {at}:p + {run.size}]"
+            waiting += self._kept(index, names, raw, is_kept=is_kept)
+        if run.size:
+            lines += [*self._unpacked(run), *waiting, f"p += {run.size}"]
+        return lines
+
+    def _unpacked(self, run: _Run) -> Iterator[str]:
+        if run.little == ["B"]:
+            yield f"{run.little_names[0]} = d[p]"
+            return
+        for order, formats, names in (
+            ("<", run.little, run.little_names),
+            (">", run.big, run.big_names),
+        ):
+            if names:
+                name = f"u{self._structs}"
+                self._structs += 1
+                self.namespace[name] = Struct(order + "".join(formats)).unpack_from
+                yield f"{', '.join(names)}, = {name}(d, p)"
+
+    def _kept(self, index: int, names: Sequence[str], raw: str, *, is_kept: bool) -> Iterator[str]:
+        """A column's value, put into the image."""
+        if index in self._table.left_out:
+            return
+        one = self._table.fields[index]
+        self.namespace[f"c{index}"] = one.bound
+        value = named(one.value, names, raw=raw, n=f"c{index}")
+        if index in self._table.key and (is_kept or value != names[0]):
+            yield f"x{index} = {value}"
+            value = f"x{index}"
+        yield f"o[l{index}] = {value}"
+
+    def _appended(self, change: Change, columns: Sequence[int]) -> list[str]:
+        row = change.value.format(image="dumps(o).decode()", key=self._key(columns))
+        return [f"found.append(({row}))"]
+
+    def _key(self, columns: Sequence[int]) -> str:
+        """An expression of the key's text."""
+        key = self._table.key
+        if not key:
+            return "None"
+        fields = [self._table.fields[index] for index in key]
+        present = set(columns)
+        values = [self._key_value(index) if index in present else "None" for index in key]
+        if not all(one.is_integer for one in fields) or "None" in values:
+            members = zip(key, values, strict=True)
+            return (
+                f"dumps({{{', '.join(f'l{index}: {value}' for index, value in members)}}}).decode()"
+            )
+        pieces = []
+        for n, (index, value) in enumerate(zip(key, values, strict=True)):
+            label = orjson.dumps(self._table.names[index]).decode()
+            self.namespace[f"k{index}"] = ("," if n else "{") + label + ":"
+            pieces.append(f"{{k{index}}}{{{value}}}")
+        return "f'" + "".join(pieces) + "}}'"
+
+    def _key_value(self, index: int) -> str:
+        """A plain integer is what was read, others have a name."""
+        return f"v{index}a" if self._table.fields[index].value == "$a" else f"x{index}"
+
+
+def _indented(depth: int, lines: Iterable[str]) -> list[str]:
+    return ["    " * depth + line for line in lines]

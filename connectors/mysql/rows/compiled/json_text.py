@@ -1,0 +1,233 @@
+"""JSON documents to text, with a function generated for each set of member names that comes often.
+
+The law: the text is that of ``values.documents``, which also takes what is rare: large containers, opaque
+values, names that change with every row. A function knows the names, and expects the types of the document it
+was made from; a value of another type is read the plain way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from json.encoder import encode_basestring
+from struct import Struct
+from typing import Any
+
+import orjson
+
+from connectors.mysql.rows.compiled.compile import function_of
+from connectors.mysql.rows.values import json_binary as plain
+
+ContainerFunction = Callable[[bytes, int, int], str]
+"""From a document, the offset of a container in it, and its depth, to the container's text."""
+
+_OFTEN = 16
+"""Containers of one kind, of those looked at, that come before a function is made for it."""
+_EVERY = 8
+"""Of the containers without a function, one of so many is looked at."""
+_MOST_FUNCTIONS = 128
+_MOST_COUNTED = 4096
+_MOST_MEMBERS = 64
+_MOST_ELEMENTS = 16
+
+
+class Documents:
+    """Turns the binary documents of a column into text; remembers the functions it made."""
+
+    def __init__(self) -> None:
+        self._objects: dict[bytes, ContainerFunction] = {}
+        """By the offsets and lengths of an object's names; the function looks at the names."""
+        self._alike: dict[bytes, ContainerFunction] = {}
+        """By the names too, where there is a function for others of the same lengths."""
+        self._arrays: dict[int, ContainerFunction] = {}
+        """By the number of elements."""
+        self._counts: dict[bytes, int] = {}
+        self._turn = 0
+        self._left = [0]
+        """How many bytes of the document may still be read; functions hold this list itself."""
+
+    def text(self, raw: bytes) -> str:
+        """The text of a document, spaced as MySQL prints it."""
+        if raw:
+            self._left[0] = len(raw)
+            if raw[0] == plain.SMALL_OBJECT:
+                made = self._objects.get(raw[5 : 5 + 4 * raw[1]], self._object)
+                return made(raw, 1, 0)
+            if raw[0] == plain.SMALL_ARRAY:
+                return self._arrays.get(raw[1], self._array)(raw, 1, 0)
+        return plain.document_text(raw)
+
+    def _object(self, raw: bytes, at: int, depth: int) -> str:
+        """An object that has no function of its own, or one by its names."""
+        count = raw[at] | raw[at + 1] << 8
+        is_turn = self._is_turn()
+        if not 0 < count <= _MOST_MEMBERS or not (is_turn or self._alike):
+            return plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._left)
+        # A head of four bytes, four for each name, three for each value; then the names themselves.
+        values = 4 + 4 * count
+        begin = values + 3 * count
+        entries = raw[at + 4 : at + values]
+        end = sum(_PLACE.unpack_from(raw, at + values - 4))
+        shape = entries + raw[at + begin : at + end]
+        made = self._alike.get(shape)
+        if made is not None:
+            return made(raw, at, depth)
+        text = plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._left)
+        if not is_turn:
+            return text
+        # It is sound, else that was an error; but its names could stand anywhere.
+        places = list(_PLACE.iter_unpack(entries))
+        if all(begin <= offset <= end - size for offset, size in places) and self._is_often(shape):
+            names = [str(raw[at + offset :][:size], "utf-8") for offset, size in places]
+            source = _source(raw[at + values : at + begin : 3], place=slice(begin, end))
+            namespace = {"names": raw[at + begin : at + end], "otherwise": self._object}
+            for n, name in enumerate(names):
+                namespace[f"l{n}"] = ("{" if n == 0 else ", ") + encode_basestring(name) + ": "
+            made = self._made(source, namespace)
+            self._alike[shape] = made
+            self._objects.setdefault(entries, made)
+        return text
+
+    def _array(self, raw: bytes, at: int, depth: int) -> str:
+        """An array that has no function of its own."""
+        count = raw[at] | raw[at + 1] << 8
+        types = raw[at + 4 : at + 4 + 3 * count : 3]
+        if count > _MOST_ELEMENTS and types == _INT16 * count:
+            words = raw[at + 4 : at + 4 + 3 * count]
+            if len(words) == 3 * count and depth <= plain.MAX_DEPTH:
+                plain.spend(self._left, count)
+                # Python prints a list of integers as MySQL does.
+                return str([word for (word,) in _WORD.iter_unpack(words)])
+        text = plain.value_text(raw, plain.SMALL_ARRAY, at, depth, self._left)
+        if 0 < count <= _MOST_ELEMENTS and self._is_turn() and self._is_often(raw[at : at + 1]):
+            namespace = {"otherwise": self._array}
+            self._arrays[count] = self._made(_source(types, place=None), namespace)
+        return text
+
+    def _entry(self, raw: bytes, at: int, kind: int, word: int, depth: int) -> str:
+        """A value that is not of the type that was expected there."""
+        if kind == plain.SMALL_OBJECT:
+            return self._object(raw, at + word, depth + 1)
+        if kind == plain.SMALL_ARRAY:
+            return self._array(raw, at + word, depth + 1)
+        return plain.entry_text(raw, at, plain.SMALL, kind, word, depth, self._left)
+
+    def _is_turn(self) -> bool:
+        self._turn = (self._turn + 1) % _EVERY
+        return not self._turn
+
+    def _is_often(self, shape: bytes) -> bool:
+        seen = self._counts.get(shape, 0) + 1
+        if seen < _OFTEN:
+            if len(self._counts) >= _MOST_COUNTED:
+                self._counts.clear()
+            self._counts[shape] = seen
+            return False
+        if len(self._alike) + len(self._arrays) >= _MOST_FUNCTIONS:
+            self._objects.clear()
+            self._alike.clear()
+            self._arrays.clear()
+        self._counts.pop(shape, None)
+        return True
+
+    def _made(self, source: str, namespace: dict[str, Any]) -> ContainerFunction:
+        namespace |= _NAMES | {
+            "objects": self._objects,
+            "object": self._object,
+            "arrays": self._arrays,
+            "array": self._array,
+            "other": self._entry,
+            "left": self._left,
+        }
+        made: ContainerFunction = function_of(source, namespace)
+        return made
+
+
+_PLACE = Struct("<HH")
+_WORD = Struct("<xh")
+_INT16 = bytes([plain.INT16])
+
+
+def _double(value: float) -> str:
+    # In this range orjson writes what MySQL does, at a fifth of what repr takes.
+    return orjson.dumps(value).decode() if 1e-4 <= value < 1e15 else plain.double_text(value)
+
+
+_NAMES: dict[str, Any] = {
+    "layout": Struct,
+    "quoted": encode_basestring,
+    "dumps": orjson.dumps,
+    "double": _double,
+    "literals": plain.LITERALS,
+} | {f"read_{format_}": Struct(f"<{format_}").unpack_from for format_ in "iIqQd"}
+
+_EXPRESSIONS = {
+    plain.INT16: "w{n}",
+    plain.UINT16: "w{n}",
+    plain.LITERAL: "literals[w{n} & 255]",
+    plain.INT32: "read_i(raw, at + w{n})[0]",
+    plain.UINT32: "read_I(raw, at + w{n})[0]",
+    plain.INT64: "read_q(raw, at + w{n})[0]",
+    plain.UINT64: "read_Q(raw, at + w{n})[0]",
+    plain.DOUBLE: "double(read_d(raw, at + w{n})[0])",
+    plain.SMALL_OBJECT: (
+        "objects.get(raw[(s := at + w{n}) + 4 : s + 4 + 4 * raw[s]], object)(raw, s, depth + 1)"
+    ),
+    plain.SMALL_ARRAY: "arrays.get(raw[(s := at + w{n})], array)(raw, s, depth + 1)",
+}
+_LONG = 40
+"""Bytes from which on orjson quotes faster, though it makes bytes."""
+
+
+def _source(types: bytes, *, place: slice | None) -> str:
+    """A function for containers of so many entries; ``place`` is where an object's names stand in it.
+
+    In it ``t0`` and ``w0`` are type and word of the first entry, ``x0`` is a string.
+    """
+    words = "".join("Bh" if kind == plain.INT16 else "BH" for kind in types)
+    names_size = 0 if place is None else 4 * len(types)
+    variables = "".join(f", t{n}, w{n}" for n in range(len(types)))
+    # What comes as a function's own may differ in the high byte of the count, and in the names.
+    unlike = f"count != {len(types)}"
+    if place is not None:
+        unlike += f" or raw[at + {place.start}:at + {place.stop}] != names"
+    lines = [
+        f"entries = layout('<HH{names_size}x{words}').unpack_from",
+        "def made(raw, at, depth):",
+        f"    count, size{variables} = entries(raw, at)",
+        f"    if {unlike}:",
+        "        return otherwise(raw, at, depth)",
+        "    if depth:",
+        f"        left[0] -= {len(types)}",
+        f"        if depth > {plain.MAX_DEPTH} or left[0] < 0:",
+        "            raise ValueError('a JSON document is nested too deep, or in itself')",
+        "    last = len(raw)",
+        "    if at + size > last:",
+        "        raise IndexError('a JSON container is longer than its document')",
+    ]
+    pieces = []
+    for n, kind in enumerate(types):
+        other = f"other(raw, at, t{n}, w{n} & 65535, depth)"
+        if kind == plain.STRING:
+            lines += _string(n, other)
+            text = f"{{x{n}}}"
+        elif kind in _EXPRESSIONS:
+            text = f"{{{_EXPRESSIONS[kind].format(n=n)} if t{n} == {kind} else {other}}}"
+        else:
+            text = f"{{{other}}}"
+        pieces.append(text if place is None else f"{{l{n}}}{text}")
+    whole = "[" + ", ".join(pieces) + "]" if place is None else "".join(pieces) + "}}"
+    return "\n".join([*lines, f"    return f'{whole}'"])
+
+
+def _string(n: int, other: str) -> list[str]:
+    return [
+        f"    s = at + w{n}",
+        f"    if t{n} == {plain.STRING} and raw[s] < 128:",
+        "        e = s + 1 + raw[s]",
+        "        if e > last:",
+        "            raise IndexError('a JSON string ends behind its document')",
+        f"        x{n} = raw[s + 1 : e].decode()",
+        f"        x{n} = quoted(x{n}) if e - s < {_LONG} else dumps(x{n}).decode()",
+        "    else:",
+        f"        x{n} = {other}",
+    ]

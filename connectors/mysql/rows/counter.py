@@ -1,0 +1,99 @@
+"""Counting the rows of an event without decoding them, for tables that nobody subscribes to.
+
+The law: every type is either of fixed size or begins with its length, so no knowledge of character sets or
+labels is needed, and a table that is filtered can never stop a destination by its content.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from connectors.errors import MalformedEvent
+from connectors.mysql.binlog.buffer import bits, packed, taken, uint
+from connectors.mysql.binlog.mariadb_events import plain_rows
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.rows.decoder import PARTIAL, UPDATES, V1, partial_columns
+from connectors.mysql.rows.values.numbers import decimal_groups
+
+_T = FieldType
+_FIXED = {
+    _T.TINY: 1, _T.SHORT: 2, _T.INT24: 3, _T.LONG: 4, _T.LONGLONG: 8, _T.FLOAT: 4, _T.DOUBLE: 8, _T.YEAR: 1,
+    _T.DATE: 3, _T.TIME: 3, _T.DATETIME: 8, _T.TIMESTAMP: 4,
+}  # fmt: skip
+_WITH_FRACTION = {_T.TIME2: 3, _T.DATETIME2: 5, _T.TIMESTAMP2: 4}
+_BLOBS = {_T.BLOB, _T.JSON, _T.GEOMETRY, _T.VECTOR, _T.BLOB_COMPRESSED}
+_STRINGS = {_T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.VARCHAR_COMPRESSED}
+
+
+def row_count(table_map: TableMap, event_type: int, body: bytes) -> int:
+    """How many rows an event holds, a compressed one too; an update's two images are one row."""
+    return len(_borders(table_map, event_type, body, plain=False)) - 1
+
+
+def row_borders(table_map: TableMap, event_type: int, body: bytes) -> list[int]:
+    """Where the first row of a plain event begins, and where each ends; raise MalformedEvent."""
+    return _borders(table_map, event_type, body, plain=True)
+
+
+def _borders(table_map: TableMap, event_type: int, body: bytes, *, plain: bool) -> list[int]:
+    try:
+        if not plain:
+            event_type, body = plain_rows(event_type, body)
+        return list(_walk(table_map, event_type, body))
+    except (IndexError, ValueError, KeyError, struct.error) as error:
+        name = f"{table_map.database}.{table_map.table}"
+        raise MalformedEvent(f"its rows cannot be counted: {error}", table=name) from error
+
+
+def extent(column: MappedColumn) -> tuple[int, int]:
+    """(bytes of the value, bytes of its length) of a column; one of them is 0."""
+    kind, metadata = column.type, column.metadata
+    if kind in _FIXED:
+        return _FIXED[FieldType(kind)], 0
+    if kind in _WITH_FRACTION:
+        return _WITH_FRACTION[FieldType(kind)] + (metadata + 1) // 2, 0
+    if kind == _T.NEWDECIMAL:
+        groups, _ = decimal_groups(metadata & 0xFF, metadata >> 8)
+        return sum(width for width, _ in groups), 0
+    if kind == _T.BIT:
+        return (metadata >> 8) + (1 if metadata & 0xFF else 0), 0
+    if kind in (_T.ENUM, _T.SET):
+        return metadata, 0
+    if kind in _BLOBS:
+        return 0, metadata
+    if kind in _STRINGS:
+        return 0, 1 if metadata < 256 else 2
+    raise ValueError(f"a column has the unknown type {kind}")
+
+
+def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
+    extents = [extent(column) for column in table_map.columns]
+    documents = [n for n, column in enumerate(table_map.columns) if column.type == _T.JSON]
+    at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
+    count, at = packed(body, at)
+    images = []
+    for _ in range(2 if event_type in UPDATES else 1):
+        present, at = taken(body, at, (count + 7) // 8)
+        chosen = zip(extents, bits(present, count), strict=True)
+        images.append([extent for extent, is_present in chosen if is_present])
+    if at < len(body) and not any(images):
+        raise ValueError("bytes stand behind images without columns")
+    yield at
+    while at < len(body):
+        for n, image in enumerate(images):
+            if n and event_type == PARTIAL:
+                # What changed in a document has a length before it, as a whole one has.
+                _, at = partial_columns(body, at, documents)
+            at = _skip(image, body, at)
+        yield at
+
+
+def _skip(extents: list[tuple[int, int]], body: bytes, at: int) -> int:
+    nulls, at = taken(body, at, (len(extents) + 7) // 8)
+    for n, (size, length_size) in enumerate(extents):
+        if not nulls[n >> 3] >> (n & 7) & 1:
+            at += size + (length_size + uint(body, at, length_size) if length_size else 0)
+    if at > len(body):
+        raise IndexError("a row ends behind its event")
+    return at

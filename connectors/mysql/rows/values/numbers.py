@@ -1,0 +1,155 @@
+"""Integers, floats, decimals, bits and years.
+
+The law: a number on the wire is exactly the number in the table: integers whole, DECIMAL as text with its
+scale, FLOAT as the shortest number that is the same 32-bit float.
+Source for DECIMAL: MySQL's strings/decimal.cc, decimal2bin.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from math import isfinite
+
+from connectors.errors import UnsupportedEvent
+from connectors.mysql.binlog.buffer import taken
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn
+from connectors.mysql.rows.values.shape import Reader
+
+_WIDTHS = {
+    FieldType.TINY: 1,
+    FieldType.SHORT: 2,
+    FieldType.INT24: 3,
+    FieldType.LONG: 4,
+    FieldType.LONGLONG: 8,
+}
+
+
+def integer(column: MappedColumn) -> Reader:
+    """TINYINT to BIGINT; raise UnsupportedEvent where the table map does not tell signed from unsigned."""
+    if column.unsigned is None:
+        raise UnsupportedEvent(
+            f"the binlog does not say whether column {column.name!r} is unsigned",
+            remedy="Upgrade the server, or leave the table out with a filter.",
+        )
+    width, signed = _WIDTHS[FieldType(column.type)], not column.unsigned
+
+    def read(data: bytes, at: int) -> tuple[int, int]:
+        raw, end = taken(data, at, width)
+        return int.from_bytes(raw, "little", signed=signed), end
+
+    return read
+
+
+def year(_column: MappedColumn) -> Reader:
+    """YEAR: one byte, years since 1900; 0 is the year 0."""
+
+    def read(data: bytes, at: int) -> tuple[int, int]:
+        return (1900 + data[at] if data[at] else 0), at + 1
+
+    return read
+
+
+def float32(_column: MappedColumn) -> Reader:
+    """FLOAT, as the shortest number that is the same 32-bit float."""
+
+    def read(data: bytes, at: int) -> tuple[float, int]:
+        raw, end = taken(data, at, 4)
+        return shortest_float32(raw), end
+
+    return read
+
+
+_FLOAT = struct.Struct("<f")
+_DOUBLE = struct.Struct("<d")
+
+
+def shortest_float32(raw: bytes) -> float:
+    """The 64-bit float with the fewest digits that rounds to these four bytes; 9 always suffice."""
+    value: float = _FLOAT.unpack(raw)[0]
+    if not isfinite(value):
+        raise ValueError(f"a FLOAT that is {value}")
+    # Below the normal range there are not even six digits of precision.
+    for digits in (6, 7, 8) if abs(value) >= _FLOAT_MIN_NORMAL else range(1, 9):
+        short = float(f"{value:.{digits}g}")
+        if abs(short) < _FLOAT_OVERFLOW and _FLOAT.pack(short) == raw:
+            return short
+    return float(f"{value:.9g}")
+
+
+_FLOAT_OVERFLOW = 2.0**128 - 2.0**103
+"""From there on a number is rounded to infinity; FLT_MAX itself is half a step below."""
+_FLOAT_MIN_NORMAL = 2.0**-126
+
+
+def float64(_column: MappedColumn) -> Reader:
+    """DOUBLE."""
+
+    def read(data: bytes, at: int) -> tuple[float, int]:
+        raw, end = taken(data, at, 8)
+        value: float = _DOUBLE.unpack(raw)[0]
+        if not isfinite(value):
+            raise ValueError(f"a DOUBLE that is {value}")
+        return value, end
+
+    return read
+
+
+_DIGITS_PER_WORD = 9
+_BYTES_FOR = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+"""Bytes that hold a group of that many decimal digits."""
+
+
+def decimal(column: MappedColumn) -> Reader:
+    """DECIMAL(precision, scale) as text with the column's scale."""
+    groups, whole_groups = decimal_groups(column.metadata & 0xFF, column.metadata >> 8)
+    size = sum(width for width, _ in groups)
+
+    def read(data: bytes, at: int) -> tuple[str, int]:
+        raw, end = taken(data, at, size)
+        return decimal_text(raw, groups, whole_groups), end
+
+    return read
+
+
+def decimal_text(raw: bytes, groups: list[tuple[int, int]], whole_groups: int) -> str:
+    """The digits of a packed decimal; ``groups`` are (bytes, digits), the first ones before the point.
+
+    The sign is the first bit, inverted; a negative number has all its bits inverted.
+    """
+    negative = not raw[0] & 0x80
+    first = raw[0] ^ 0x80
+    data = bytes([first]) + raw[1:]
+    if negative:
+        data = bytes(byte ^ 0xFF for byte in data)
+    parts, at = [], 0
+    for width, digits in groups:
+        part = f"{int.from_bytes(data[at : at + width], 'big'):0{digits}d}"
+        if len(part) > digits:
+            raise ValueError(f"{part} are no {digits} digits of a DECIMAL")
+        parts.append(part)
+        at += width
+    whole = "".join(parts[:whole_groups]).lstrip("0") or "0"
+    fraction = "".join(parts[whole_groups:])
+    text = f"{whole}.{fraction}" if fraction else whole
+    return f"-{text}" if negative else text
+
+
+def decimal_groups(precision: int, scale: int) -> tuple[list[tuple[int, int]], int]:
+    """The groups of a DECIMAL(precision, scale), and how many stand before the point."""
+    lead, words = (precision - scale) % _DIGITS_PER_WORD, (precision - scale) // _DIGITS_PER_WORD
+    fraction_words, tail = divmod(scale, _DIGITS_PER_WORD)
+    whole = ([(_BYTES_FOR[lead], lead)] if lead else []) + [(4, _DIGITS_PER_WORD)] * words
+    part = [(4, _DIGITS_PER_WORD)] * fraction_words + ([(_BYTES_FOR[tail], tail)] if tail else [])
+    return whole + part, len(whole)
+
+
+def bit(column: MappedColumn) -> Reader:
+    """BIT(n): base64 of its bytes, most significant first."""
+    size = (column.metadata >> 8) + (1 if column.metadata & 0xFF else 0)
+
+    def read(data: bytes, at: int) -> tuple[str, int]:
+        raw, end = taken(data, at, size)
+        return base64.b64encode(raw).decode(), end
+
+    return read

@@ -1,0 +1,58 @@
+"""Which tables a statement may have changed, told without a look at any table.
+
+The law: rather one too many than one too few. Of a statement that is not understood, it is every table whose
+name stands anywhere in its text, and whose database's name does too, or is the one that it was run in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from connectors.mysql.binlog import sql_modes
+from connectors.mysql.binlog.events import Query
+from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl.definition import Server, Session, TableName
+from connectors.mysql.ddl.grammar.lexer import named
+from connectors.mysql.ddl.summary import Summary, summary
+
+
+def summed_up(query: Query, server: Server) -> Summary:
+    """What a statement of the binlog is."""
+    return summary(query.sql, server, session_for(query))
+
+
+def session_for(query: Query) -> Session:
+    """What a statement's names depend on."""
+    return Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
+
+
+def touched(query: Query, told: Summary, names: Iterable[TableName]) -> set[TableName]:
+    """The tables that a statement may have changed, of those names and any others that it tells."""
+    found = set(told.tables)
+    if told.database is not None:
+        found.update(name for name in names if lowered(name[0]) == lowered(told.database))
+    if not told.understood:
+        found |= mentioned(query, names)
+    return found
+
+
+def sets_defaults(told: Summary) -> bool:
+    """Whether a statement may change what later tables of a database take from it."""
+    return not told.understood or told.type.endswith(("DATABASE", "SCHEMA"))
+
+
+def mentioned(query: Query, names: Iterable[TableName]) -> set[TableName]:
+    """Those of the tables whose names stand in a statement."""
+    text, default = lowered(named(query.sql)), lowered(query.database or "")
+    return {
+        name
+        for name in names
+        if _stands_in(name[1], text) and (lowered(name[0]) == default or _stands_in(name[0], text))
+    }
+
+
+def _stands_in(name: str, text: str) -> bool:
+    """Whether a name is in a text, plain or quoted in either way."""
+    plain = lowered(name)
+    forms: Collection[str] = {plain, plain.replace("`", "``"), plain.replace('"', '""')}
+    return any(form in text for form in forms)

@@ -1,0 +1,310 @@
+"""All tables and databases of a server as they were at one place of its binlog: where a schema history begins.
+
+The law: the place is exact, and no lock holds up anybody but those who alter a table that was just altered.
+What was read in a few large answers holds if the server wrote no statement meanwhile that may change a table.
+The tables of such statements are read again, behind a lock of the kind that every SELECT takes. What may not be
+seen, or what never stood still, is told by name and is not in the baseline.
+
+Before MySQL 8.0, and on MariaDB, a statement's effect is seen before it is in the binlog; but the answers wait
+for its lock. Later servers show it after: a statement in the binlog may not have had its effect yet. There only
+the GTIDs that the server says it has executed tell; on a server without them, a pause has to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import pymysql
+from pymysql.constants import ER
+from pymysql.cursors import Cursor
+
+from connectors.errors import DdlUnresolved, SourceRefused
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import Database, Server, Table, TableName
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.mariadb_start import position_at
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.schema.affected_tables import session_for, sets_defaults, touched
+from connectors.mysql.schema.information_schema import Inventory, InventoryReader
+from connectors.mysql.schema.server_columns import end_of_binlog, hold, prepare
+from connectors.mysql.schema.statements_between import Passage, Written
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.privileges import Sight, remedy
+from connectors.mysql.server.remedies import account
+from connectors.mysql.server.system_databases import SYSTEM
+
+_PATIENCE = 200.0
+"""Seconds of which three may pass while the server gathers a large answer."""
+_WHOLE = 3
+"""How often all is read, at most, where many tables were changed meanwhile."""
+_FEW = 200
+_ROUNDS = 10
+_SETTLED = 0.5
+"""Seconds after which a statement in the binlog has taken effect, on a server that does not tell."""
+_ATOMIC = (8, 0)
+"""Since then a statement is in the binlog before it is seen, and it is seen all at once."""
+_HELD_BY_OTHERS = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
+_NOT_THERE = {ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR, ER.VIEW_INVALID}
+_DENIED = {ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The tables of a server at one place of its binlog."""
+
+    tables: Mapping[TableName, Table]
+    databases: Mapping[str, Database]
+    server: Server
+    at: SourceOffset
+    """With all GTIDs before it, where the server has them."""
+    unseen: Mapping[TableName, str]
+    """What is there and not among the tables, each with the reason."""
+    views: frozenset[TableName] = frozenset()
+    """The views that may be seen."""
+
+
+def read_baseline(
+    address: SourceAddress, facts: ServerFacts, *, leave_out: Collection[str] = SYSTEM
+) -> Baseline:
+    """Read all tables but those of the databases to leave out.
+
+    Raises SourceLost or SourceRefused, both of which time may heal.
+    """
+    patient = replace(address, heartbeat=max(address.heartbeat, _PATIENCE))
+    with connected(patient) as cursor:
+        prepare(cursor)
+        return _Reading(cursor, address, facts, leave_out).baseline()
+
+
+def server_of(facts: ServerFacts) -> Server:
+    """What the meaning of a statement depends on."""
+    numbers = [*map(int, re.findall(r"\d+", facts.variables.get("version", "")))]
+    major, minor, patch, *_ = *numbers, 0, 0, 0
+    return Server(
+        version=(major, minor, patch),
+        mariadb=facts.is_mariadb,
+        lower_case_table_names=int(facts.variables.get("lower_case_table_names") or 0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What was seen while some tables were held."""
+
+    low: SourceOffset
+    """A place before, where all statements had had their effect."""
+    at: Coordinates
+    asked: set[TableName]
+    held: set[TableName]
+    """Those of them that were there."""
+    there: set[TableName]
+    """All tables, listed between the two places."""
+    again: Inventory | None
+    """The held ones; None where others held some."""
+
+
+class _Reading:
+    """One connection's reading of one server."""
+
+    def __init__(
+        self, cursor: Cursor, address: SourceAddress, facts: ServerFacts, leave_out: Collection[str]
+    ) -> None:
+        self._cursor = cursor
+        self._address = address
+        self._facts = facts
+        self._server = server_of(facts)
+        self._reader = InventoryReader(cursor, self._server, leave_out)
+        self._denied: set[TableName] = set()
+
+    def baseline(self) -> Baseline:
+        """All tables, once they are known for one place."""
+        for _ in range(_WHOLE):
+            passage = Passage(begin=self._begin(), server=self._server)
+            listed = set() if self._is_atomic else self._reader.names()
+            inventory, views = self._reader.all(), self._reader.views()
+            at = self._read_to_end(passage)
+            if not inventory.is_whole:
+                continue
+            known = _names(inventory)
+            # While files are renamed, a table may have no name for a moment.
+            missed = set() if self._is_atomic else (listed | self._reader.names()) - known
+            changed = _touched(passage.up_to(at), known) | missed
+            if not changed and not passage.up_to(at):
+                return self._result(inventory, views, passage.at(at))
+            if len(changed) <= _FEW:
+                break
+        if not inventory.is_whole:
+            raise SourceRefused(
+                "statements hold tables for so long that they are left out of information_schema",
+                source=self._address,
+                remedy="Aqueduct tries again by itself; end the statement if it does not end.",
+            )
+        return self._settled(inventory, views, passage, missed)
+
+    def _read_to_end(self, passage: Passage) -> Coordinates:
+        at = self._end()
+        passage.read_to(at, self._address, self._facts.charsets)
+        return at
+
+    def _settled(
+        self, inventory: Inventory, views: set[TableName], passage: Passage, missed: set[TableName]
+    ) -> Baseline:
+        """The same, with the tables that were changed meanwhile as they are at a later place."""
+        known = _names(inventory) | missed
+        for _ in range(_ROUNDS):
+            self._read_to_end(passage)
+            moment = self._moment(_touched(passage.statements, known) | missed)
+            passage.read_to(moment.at, self._address, self._facts.charsets)
+            written = passage.up_to(moment.at)
+            changed = _touched(written, known | moment.there) | missed
+            if not all(one.told.understood for one in written):
+                missed |= moment.there - known
+            late = [one for one in written if _is_late(one, moment.low)]
+            restless = self._restless(changed | missed, moment, late)
+            if not restless and not any(sets_defaults(one.told) for one in late):
+                break
+        joined = _joined(inventory, moment.again or inventory, changed, moment.there)
+        views = self._replayed(views, passage.up_to(moment.at))
+        return self._result(joined, views, passage.at(moment.at), restless=restless)
+
+    def _replayed(self, views: set[TableName], written: list[Written]) -> set[TableName]:
+        """Views that were listed amid statements, once these have had their effect."""
+        catalog = Catalog(self._server)
+        for name in views:
+            catalog.put_view(name)
+        for one in written:
+            # What is no matter of views fails for want of its tables.
+            with contextlib.suppress(DdlUnresolved):
+                catalog.apply(one.query.sql, session_for(one.query))
+        return set(catalog.views)
+
+    def _restless(
+        self, changed: set[TableName], moment: _Moment, late: list[Written]
+    ) -> set[TableName]:
+        """The tables that are not known for sure at a moment."""
+        if moment.again is None:
+            return changed
+        found = _touched(late, changed | moment.there) | (changed & moment.there)
+        if not self._is_atomic:
+            # What is not listed may be there; only who has asked for it knows.
+            found |= changed - moment.asked
+        return found - moment.held - self._denied
+
+    def _moment(self, names: set[TableName]) -> _Moment:
+        """Hold tables for a moment, and see what they are and what else is there."""
+        low = self._begin()
+        self._cursor.execute("START TRANSACTION")
+        try:
+            held = {name for name in sorted(names) if self._hold(name)}
+            if not self._has_to_wait:
+                low = self._begin()
+            there, at = self._reader.names(), self._end()
+            again = self._reader.some(sorted(held))
+            return _Moment(low, at, names, held, there, again if again.is_whole else None)
+        except pymysql.MySQLError as error:
+            if error.args[0] not in _HELD_BY_OTHERS:
+                raise
+        finally:
+            self._cursor.execute("ROLLBACK")
+        return _Moment(low, self._end(), names, set(), self._reader.names(), None)
+
+    def _hold(self, name: TableName) -> bool:
+        try:
+            hold(self._cursor, *name)
+        except pymysql.MySQLError as error:
+            if error.args[0] in _DENIED:
+                self._denied.add(name)
+            elif error.args[0] not in _NOT_THERE:
+                raise
+            return False
+        return True
+
+    @property
+    def _by_gtids(self) -> bool:
+        return self._facts.has_gtids and not self._facts.is_mariadb
+
+    @property
+    def _is_atomic(self) -> bool:
+        return not self._server.mariadb and self._server.version >= _ATOMIC
+
+    @property
+    def _has_to_wait(self) -> bool:
+        """Whether nothing but time tells that a statement has had its effect."""
+        return self._is_atomic and not self._by_gtids
+
+    def _begin(self) -> SourceOffset:
+        """A place before which all statements have had their effect, by GTIDs or because time has passed."""
+        at, executed = end_of_binlog(self._cursor)
+        if self._has_to_wait:
+            time.sleep(_SETTLED)
+        return SourceOffset(
+            server_uuid=self._facts.server_uuid,
+            coordinates=at,
+            gtid_set=GtidSet.parse(executed) if self._by_gtids else None,
+        )
+
+    def _account(self) -> str:
+        return account(self._facts.current_user, self._address.user)
+
+    def _end(self) -> Coordinates:
+        return end_of_binlog(self._cursor)[0]
+
+    def _result(
+        self,
+        inventory: Inventory,
+        views: set[TableName],
+        at: SourceOffset,
+        *,
+        restless: Collection[TableName] = (),
+    ) -> Baseline:
+        """The tables that are known for sure, and why others are not."""
+        user, sight = self._account(), Sight(self._facts.grants)
+        unseen = {
+            name: f"only some of its columns may be seen: {remedy(name, user)}"
+            for name in inventory.tables
+            if sight.may_lack_columns(name)
+        }
+        for name in inventory.undescribed:
+            unseen[name] = f"its columns cannot be seen: {remedy(name, user)}"
+        for name in restless:
+            unseen[name] = "statements changed it all the while"
+        if self._facts.is_mariadb:
+            at = replace(at, gtid_set=position_at(at.coordinates, self._address))
+        tables = {name: table for name, table in inventory.tables.items() if name not in unseen}
+        return Baseline(
+            tables=tables,
+            databases=inventory.databases,
+            server=self._server,
+            at=at,
+            unseen=unseen,
+            views=frozenset(views),
+        )
+
+
+def _names(inventory: Inventory) -> set[TableName]:
+    return {*inventory.tables, *inventory.undescribed}
+
+
+def _touched(statements: Iterable[Written], names: Collection[TableName]) -> set[TableName]:
+    return {name for one in statements for name in touched(one.query, one.told, names)}
+
+
+def _is_late(one: Written, low: SourceOffset) -> bool:
+    """Whether a statement may not have had its effect yet at a place."""
+    if isinstance(low.gtid_set, GtidSet) and one.gtid:
+        return one.gtid not in low.gtid_set
+    return one.end.order > low.coordinates.order
+
+
+def _joined(
+    first: Inventory, again: Inventory, changed: set[TableName], there: set[TableName]
+) -> Inventory:
+    """What was read first, but of the tables that were changed what was read again."""
+    tables = {name: table for name, table in first.tables.items() if name not in changed}
+    tables.update(again.tables)
+    undescribed = (first.undescribed - changed) | ((changed & there) - again.tables.keys())
+    return replace(again, tables=tables, undescribed=frozenset(undescribed))

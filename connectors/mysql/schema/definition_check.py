@@ -1,0 +1,239 @@
+"""Whether the rows of a table are those of its definition, as far as the binlog tells.
+
+The law: a table map and a definition of the same table never differ, at any level of metadata and whatever a
+server hides from its own list of columns; what a table map does not tell is no difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from connectors.errors import DefinitionMismatch, UnsupportedEvent
+from connectors.mysql.binlog.table_map import CHARACTER, FieldType, MappedColumn, TableMap
+from connectors.mysql.charset.charsets import BINARY, Charsets
+from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl.definition import Column, Server, Table
+from connectors.mysql.rows.values.strings import labels_of
+from connectors.mysql.schema.column_type import GEOMETRIES
+from connectors.mysql.schema.hidden_columns import hidden_columns, is_row_end
+from connectors.mysql.schema.row_key import key_differences, row_key
+from connectors.mysql.schema.server_columns import ColumnDefinition
+from connectors.mysql.schema.table_map_completion import (
+    completed,
+    described,
+    faults,
+    labels_in,
+    plain_type,
+)
+
+_T = FieldType
+_LABELLED = {_T.ENUM, _T.SET}
+_WITH_COLLATION = CHARACTER | _LABELLED | {_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
+_TOLD = ("unsigned", "collation", "labels", "geometry_type", "dimensions", "visible")
+
+
+def differences(
+    table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
+) -> list[str]:
+    """What of a table map contradicts a definition, in words; empty where they agree.
+
+    A collation of the same character set is none: it changes no value.
+    """
+    definitions = column_definitions(table_map, table, charsets, server=server)
+    if definitions is None:
+        return [_counts(table_map, table)]
+    table_map = _with_nullability(table_map, definitions)
+    found: list[str] = []
+    for number, (mapped, definition) in enumerate(
+        zip(table_map.columns, definitions, strict=True), 1
+    ):
+        found += _column_differences(number, mapped, definition, charsets)
+    if all(column.name is not None for column in table_map.columns):
+        found += key_differences(table_map, table, charsets)
+    return found
+
+
+def completed_map(
+    table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
+) -> TableMap:
+    """The table map with names, signs, collations, labels, key and NOT NULL as the definition has them.
+
+    Raises DefinitionMismatch where the two differ.
+    """
+    definitions = column_definitions(table_map, table, charsets, server=server)
+    if definitions is None:
+        name = f"{table_map.database}.{table_map.table}"
+        raise DefinitionMismatch(_counts(table_map, table), table=name)
+    table_map = _with_nullability(table_map, definitions)
+    return described(table_map, definitions, charsets)
+
+
+def with_nullability(
+    table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
+) -> TableMap:
+    """The table map with the NOT NULL columns of a definition from which it does not differ."""
+    definitions = column_definitions(table_map, table, charsets, server=server)
+    return table_map if definitions is None else _with_nullability(table_map, definitions)
+
+
+def _with_nullability(table_map: TableMap, definitions: Sequence[ColumnDefinition]) -> TableMap:
+    """The table map with the definition's NOT NULLs, where an outer join may have hidden them."""
+    if not table_map.may_hide_not_null:
+        return table_map
+    columns = (
+        column if definition.nullable else replace(column, nullable=False)
+        for column, definition in zip(table_map.columns, definitions, strict=True)
+    )
+    return replace(table_map, columns=tuple(columns))
+
+
+def column_definitions(
+    table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
+) -> tuple[ColumnDefinition, ...] | None:
+    """The definitions of all columns that rows hold, those included that the server hides.
+
+    None where the definition has not as many columns as the rows.
+    """
+    count = len(table.columns)
+    if len(table_map.columns) < count:
+        return None
+    behind = table_map.columns[count:]
+    hides = table_map.may_hide_not_null
+    hidden = (
+        hidden_columns(behind, table, charsets, server=server, hides_not_null=hides)
+        if behind
+        else ()
+    )
+    if hidden is None:
+        return None
+    key = row_key(table, charsets)
+    positions = {lowered(name): number for number, name in enumerate(key, 1)}
+    if key and server.mariadb:
+        names = (*(c.name for c in table.columns), *(c.name for c in hidden))
+        end = next((name for name in names if is_row_end(name, table)), None)
+        if end is not None:
+            positions.setdefault(lowered(end), len(key) + 1)
+    shown = tuple(_definition(column, charsets) for column in table.columns)
+    return tuple(
+        each
+        if (at := positions.get(lowered(each.name))) is None
+        else replace(each, key_position=at)
+        for each in (*shown, *hidden)
+    )
+
+
+def _definition(column: Column, charsets: Charsets) -> ColumnDefinition:
+    return ColumnDefinition(
+        name=column.name,
+        column_type=column.exact_type or column.type,
+        has_exact_labels=bool(column.exact_type),
+        nullable=column.nullable,
+        collation=_collation_number(column, charsets),
+        charset=column.charset,
+        generated=column.generated is not None,
+        visible=not column.invisible,
+    )
+
+
+def _collation_number(column: Column, charsets: Charsets) -> int | None:
+    """The number of a column's collation, or of any of the same character set: bytes read the same by both."""
+    if column.collation is not None:
+        for name in (
+            column.collation,
+            _present_name(column.collation),
+            _old_name(column.collation),
+        ):
+            if (number := charsets.number(name)) is not None:
+                return number
+    return None if column.charset is None else charsets.any_number(column.charset)
+
+
+def _present_name(name: str) -> str:
+    return re.sub(r"^utf8(?=_|$)", "utf8mb3", name)
+
+
+def _old_name(name: str) -> str:
+    return re.sub(r"^utf8mb3(?=_|$)", "utf8", name)
+
+
+def _counts(table_map: TableMap, table: Table) -> str:
+    told = [column.name for column in table_map.columns]
+    text = f"its rows have {len(told)} columns, its definition has {len(table.columns)}"
+    known = {column.name for column in table.columns}
+    if None in told:
+        return text
+    more = [name for name in told if name not in known]
+    fewer = [column.name for column in table.columns if column.name not in told]
+    words = [f"{', '.join(map(repr, more))} not defined"] if more else []
+    words += [f"{', '.join(map(repr, fewer))} not in its rows"] if fewer else []
+    return f"{text}: {'; '.join(words)}" if words else text
+
+
+def _column_differences(
+    number: int, mapped: MappedColumn, definition: ColumnDefinition, charsets: Charsets
+) -> Iterator[str]:
+    if mapped.name is not None and mapped.name != definition.name:
+        # What is said of another column's type would only repeat it.
+        yield f"column {number} is {mapped.name!r} in its rows, {definition.name!r} defined"
+        return
+    try:
+        column = _with_what_is_told(mapped, definition)
+        yield from faults(column, definition, charsets)
+        yield from _charset_differences(mapped, definition, charsets)
+        yield from _told_differences(mapped, definition, charsets)
+    except UnsupportedEvent:
+        # Its rows are refused, by name, where they are read.
+        return
+
+
+def _with_what_is_told(mapped: MappedColumn, definition: ColumnDefinition) -> MappedColumn:
+    if mapped.type in _LABELLED and mapped.labels is not None:
+        # The definition's labels are compared on their own: the server may not have been able to print them.
+        return replace(mapped, name=definition.name)
+    column = completed(mapped, definition)
+    told = {
+        name: value
+        for name in _TOLD
+        if (value := getattr(mapped, name)) is not None and value != getattr(column, name)
+    }
+    return replace(column, **told) if told else column
+
+
+def _charset_differences(
+    mapped: MappedColumn, definition: ColumnDefinition, charsets: Charsets
+) -> Iterator[str]:
+    if mapped.type not in _WITH_COLLATION or mapped.collation is None:
+        return
+    try:
+        told = charsets.name(mapped.collation)
+    except KeyError:
+        return
+    known = definition.charset or BINARY
+    if _present_name(told) != _present_name(known):
+        yield f"column {definition.name!r} has character set {told} in its rows, {known} defined"
+
+
+def _told_differences(
+    mapped: MappedColumn, definition: ColumnDefinition, charsets: Charsets
+) -> Iterator[str]:
+    name, wanted = definition.name, plain_type(definition, mapped.type)
+    if mapped.visible is not None and mapped.visible != definition.visible:
+        words = ("INVISIBLE", "visible")
+        yield f"column {name!r} is {words[mapped.visible]} in its rows, {words[definition.visible]} defined"
+    if mapped.geometry_type is not None and GEOMETRIES[mapped.geometry_type] != wanted:
+        yield f"column {name!r} is {GEOMETRIES[mapped.geometry_type]} in its rows, {wanted} defined"
+    if mapped.labels is not None and wanted.lower().startswith(("enum(", "set(")):
+        told, known = labels_of(mapped, charsets), labels_in(wanted)
+        if not _same_labels(told, known):
+            yield f"column {name!r} has labels {list(told)} in its rows, {known} defined"
+
+
+def _same_labels(told: tuple[str, ...], known: list[str]) -> bool:
+    """``information_schema`` prints ``?`` for what it cannot print."""
+    return len(told) == len(known) and all(
+        one == other
+        or ("?" in other and re.fullmatch(re.escape(other).replace(r"\?", "."), one, re.DOTALL))
+        for one, other in zip(told, known, strict=True)
+    )

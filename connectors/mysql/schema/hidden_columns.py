@@ -1,0 +1,123 @@
+"""Columns that rows hold and no definition shows: what a server keeps in a table for itself, behind all others.
+
+The law: each is known by what it must look like, or the rows are of another table than the definition's.
+Source: MariaDB's sql/sql_table.cc (DB_ROW_HASH) and its manual on system-versioned tables; MySQL 8.0.13's
+sql/sql_table.cc, add_functional_index_to_create_list, whose columns later versions leave out of the binlog.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Index, Server, Table
+from connectors.mysql.schema.column_type import column_type
+from connectors.mysql.schema.server_columns import ColumnDefinition
+
+_ROW_START, _ROW_END = "row_start", "row_end"
+_ROW_HASH = re.compile(r"DB_ROW_HASH_\d+")
+_VERSIONED = re.compile(r"\bSYSTEM\s+VERSIONING\b|\bSYSTEM\s+VERSIONED\b", re.IGNORECASE)
+_AS_ROW_END = re.compile(r"\bAS\s+ROW\s+END\b", re.IGNORECASE)
+
+
+def hidden_columns(
+    behind: Sequence[MappedColumn],
+    table: Table,
+    charsets: Charsets,
+    *,
+    server: Server,
+    hides_not_null: bool = False,
+) -> tuple[ColumnDefinition, ...] | None:
+    """The definitions of the columns that rows have behind those of ``table``; None if one is unexplained.
+
+    ``hides_not_null``: the table map may mark NOT NULL columns as nullable.
+    """
+    if hides_not_null:
+        behind = [replace(one, nullable=one.type != FieldType.TIMESTAMP2) for one in behind]
+    names = _names(behind, table) if server.mariadb else _names_of_expressions(behind, table)
+    if names is None:
+        return None
+    return tuple(
+        _definition(column, name, charsets) for column, name in zip(behind, names, strict=True)
+    )
+
+
+def row_hashes(table_map: TableMap, table: Table | None, *, server: Server) -> frozenset[int]:
+    """Which columns of rows are hashes that MariaDB keeps for unique keys that are too long: nobody's data.
+
+    Without a definition they are known by their names and type.
+    """
+    if not server.mariadb:
+        return frozenset()
+    first = 0 if table is None else len(table.columns)
+    return frozenset(
+        index
+        for index, column in enumerate(table_map.columns)
+        if index >= first
+        and column.type == FieldType.LONGLONG
+        and column.name is not None
+        and _ROW_HASH.fullmatch(column.name)
+    )
+
+
+def is_row_end(name: str, table: Table) -> bool:
+    """Whether a column is the one that MariaDB adds to every key of a system-versioned table."""
+    shown = next((column for column in table.columns if column.name == name), None)
+    if shown is None:
+        return name == _ROW_END
+    return bool(_AS_ROW_END.search(shown.definition))
+
+
+def _names(behind: Sequence[MappedColumn], table: Table) -> list[str] | None:
+    names: list[str] = []
+    for column in behind:
+        wanted = _name(column, names, table)
+        if wanted is None or (column.name is not None and column.name != wanted):
+            return None
+        names.append(wanted)
+    return names
+
+
+def _name(column: MappedColumn, before: list[str], table: Table) -> str | None:
+    """What MariaDB calls a column of its own that looks like this one and stands behind those ``before``."""
+    if column.type == FieldType.TIMESTAMP2 and column.metadata == 6 and not column.nullable:
+        told = column.name is not None or _VERSIONED.search(table.options) is not None
+        return next((n for n in (_ROW_START, _ROW_END) if told and n not in before), None)
+    if column.type == FieldType.LONGLONG and column.unsigned is not False:
+        hashes = sum(1 for name in before if _ROW_HASH.fullmatch(name))
+        keys = sum(1 for index in table.indexes if index.unique and index.name != "PRIMARY")
+        return f"DB_ROW_HASH_{hashes + 1}" if hashes < keys else None
+    return None
+
+
+def _names_of_expressions(behind: Sequence[MappedColumn], table: Table) -> list[str] | None:
+    names = [name for index in table.indexes for name in _expressions(index)]
+    told = [column.name for column in behind if column.name is not None]
+    if len(names) != len(behind) or not set(told) <= set(names):
+        return None
+    return told if len(told) == len(names) else names
+
+
+def _expressions(index: Index) -> list[str]:
+    return [
+        hashlib.md5(f"{index.name}{part}".encode(), usedforsecurity=False).hexdigest()
+        for part, column in enumerate(index.columns)
+        if not column
+    ]
+
+
+def _definition(column: MappedColumn, name: str, charsets: Charsets) -> ColumnDefinition:
+    if _ROW_HASH.fullmatch(name):
+        column = replace(column, unsigned=True)
+    return ColumnDefinition(
+        name=name,
+        column_type=column_type(column, charsets),
+        nullable=column.nullable,
+        collation=column.collation,
+        generated=True,
+        visible=False,
+    )

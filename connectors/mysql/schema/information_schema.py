@@ -1,0 +1,268 @@
+"""All tables and databases of a server, as ``information_schema`` tells them in a few large answers.
+
+The law: no question for each table, so that ten thousand tables take seconds, but for the few whose rows' key
+depends on the order of their keys; equal columns are one object.
+What is there and cannot be described is told by name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
+
+import pymysql
+from pymysql.constants import ER
+from pymysql.cursors import Cursor
+
+from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table, TableName
+from connectors.mysql.schema import information_schema_columns, information_schema_keys
+from connectors.mysql.schema.information_schema_columns import quoted
+from connectors.mysql.schema.row_key import depends_on_order
+from connectors.mysql.server.system_databases import SYSTEM
+
+_LEFT_OUT = {1684, ER.LOCK_WAIT_TIMEOUT}
+"""Warnings that a table was left out, because a statement was just changing it."""
+_TABLES = (
+    "SELECT table_schema, table_name, table_type, engine, {options}, table_collation, table_comment"
+    " FROM information_schema.tables WHERE table_type NOT LIKE '%%VIEW' AND {where}"
+)
+_COLUMNS = (
+    "SELECT table_schema, table_name, ordinal_position, column_name, column_default, is_nullable,"
+    " character_set_name, collation_name, column_type, extra, column_comment, {more}"
+    " FROM information_schema.columns WHERE {where}"
+)
+_MORE = ("generation_expression, srs_id", "generation_expression, NULL", "'', NULL")
+"""What newer servers tell of a column besides."""
+_KEYS = (
+    "SELECT table_schema, table_name, index_name, seq_in_index, non_unique, column_name, sub_part, {more}"
+    " FROM information_schema.statistics WHERE {where}"
+)
+_KEYS_MORE = ("collation, index_type, expression", "collation, index_type, NULL")
+"""What a server with a dictionary of its own tells besides; any other would open each table for it."""
+_DICTIONARY = (8, 0)
+_DATABASES = (
+    "SELECT schema_name, default_character_set_name, default_collation_name"
+    " FROM information_schema.schemata"
+)
+_COLLATIONS = "SELECT * FROM information_schema.collation_character_set_applicability"
+
+
+_Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What was told."""
+
+    tables: dict[TableName, Table]
+    databases: dict[str, Database]
+    undescribed: frozenset[TableName]
+    """Tables that are there, but not with all their columns."""
+    is_whole: bool
+    """Whether the server left none out."""
+
+
+class InventoryReader:
+    """Asks one server, over one connection."""
+
+    def __init__(self, cursor: Cursor, server: Server, leave_out: Collection[str] = SYSTEM) -> None:
+        self._cursor = cursor
+        self._server = server
+        self._leave_out = tuple(leave_out)
+        self._charsets: dict[str, str] = {}
+        self._columns: dict[information_schema_columns.Row, Column] = {}
+        self._of_columns = list(_MORE)
+        has_dictionary = not server.mariadb and server.version >= _DICTIONARY
+        self._of_keys = list(_KEYS_MORE) if has_dictionary else ["NULL, NULL, NULL"]
+        self._is_whole = True
+
+    def all(self) -> Inventory:
+        """Every table of every database."""
+        names = ", ".join(["%s"] * len(self._leave_out))
+        return self._read(f"table_schema NOT IN ({names})", [self._leave_out])
+
+    def some(self, names: Iterable[TableName]) -> Inventory:
+        """These tables, as far as they are there, and every database."""
+        return self._read("table_schema = %s AND table_name = %s", names)
+
+    def names(self) -> set[TableName]:
+        """Every table, by name alone."""
+        names = ", ".join(["%s"] * len(self._leave_out))
+        where = f"table_schema NOT IN ({names}) AND table_type NOT LIKE '%%VIEW'"
+        sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {where}"  # noqa: S608
+        return set(self._rows(sql, self._leave_out))
+
+    def views(self) -> set[TableName]:
+        """Every view, by name alone."""
+        names = ", ".join(["%s"] * len(self._leave_out))
+        where = f"table_schema NOT IN ({names}) AND table_type LIKE '%%VIEW'"
+        sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {where}"  # noqa: S608
+        return set(self._rows(sql, self._leave_out))
+
+    def _read(self, where: str, questions: Iterable[Iterable[str]]) -> Inventory:
+        """What is told of the tables that each question selects."""
+        self._is_whole = True
+        found: dict[TableName, Table] = {}
+        undescribed: set[TableName] = set()
+        for question in map(tuple, questions):
+            told = self._columns_where(where, question)
+            keys = self._keys_where(where, question)
+            # MariaDB, and older MySQL with some columns of keys, would open each table for these.
+            options = "''" if self._server.mariadb else "create_options"
+            for row in self._rows(_TABLES.format(options=options, where=where), question):
+                name: TableName = (row[0], row[1])
+                table = self._table(row[2:], told.get(name, []), keys.get(name, {}))
+                if table is None:
+                    undescribed.add(name)
+                else:
+                    found[name] = self._ordered(name, table) if depends_on_order(table) else table
+        databases = {
+            name: Database(charset=charset, collation=collation)
+            for name, charset, collation in self._rows(_DATABASES)
+            if name not in self._leave_out
+        }
+        return Inventory(
+            tables=found,
+            databases=databases,
+            undescribed=frozenset(undescribed),
+            is_whole=self._is_whole,
+        )
+
+    def _columns_where(
+        self, where: str, question: tuple[str, ...]
+    ) -> dict[TableName, list[tuple[int, Column]]]:
+        """Each table's columns with their places."""
+        found: dict[TableName, list[tuple[int, Column]]] = defaultdict(list)
+        known, server = self._columns, self._server
+        for database, table, place, *rest in self._rows_with(
+            _COLUMNS, self._of_columns, where, question
+        ):
+            row: information_schema_columns.Row = tuple(rest)
+            column = known.get(row)
+            if column is None:
+                column = known[row] = information_schema_columns.column(row, server)
+            found[database, table].append((place, column))
+        return found
+
+    def _keys_where(
+        self, where: str, question: tuple[str, ...]
+    ) -> dict[TableName, dict[str, list[information_schema_keys.Row]]]:
+        """Of each table and key its parts."""
+        found: dict[TableName, dict[str, list[information_schema_keys.Row]]] = defaultdict(dict)
+        for database, table, key, *rest in self._rows_with(_KEYS, self._of_keys, where, question):
+            found[database, table].setdefault(key, []).append(tuple(rest))
+        return found
+
+    def _rows_with(
+        self, sql: str, more: list[str], where: str, question: tuple[str, ...]
+    ) -> list[_Row]:
+        """The answer with the most that this version tells; what it does not know is not asked again."""
+        while True:
+            try:
+                return self._rows(sql.format(more=more[0], where=where), question)
+            except pymysql.MySQLError as error:
+                if error.args[0] != ER.BAD_FIELD_ERROR or len(more) == 1:
+                    raise
+            del more[0]
+
+    def _table(
+        self,
+        row: _Row,
+        told: list[tuple[int, Column]],
+        keys: dict[str, list[information_schema_keys.Row]],
+    ) -> Table | None:
+        """None where columns are missing: a broken table, or one that the account may see in part only."""
+        kind, engine, options, collation, comment = row
+        told.sort(key=itemgetter(0))
+        if not told or told[-1][0] != len(told) or collation is None:
+            return None
+        found = [column for _, column in told]
+        indexes = information_schema_keys.keys(keys, found, self._server)
+        words = [f"ENGINE={engine}", *_options(options or "", kind)]
+        if comment:
+            words.append(f"COMMENT={quoted(comment)}")
+        if kind == "SYSTEM VERSIONED" and not any(_tells_end(column) for column in found):
+            found += _HIDDEN_PERIOD
+            indexes = tuple(map(_with_end, indexes))
+        return Table(
+            columns=tuple(found),
+            indexes=indexes,
+            charset=self._charset_of(collation),
+            collation=collation,
+            options=" ".join(words),
+        )
+
+    def _ordered(self, name: TableName, table: Table) -> Table:
+        """The table with its keys as the server has them, which no list tells, as far as it is still there."""
+        database, own = (part.replace("`", "``") for part in name)
+        try:
+            order = [row[2] for row in self._rows(f"SHOW INDEX FROM `{database}`.`{own}`")]
+        except pymysql.ProgrammingError:
+            return table
+        known = [one for one in table.indexes if one.name in order]
+        known.sort(key=lambda one: order.index(one.name))
+        return replace(table, indexes=tuple(known)) if len(known) == len(table.indexes) else table
+
+    def _charset_of(self, collation: str) -> str:
+        if not self._charsets:
+            self._cursor.execute(_COLLATIONS)
+            names = [column[0].lower() for column in self._cursor.description or ()]
+            for row in self._cursor.fetchall():
+                told = dict(zip(names, row, strict=True))
+                # MariaDB has collations of several character sets; one with its own in its name is another's.
+                name = told.get("full_collation_name") or told["collation_name"]
+                self._charsets[name] = told["character_set_name"]
+        return self._charsets.get(collation) or collation.partition("_")[0]
+
+    def _rows(self, sql: str, question: tuple[str, ...] = ()) -> list[_Row]:
+        self._cursor.execute(sql, question or None)
+        rows = [tuple(map(_text, row)) for row in self._cursor.fetchall()]
+        if self._cursor.warning_count:
+            self._cursor.execute("SHOW WARNINGS")
+            if any(code in _LEFT_OUT for _, code, _ in self._cursor.fetchall()):
+                self._is_whole = False
+        return rows
+
+
+def _text(value: Any) -> Any:
+    """Some versions give some texts as bytes."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _options(told: str, kind: str) -> list[str]:
+    """The options of a table that would be in CREATE TABLE; how it is partitioned is not told here."""
+    words = [word for word in told.split() if word != "partitioned"]
+    if kind == "SEQUENCE":
+        words.append("SEQUENCE=1")
+    if kind == "SYSTEM VERSIONED":
+        words.append("WITH SYSTEM VERSIONING")
+    return words
+
+
+# MariaDB does not tell of the columns that WITH SYSTEM VERSIONING alone makes; they are in the rows.
+_HIDDEN_PERIOD = [
+    Column(
+        name=name,
+        type="timestamp(6)",
+        nullable=False,
+        generated="stored",
+        invisible=True,
+        definition=f"GENERATED ALWAYS AS {words}",
+    )
+    for name, words in (("row_start", "ROW START"), ("row_end", "ROW END"))
+]
+
+
+def _tells_end(column: Column) -> bool:
+    return column.definition.startswith("GENERATED ALWAYS AS ROW END")
+
+
+def _with_end(index: Index) -> Index:
+    """A unique key with the column that makes room for a row's past."""
+    if not index.unique:
+        return index
+    parts = (*index.parts, "") if index.parts else ()
+    return replace(index, columns=(*index.columns, "row_end"), parts=parts)

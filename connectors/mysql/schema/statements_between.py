@@ -1,0 +1,134 @@
+"""The statements that a server wrote into its binlog between two places.
+
+The law: all of them. A server tells an end of its binlog that it does not send yet: what it has written and not
+yet synced. So it is asked until it has sent, or left out as known, all up to there.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from connectors.errors import SourceLost
+from connectors.mysql.binlog.events import EventType, Query, parse_query
+from connectors.mysql.binlog.mariadb_events import uncompressed_query
+from connectors.mysql.binlog.statement_kind import Kind, kind_of
+from connectors.mysql.binlog.transaction_context import QUERIES, QUERY_COMPRESSED
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Server
+from connectors.mysql.ddl.summary import Summary
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.transaction_spans import gtid_announced
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.schema.affected_tables import summed_up
+from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.stream import dump_command
+from connectors.mysql.stream.replica import BinlogStream
+
+_PATIENCE = 30.0
+_PAUSE = 0.02
+_TELLS_WHAT_IT_LEAVES_OUT = (5, 7)
+"""Since then a heartbeat tells the place behind the transactions that a reader by GTIDs knows already."""
+_NOWHERE = Coordinates("", 0)
+_CHANGES_NO_TABLE = {
+    Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.TRUNCATE, Kind.CHANGE,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A statement that may have changed tables or databases."""
+
+    query: Query
+    told: Summary
+    gtid: str | None
+    end: Coordinates
+
+
+@dataclass(slots=True, kw_only=True)
+class Passage:
+    """What was read behind a place."""
+
+    begin: SourceOffset
+    server: Server
+    by_place: bool = False
+    """Whether it is read by file and offset although the place has GTIDs."""
+    statements: list[Written] = field(default_factory=list)
+    gtids: list[tuple[str, Coordinates]] = field(default_factory=list)
+    """Of all transactions, each with where it begins."""
+    _reached: Coordinates = _NOWHERE
+
+    def read_to(self, end: Coordinates, address: SourceAddress, charsets: Charsets) -> None:
+        """Go on to a place that the server told as its end; raise SourceLost where it does not send so much."""
+        if not self._by_gtids:
+            self._reached = max(self._reached, self.begin.coordinates, key=lambda one: one.order)
+        deadline = time.monotonic() + _PATIENCE
+        while self._reached.order < end.order:
+            self._read(replace(address, server_id=dump_command.NOBODY), charsets)
+            if self._is_all(end):
+                return
+            if time.monotonic() > deadline:
+                raise SourceLost(f"it does not send its binlog up to {end}", source=address)
+            time.sleep(_PAUSE)
+
+    def _is_all(self, end: Coordinates) -> bool:
+        """Whether nothing more can come, on a server that does not tell how far it came in what it leaves out.
+
+        Such a server sends all that it has written, so that what does not come is known.
+        """
+        leaves_out = self._by_gtids and self.server.version < _TELLS_WHAT_IT_LEAVES_OUT
+        return leaves_out and self.begin.coordinates.order >= end.order
+
+    @property
+    def _by_gtids(self) -> bool:
+        return self.begin.gtid_set is not None and not self.by_place
+
+    def up_to(self, end: Coordinates) -> list[Written]:
+        """The statements that end there or before."""
+        return [one for one in self.statements if one.end.order <= end.order]
+
+    def at(self, end: Coordinates) -> SourceOffset:
+        """A place within, with the GTIDs of all before it."""
+        known = self.begin.gtid_set
+        if isinstance(known, GtidSet):
+            known = known.copy()
+            known.update(gtid for gtid, start in self.gtids if start.order < end.order)
+        return replace(self.begin, coordinates=end, gtid_set=known)
+
+    def _read(self, address: SourceAddress, charsets: Charsets) -> None:
+        """All that the server sends now."""
+        known = self.begin.gtid_set
+        if isinstance(known, GtidSet):
+            known = known.copy()
+            known.update(gtid for gtid, _ in self.gtids)
+        asked = known if self._by_gtids else None
+        start = replace(self.begin, coordinates=self._start(known), gtid_set=asked)
+        stream = BinlogStream(address, start)
+        stream.open()
+        gtid: str | None = None
+        try:
+            for placed in stream.events_there_are():
+                event = placed.event
+                if event.type in (EventType.GTID, EventType.GTID_TAGGED):
+                    gtid = gtid_announced(event)
+                    self.gtids.append((gtid, placed.start))
+                elif event.type in QUERIES:
+                    body = event.body
+                    if event.type == QUERY_COMPRESSED:
+                        body = uncompressed_query(body)
+                    self._take(parse_query(body, charsets), gtid, placed.end)
+        finally:
+            stream.close()
+        self._reached = max(self._reached, stream.place, key=lambda one: one.order)
+
+    def _take(self, query: Query, gtid: str | None, end: Coordinates) -> None:
+        if kind_of(query.sql) not in _CHANGES_NO_TABLE:
+            told = summed_up(query, self.server)
+            if not told.changes_nothing:
+                self.statements.append(Written(query=query, told=told, gtid=gtid, end=end))
+
+    def _start(self, known: object) -> Coordinates:
+        """Without a name it is the first file, which is where a server without any transaction begins."""
+        if not self._by_gtids:
+            return self._reached
+        return self.begin.coordinates if known else Coordinates("", dump_command.FIRST_EVENT)

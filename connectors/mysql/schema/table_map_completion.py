@@ -1,0 +1,185 @@
+"""A table map of a server that says little of its tables, completed from what is known of them otherwise.
+
+The law: the result is what ``binlog_row_metadata=FULL`` would have told, and a definition that does not fit the
+bytes of the table map is refused with what differs, so that no row is read by another version of its table.
+Two versions that differ in names alone have the same bytes; to choose the right one is up to who calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from connectors.errors import DefinitionMismatch, UnsupportedEvent
+from connectors.mysql.binlog.table_map import CHARACTER, NUMERIC, FieldType, MappedColumn, TableMap
+from connectors.mysql.charset.charsets import BINARY, Charsets, text_encoder
+from connectors.mysql.schema.column_type import GEOMETRIES, column_type
+from connectors.mysql.schema.server_columns import ColumnDefinition
+
+_T = FieldType
+_BINARY_COLLATION = 63
+_TEXTUAL = CHARACTER | {_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
+_LABELLED = {_T.ENUM, _T.SET}
+
+
+def tells_all(table_map: TableMap) -> bool:
+    """Whether rows can be read by the table map alone."""
+    return all(
+        column.name is not None
+        and (column.unsigned is not None or column.type not in NUMERIC or column.type == _T.YEAR)
+        for column in table_map.columns
+    )
+
+
+def described(
+    table_map: TableMap, definitions: Sequence[ColumnDefinition], charsets: Charsets
+) -> TableMap:
+    """The table map with names, signs, collations, labels and key as the definitions tell them.
+
+    Raises DefinitionMismatch where they are not of the table map's columns, and UnsupportedEvent where labels
+    cannot be had exactly.
+    """
+    name = f"{table_map.database}.{table_map.table}"
+    if len(definitions) != len(table_map.columns):
+        raise DefinitionMismatch(
+            f"its rows have {len(table_map.columns)} columns, its definition has {len(definitions)}",
+            table=name,
+        )
+    columns: list[MappedColumn] = []
+    found: list[str] = []
+    for mapped, definition in zip(table_map.columns, definitions, strict=True):
+        try:
+            column = completed(mapped, definition)
+            found += faults(column, definition, charsets)
+        except UnsupportedEvent as error:
+            raise UnsupportedEvent(error.detail, table=name, remedy=error.advice) from None
+        columns.append(column)
+    if found:
+        raise DefinitionMismatch("; ".join(found), table=name)
+    return replace(table_map, columns=tuple(columns), primary_key=_primary_key(definitions))
+
+
+def completed(column: MappedColumn, definition: ColumnDefinition) -> MappedColumn:
+    """The column with all that its definition tells; raise UnsupportedEvent where its labels are not exact."""
+    kind, text = column.type, definition.column_type.lower()
+    more: dict[str, object] = {}
+    if kind in NUMERIC:
+        more["unsigned"] = kind == _T.YEAR or " unsigned" in text
+    elif kind in _TEXTUAL or kind in _LABELLED:
+        known = definition.collation
+        more["collation"] = _BINARY_COLLATION if known is None else known
+    if kind in _LABELLED and _base(text) in ("enum", "set"):
+        more["labels"] = tuple(_labels(definition))
+    elif kind == _T.GEOMETRY:
+        geometry = plain_type(definition, kind)
+        more["geometry_type"] = GEOMETRIES.index(geometry) if geometry in GEOMETRIES else None
+    elif kind == _T.VECTOR and (size := re.search(r"\((\d+)\)", text)):
+        more["dimensions"] = int(size[1])
+    return replace(column, name=definition.name, visible=definition.visible, **more)  # type: ignore[arg-type]
+
+
+def faults(column: MappedColumn, definition: ColumnDefinition, charsets: Charsets) -> Iterator[str]:
+    """What of the bytes contradicts the definition, for a column that was completed."""
+    wanted = plain_type(definition, column.type)
+    if column.type in _LABELLED:
+        if column.labels is None or _base(wanted) != _kind(column):
+            yield f"column {definition.name!r} is {_kind(column)} in its rows, {_base(wanted)} defined"
+        elif column.metadata != _label_bytes(column):
+            yield (
+                f"column {definition.name!r} has {column.metadata} bytes in its rows, "
+                f"its {len(column.labels)} labels take {_label_bytes(column)}"
+            )
+    elif column.type == _T.GEOMETRY:
+        if column.geometry_type is None:
+            yield f"column {definition.name!r} is geometry in its rows, {wanted} defined"
+    elif (found := column_type(column, charsets)) != wanted:
+        yield f"column {definition.name!r} is {found} in its rows, {wanted} defined"
+    if column.nullable != definition.nullable:
+        words = ("NOT NULL", "nullable")
+        yield (
+            f"column {definition.name!r} is {words[column.nullable]} in its rows, "
+            f"{words[definition.nullable]} defined"
+        )
+
+
+def _kind(column: MappedColumn) -> str:
+    return "enum" if column.type == _T.ENUM else "set"
+
+
+def _label_bytes(column: MappedColumn) -> int:
+    count = len(column.labels or ())
+    if column.type == _T.ENUM:
+        return 1 if count < 256 else 2
+    size = (count + 7) // 8
+    return size if size <= 4 else 8
+
+
+_WIDTH = re.compile(r"^(tinyint|smallint|mediumint|int|bigint|year|float|double)\([\d,]+\)")
+_OLD_NAMES = {"geometrycollection": "geomcollection"}
+_VECTOR = re.compile(r"^vector\((\d+)\)$")
+_ADDRESSES = {"uuid": "binary(16)", "inet6": "binary(16)", "inet4": "binary(4)"}
+
+
+def _base(text: str) -> str:
+    """A type's name without what is in parentheses."""
+    return text.partition("(")[0]
+
+
+def plain_type(definition: ColumnDefinition, kind: int) -> str:
+    """The type without what changes no value: display widths, ZEROFILL, COMPRESSED, the note on an old format.
+
+    What is bytes in a binlog with that type of column (MariaDB's addresses and vectors) is told as bytes.
+    """
+    text = definition.column_type
+    if _base(text.lower()) in ("enum", "set"):
+        return text
+    text = text.lower().partition(" /*")[0].replace(" zerofill", "")
+    text = _WIDTH.sub(r"\1", text)
+    if kind in (_T.VARCHAR, _T.STRING):
+        text = _VECTOR.sub(lambda m: f"varbinary({4 * int(m[1])})", text)
+        text = _ADDRESSES.get(text, text)
+    return _OLD_NAMES.get(text, text)
+
+
+def _labels(definition: ColumnDefinition) -> Iterator[bytes]:
+    """The labels in the column's character set, from a type such as ``enum('a','it''s')``."""
+    charset = definition.charset or BINARY
+    encode = text_encoder("utf8mb4" if charset == BINARY else charset)
+    if encode is None:
+        raise UnsupportedEvent(
+            f"column {definition.name!r} has character set {charset}, which has no exact encoder yet",
+            remedy="Convert the column to utf8mb4, or leave the table out with a filter.",
+        )
+    for label in labels_in(definition.column_type):
+        if "?" in label and not definition.has_exact_labels and charset in _BEYOND_UTF8MB3:
+            raise UnsupportedEvent(
+                f"the server prints a label of column {definition.name!r} as {label!r}, as it does with "
+                "characters that it cannot print",
+                remedy="Run SET GLOBAL binlog_row_metadata = 'FULL'; or leave the table out with a filter.",
+            )
+        yield encode(label)
+
+
+_BEYOND_UTF8MB3 = {"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"}
+"""Character sets of which ``information_schema``, itself in utf8mb3, prints some characters as ``?``."""
+
+_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)
+_ESCAPED: Mapping[str | None, str] = {None: "'", "0": "\0", "n": "\n", "r": "\r", "\\": "\\"}
+
+
+def labels_in(text: str) -> list[str]:
+    """The labels of an ENUM's or SET's type as the server prints it. Source: sql/unireg, append_unescaped."""
+    return [
+        _ESCAPE.sub(lambda m: _ESCAPED.get(m[1], m[0]), found) for found in _LABEL.findall(text)
+    ]
+
+
+def _primary_key(definitions: Sequence[ColumnDefinition]) -> tuple[int, ...] | None:
+    key = [
+        (column.key_position, index)
+        for index, column in enumerate(definitions)
+        if column.key_position is not None
+    ]
+    return tuple(index for _, index in sorted(key)) or None

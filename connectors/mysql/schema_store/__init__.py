@@ -1,0 +1,1 @@
+"""The schema store: a MySQL that holds many installations' schema histories."""

@@ -1,0 +1,120 @@
+"""A schema store in a MySQL that many workers share: made where it is missing, checked, and connected to.
+
+The law: nothing there is altered that is there already; MySQL's errors become named ones, and whoever gets one
+connects anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from connectors.errors import AqueductError, SourceLost, StoreLost, StoreRefused, StoreUnfit
+from connectors.mysql.schema_store.rows import HistoryRow, SnapshotRow, Stored
+from connectors.mysql.schema_store.session import MetaSession
+from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT, creation, exists, faults
+from connectors.mysql.server.facts import SourceAddress, translated
+
+_WRITE_SECONDS = 30.0
+
+
+class MetaStore:
+    """The store in one database of one server."""
+
+    def __init__(
+        self,
+        address: SourceAddress,
+        database: str,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.address = address
+        self.database = database
+        self._now = now
+        self._is_prepared = False
+
+    @contextmanager
+    def session(self, *, makes: bool = True) -> Iterator[MetaSession]:
+        """A connection for a block; raises StoreLost, StoreRefused or StoreUnfit, and so do its calls.
+
+        The first one makes database and tables where they are missing, if it may, and checks them; so does the
+        first one behind an error.
+        """
+        try:
+            connection = pymysql.connect(
+                **self.address.connection_settings() | {"write_timeout": _WRITE_SECONDS},
+                autocommit=False,
+            )
+            try:
+                with connection.cursor() as cursor:
+                    if not self._is_prepared:
+                        self._prepare(cursor, makes=makes)
+                    cursor.execute(f"USE {_quoted(self.database)}")
+                    cursor.execute("SELECT @@max_allowed_packet")
+                    ((limit,),) = cursor.fetchall()
+                self._is_prepared = True
+                yield MetaSession(connection, limit=int(limit), now=self._now)
+            finally:
+                connection.close()
+        except pymysql.MySQLError as error:
+            self._is_prepared = False
+            raise self._named(error) from error
+        except AqueductError:
+            self._is_prepared = False
+            raise
+
+    def read(self, destination: str) -> Stored:
+        """All that is there of a destination; nothing is made for it."""
+        with self.session(makes=False) as session:
+            return session.read(destination)
+
+    def write_history(self, rows: Sequence[HistoryRow]) -> None:
+        """Write rows of ``meta_history``, all or none."""
+        with self.session() as session:
+            session.write(rows)
+
+    def write_snapshot(self, rows: Sequence[SnapshotRow]) -> None:
+        """Write the rows of a snapshot, all or none."""
+        with self.session() as session:
+            session.write(rows)
+
+    def _prepare(self, cursor: Cursor, *, makes: bool) -> None:
+        name = self.database
+        cursor.execute("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (name,))
+        if not cursor.fetchall():
+            if not makes:
+                raise StoreUnfit("there is no such database", store=self.address, database=name)
+            cursor.execute(
+                f"CREATE DATABASE IF NOT EXISTS {_quoted(name)} DEFAULT CHARACTER SET utf8mb4"
+            )
+        cursor.execute(f"USE {_quoted(name)}")
+        for table in (SNAPSHOT, HISTORY):
+            if makes and not exists(cursor, name, table):
+                cursor.execute(creation(table))
+            found = list(faults(cursor, name, table))
+            if found:
+                raise StoreUnfit("; ".join(found), store=self.address, database=name)
+
+    def _named(self, error: pymysql.MySQLError) -> AqueductError:
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        found = translated(error, self.address)
+        named: type[AqueductError] = StoreRefused
+        if isinstance(found, SourceLost) or code in _PASSING:
+            named = StoreLost
+        elif code in _UNFIT:
+            named = StoreUnfit
+        return named(found.detail, store=self.address, database=self.database)
+
+
+_PASSING = {1205, 1213, 1317, 3024, 4031}
+"""A lock waited for too long, a deadlock, a statement that was ended, a connection closed for idleness."""
+_UNFIT = {1054, 1118, 1153, 1364, 1366, 1406}
+"""An unknown column, rows or packets that are too large, a column without a value, text that does not fit."""
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,1 @@
+"""One server: connection, facts, preflight, privileges, replication and its filters."""

@@ -1,0 +1,367 @@
+"""What a MySQL server says of itself: settings, position, grants, character sets, other replicas.
+
+The law: facts are read once, over one short-lived connection, and then judged by pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import pymysql
+from pymysql.constants import ER
+from pymysql.cursors import Cursor
+
+from connectors.errors import (
+    AqueductError,
+    SourceLost,
+    SourceRefused,
+)
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.mariadb_gtid import MariadbGtidList
+from connectors.mysql.position import Gtids
+from connectors.mysql.server.database_filters import BinlogFilters
+from connectors.mysql.server.dump_error import dump_error
+from connectors.secret import text_of
+
+REPORTED_HOST = 60
+"""Characters of a replica's own host name that a server keeps."""
+
+
+class Tls(Enum):
+    """How the connection to a source is encrypted, by MySQL's own words."""
+
+    DISABLED = "disabled"
+    PREFERRED = "preferred"
+    """Where the server offers it; its certificate is not checked."""
+    REQUIRED = "required"
+    VERIFY_CA = "verify_ca"
+    VERIFY_IDENTITY = "verify_identity"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceAddress:
+    """How to reach a source, and who we are there."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    server_id: int
+    replica_uuid: str
+    report_host: str = ""
+    default_database: str | None = None
+    charset: str = "utf8mb4"
+    time_zone: str = "+00:00"
+    heartbeat: float = 5.0
+    """Seconds of silence after which the server says that it lives."""
+    statements: bool = False
+    """Whether a MariaDB is to send the statements that changed rows; a MySQL sends what it writes."""
+    tls: Tls = Tls.PREFERRED
+    tls_ca: str | None = None
+    """A file with the certificate authorities to check by; None means the system's."""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def connection_settings(self) -> dict[str, object]:
+        """Arguments for ``pymysql.connect``; a silence of three heartbeats is a lost connection."""
+        return {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "password": text_of(self.password),
+            "database": self.default_database,
+            "charset": self.charset,
+            "connect_timeout": min(10.0, 3 * self.heartbeat),
+            "read_timeout": 3 * self.heartbeat,
+            # PyMySQL makes the TLS handshake with the time that the last write had: none without this.
+            "write_timeout": 3 * self.heartbeat,
+            "init_command": f"SET time_zone = {pymysql.converters.escape_string(self.time_zone)!r}",
+            **self._tls_settings(),
+        }
+
+    def _tls_settings(self) -> dict[str, object]:
+        if self.tls is Tls.PREFERRED:
+            return {}
+        if self.tls is Tls.DISABLED:
+            return {"ssl_disabled": True}
+        if self.tls is Tls.REQUIRED:
+            # Any content of "ssl" makes PyMySQL insist.
+            return {"ssl": {"check_hostname": False, "verify_mode": False}}
+        is_identity = self.tls is Tls.VERIFY_IDENTITY
+        return {"ssl": {"ca": self.tls_ca, "check_hostname": is_identity, "verify_mode": True}}
+
+
+def _is_mariadb(variables: Mapping[str, str]) -> bool:
+    return "mariadb" in variables.get("version", "").lower()
+
+
+def uuid_of(variables: Mapping[str, str]) -> str:
+    """What tells a server from others, by its variables.
+
+    MariaDB has no UUID. Its ``server_uid`` is made of its host's network address and its port, and may
+    change with them; but nothing rests on it there: all of MariaDB's transactions have GTIDs. MySQL 5.5
+    has only the number that no two servers of a replication have in common.
+    """
+    found = variables.get("server_uid" if _is_mariadb(variables) else "server_uuid")
+    return found or f"server-{variables.get('server_id', '')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """Another replica that is registered at the server."""
+
+    server_id: int
+    host: str
+    uuid: str
+    """Empty at a MariaDB, which does not keep it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """A server at one moment."""
+
+    variables: dict[str, str]
+    grants: tuple[str, ...]
+    replicas: tuple[Replica, ...]
+    binlogs: tuple[tuple[str, int], ...]
+    """Name and size of each binlog file, oldest first; empty where the server has no binlog."""
+    charsets: Charsets
+    is_replica: bool
+    binlog_filters: BinlogFilters = field(default_factory=BinlogFilters)
+    left_out: tuple[str, ...] = ()
+    """Captured databases whose changes those filters keep out of the binlog."""
+    gtids_before_binlogs: str = ""
+    """MariaDB's position before its oldest binlog file."""
+    current_user: str = ""
+    """The account that the server took ours for, as ``CURRENT_USER()`` says it."""
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether it is a MariaDB."""
+        return _is_mariadb(self.variables)
+
+    @property
+    def server_uuid(self) -> str:
+        """What tells the server from others."""
+        return uuid_of(self.variables)
+
+    @property
+    def has_gtids(self) -> bool:
+        """Whether each transaction has a GTID."""
+        return self.is_mariadb or self.variables.get("gtid_mode", "OFF").upper() == "ON"
+
+    @property
+    def gtids_at_end(self) -> Gtids | None:
+        """Behind all transactions that the server has; None where they have no GTIDs."""
+        if self.is_mariadb:
+            return MariadbGtidList.parse(self.variables.get("gtid_binlog_pos", ""))
+        return self.gtid_executed if self.has_gtids else None
+
+    @property
+    def gtids_at_head(self) -> Gtids | None:
+        """Behind all transactions that are no longer in its binlog; None where they have no GTIDs."""
+        if self.is_mariadb:
+            return MariadbGtidList.parse(self.gtids_before_binlogs)
+        return self.gtid_purged if self.has_gtids else None
+
+    @property
+    def gtid_executed(self) -> GtidSet:
+        """All transactions that the server has."""
+        return GtidSet.parse(self.variables.get("gtid_executed", ""))
+
+    @property
+    def gtid_purged(self) -> GtidSet:
+        """Those of them that are no longer in its binlog."""
+        return GtidSet.parse(self.variables.get("gtid_purged", ""))
+
+
+def read_facts(address: SourceAddress) -> ServerFacts:
+    """Ask the server; raise SourceLost or SourceRefused where it does not answer."""
+    with connected(address) as cursor:
+        return facts_of(cursor)
+
+
+def facts_of(cursor: Cursor) -> ServerFacts:
+    """The same over a connection that is there."""
+    variables = {row[0]: row[1] for row in _rows(cursor, "SHOW GLOBAL VARIABLES")}
+    binlogs = tuple(_binlogs(cursor, variables))
+    is_mariadb = "mariadb" in variables.get("version", "").lower()
+    return ServerFacts(
+        variables=variables,
+        grants=tuple(grant for (grant,) in _rows(cursor, "SHOW GRANTS")),
+        replicas=tuple(_replicas(cursor)),
+        binlogs=binlogs,
+        charsets=_charsets(cursor),
+        binlog_filters=BinlogFilters.parse(
+            _first_that_parses(cursor, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
+        ),
+        is_replica=_is_replica(cursor) or bool(variables.get("gtid_slave_pos")),
+        gtids_before_binlogs=_before(cursor, binlogs) if is_mariadb else "",
+        current_user="".join(name for (name,) in _rows(cursor, "SELECT CURRENT_USER()")),
+    )
+
+
+def gtids_but(gtid: str, address: SourceAddress) -> GtidSet:
+    """All transactions that the server has, except one."""
+    with connected(address) as cursor:
+        cursor.execute("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", (gtid,))
+        return GtidSet.parse(cursor.fetchall()[0][0])
+
+
+class _Connection(pymysql.Connection):  # type: ignore[misc]
+    """Does not read the system's certificate authorities where nothing is checked by them, which takes longer
+    than all else of connecting."""
+
+    def _create_ssl_ctx(self, wanted: dict[str, Any]) -> ssl.SSLContext:
+        if wanted.get("ca") or wanted.get("verify_mode"):
+            context: ssl.SSLContext = super()._create_ssl_ctx(wanted)
+            return context
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
+
+
+def connection_to(address: SourceAddress) -> _Connection:
+    """A connection that whoever asks closes; MySQL's errors become ours."""
+    try:
+        return _Connection(**address.connection_settings(), autocommit=True)
+    except pymysql.MySQLError as error:
+        raise translated(error, address) from error
+    except OSError as error:
+        # The network's errors come as MySQL's; what is left is the file of certificates.
+        what = f"{address.tls_ca} cannot be used to check its certificate: {error}"
+        raise SourceRefused(what, source=address, remedy=_AUTHORITY) from error
+
+
+@contextmanager
+def connected(address: SourceAddress) -> Iterator[Cursor]:
+    """A cursor of a connection that ends with the block; MySQL's errors become ours."""
+    connection = connection_to(address)
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+    except pymysql.MySQLError as error:
+        raise translated(error, address) from error
+    finally:
+        connection.close()
+
+
+def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductError:
+    """What one of PyMySQL's errors means to us."""
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    text = f"{error.args[1] if len(error.args) > 1 else error}"
+    if code == _DUMP_FAILED:
+        return dump_error(text, address, address.server_id)
+    if _UNTRUSTED.search(text):
+        what = f"its certificate is not trusted: {text}"
+        return SourceRefused(what, source=address, remedy=_AUTHORITY)
+    if "SSL" in text and "not support" in text:
+        return SourceRefused(f"it offers no TLS: {text}", source=address)
+    if code == 0 or code in _LOST:
+        return SourceLost(text, source=address)
+    return SourceRefused(f"{text} (error {code})", source=address)
+
+
+_DUMP_FAILED = 1236
+_AUTHORITY = "Set source.tls_ca to the authority that signed it (PEM), or see source.tls in docs/settings.md."
+_UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed", re.IGNORECASE)
+_LOST = {2002, 2003, 2006, 2013, 2014, 2055, ER.SERVER_SHUTDOWN, ER.CON_COUNT_ERROR}
+
+
+_UNKNOWN_OR_DENIED = {ER.PARSE_ERROR, ER.BAD_FIELD_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}
+
+
+def _rows(cursor: Cursor, sql: str) -> tuple[tuple[str, ...], ...]:
+    cursor.execute(sql)
+    return tuple(cursor.fetchall())
+
+
+def _first_that_parses(cursor: Cursor, *statements: str) -> tuple[dict[str, str], ...]:
+    """The rows of the first statement that this version of the server knows and permits."""
+    for sql in statements:
+        try:
+            cursor.execute(sql)
+        except pymysql.MySQLError as error:
+            if error.args[0] not in _UNKNOWN_OR_DENIED:
+                raise
+            continue
+        names = [column[0].lower() for column in cursor.description or ()]
+        return tuple(dict(zip(names, row, strict=True)) for row in cursor.fetchall())
+    return ()
+
+
+def _replicas(cursor: Cursor) -> Iterator[Replica]:
+    for row in _first_that_parses(cursor, "SHOW REPLICAS", "SHOW SLAVE HOSTS"):
+        yield Replica(
+            server_id=int(row["server_id"]),
+            host=str(row.get("host", "")),
+            uuid=str(row.get("replica_uuid") or row.get("slave_uuid") or ""),
+        )
+
+
+def _binlogs(cursor: Cursor, variables: dict[str, str]) -> Iterator[tuple[str, int]]:
+    if variables.get("log_bin", "OFF").upper() != "ON":
+        return
+    for row in _first_that_parses(cursor, "SHOW BINARY LOGS"):
+        yield str(row["log_name"]), end_of_file(int(row["file_size"]), row.get("encrypted", "No"))
+
+
+_ENCRYPTION_HEADER = 512
+
+
+def end_of_file(size: int, encrypted: str) -> int:
+    """Where a binlog file ends, of what ``SHOW BINARY LOGS`` lists: an encrypted one has a header on disk that
+    no position counts."""
+    return max(size - _ENCRYPTION_HEADER, 0) if encrypted == "Yes" else size
+
+
+def binlog_files(cursor: Cursor) -> tuple[tuple[str, int], ...]:
+    """Name and size of each binlog file, oldest first."""
+    cursor.execute("SHOW BINARY LOGS")
+    return tuple(
+        (str(row[0]), end_of_file(int(row[1]), "".join(map(str, row[2:3]))))
+        for row in cursor.fetchall()
+    )
+
+
+def _before(cursor: Cursor, binlogs: tuple[tuple[str, int], ...]) -> str:
+    """MariaDB's position before the first of these files."""
+    if not binlogs:
+        return ""
+    cursor.execute("SELECT BINLOG_GTID_POS(%s, 4)", (binlogs[0][0],))
+    (found,) = cursor.fetchone() or (None,)
+    return found or ""
+
+
+def _is_replica(cursor: Cursor) -> bool:
+    return bool(_first_that_parses(cursor, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"))
+
+
+_COLLATIONS = """SELECT id, character_set_name, collation_name
+    FROM information_schema.collations WHERE id > 0"""
+# Since 10.10 a collation such as uca1400_ai_ci belongs to several character sets, by a number in each.
+_MARIADB_COLLATIONS = """SELECT id, character_set_name, full_collation_name AS collation_name
+    FROM information_schema.collation_character_set_applicability WHERE id > 0"""
+
+
+def _charsets(cursor: Cursor) -> Charsets:
+    collations = [
+        (int(row["id"]), row["character_set_name"], row["collation_name"])
+        for row in _first_that_parses(cursor, _MARIADB_COLLATIONS, _COLLATIONS)
+    ]
+    widths = _rows(
+        cursor, "SELECT character_set_name, maxlen FROM information_schema.character_sets"
+    )
+    return Charsets(
+        {number: charset for number, charset, _ in collations},
+        {name: int(width) for name, width in widths},
+        {number: name for number, _, name in collations},
+    )

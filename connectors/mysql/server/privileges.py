@@ -1,0 +1,112 @@
+"""Which tables an account may see with all their columns, by what was granted to it.
+
+The law: nothing is taken for seen that may lack a column. A server shows an account the columns that were
+granted to it as if there were no others, and does not show what it may not see at all.
+Source: MySQL's manual, "SHOW GRANTS Statement" and "Privilege Restriction Using Partial Revokes".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.server.remedies import grant
+
+_NAME = r"(?:`((?:[^`]|``)+)`|(\*))"
+_STATEMENT = re.compile(
+    rf"(GRANT|REVOKE) (.+?) ON (?:TABLE )?{_NAME}\.{_NAME} (?:TO|FROM) ", re.DOTALL
+)
+_PRIVILEGE = re.compile(r"([A-Z ]+[A-Z])(?:\s*\((.+?)\))?(?:, |$)", re.DOTALL)
+_READS = {"SELECT", "ALL PRIVILEGES"}
+_SHOWS = {*_READS, "INSERT", "UPDATE", "REFERENCES"}
+"""With any of these on a table, all its columns are shown."""
+
+
+class _Extent:
+    """Where an account has one privilege of a few."""
+
+    def __init__(self, privileges: set[str]) -> None:
+        self._privileges = privileges
+        self._everywhere = False
+        self._but: list[str] = []
+        self._databases: list[re.Pattern[str]] = []
+        self._tables: set[TableName] = set()
+        self._in_part: set[TableName] = set()
+
+    def take(self, statement: re.Match[str]) -> None:
+        verb, privileges, database, _, table, _ = statement.groups()
+        granted = [
+            bool(columns)
+            for name, columns in _PRIVILEGE.findall(privileges)
+            if name.strip() in self._privileges
+        ]
+        if granted:
+            self._add(verb, _plain(database), _plain(table), in_part=all(granted))
+
+    def _add(self, verb: str, database: str | None, table: str | None, *, in_part: bool) -> None:
+        if database is None:
+            self._everywhere |= verb == "GRANT"
+        elif table is None and verb == "REVOKE":
+            self._but.append(database)
+        elif table is None:
+            self._databases.append(_pattern(database))
+        elif in_part:
+            self._in_part.add((database, table))
+        else:
+            self._tables.add((database, table))
+
+    def covers(self, name: TableName) -> bool:
+        if self._everywhere and name[0] not in self._but:
+            return True
+        return name in self._tables or any(one.fullmatch(name[0]) for one in self._databases)
+
+    def covers_in_part(self, name: TableName) -> bool:
+        return name in self._in_part and not self.covers(name)
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self._everywhere or self._databases or self._tables)
+
+
+class Sight:
+    """What of the databases the answer to SHOW GRANTS opens."""
+
+    def __init__(self, grants: Iterable[str]) -> None:
+        self._reads, self._shows = _Extent(_READS), _Extent(_SHOWS)
+        for held in grants:
+            if statement := _STATEMENT.match(held):
+                self._reads.take(statement)
+                self._shows.take(statement)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no table at all may be read."""
+        return self._reads.is_nothing
+
+    def covers(self, name: TableName) -> bool:
+        """Whether a table may be read."""
+        return self._reads.covers(name)
+
+    def may_lack_columns(self, name: TableName) -> bool:
+        """Whether a table is shown with some of its columns only."""
+        return self._shows.covers_in_part(name)
+
+
+def remedy(name: TableName, to: str) -> str:
+    """The statement that lets an account see a table; ``to`` as ``remedies.account`` writes it."""
+    database, table = (part.replace("`", "``") for part in name)
+    return grant("SELECT", f"`{database}`.`{table}`", to)
+
+
+def _plain(name: str | None) -> str | None:
+    return None if name is None else name.replace("``", "`")
+
+
+def _pattern(database: str) -> re.Pattern[str]:
+    """A database's name in a grant, where ``_`` and ``%`` stand for others."""
+    parts = re.split(r"(\\.|_|%)", database, flags=re.DOTALL)
+    signs = {"_": ".", "%": ".*"}
+    return re.compile(
+        "".join(signs.get(part) or re.escape(part.removeprefix("\\")) for part in parts), re.DOTALL
+    )

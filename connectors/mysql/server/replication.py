@@ -1,0 +1,115 @@
+"""Whether a server is somebody's replica, and how its replication is.
+
+The law: only asked, never changed; what an account may not see counts as not known.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pymysql
+
+from connectors.errors import SourceRefused
+from connectors.mysql.server.facts import SourceAddress, connected
+from connectors.mysql.server.remedies import account, grant
+
+_STATEMENTS = ("SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS", "SHOW SLAVE STATUS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """Of a replica: one of those it follows."""
+
+    source: str
+    """``host:port``"""
+    receives: str
+    """``Yes``, ``Connecting`` or ``No``."""
+    applies: bool
+    behind_seconds: int | None
+    error: str
+
+    def __str__(self) -> str:
+        applies = "applies" if self.applies else "applies nothing"
+        text = f"follows {self.source}: receives {self.receives}, {applies}"
+        if self.behind_seconds is not None:
+            text += f", {self.behind_seconds} s behind"
+        return f"{text} ({self.error})" if self.error else text
+
+
+def channels(address: SourceAddress) -> list[Channel]:
+    """Those of a server; none where it is no replica. Raise SourceLost where it does not answer."""
+    with connected(address) as cursor:
+        for statement in _STATEMENTS:
+            try:
+                cursor.execute(statement)
+            except pymysql.MySQLError as error:
+                if error.args[0] in _NOT_KNOWN:
+                    continue
+                raise
+            names = [column[0].lower() for column in cursor.description or ()]
+            rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            return [_channel(row) for row in rows]
+    raise SourceRefused(
+        "it does not say whether it is a replica",
+        source=address,
+        remedy=_remedy(address),
+    )
+
+
+_MEMBER = (
+    "SELECT member_state, member_role FROM performance_schema.replication_group_members "
+    "WHERE member_id = @@GLOBAL.server_uuid"
+)
+_STILL_APPLY = {("ONLINE", "SECONDARY"), ("RECOVERING", "SECONDARY"), ("RECOVERING", "")}
+
+
+def follows_group(address: SourceAddress) -> str:
+    """How a member of group replication is that still applies what others write; empty of any other server."""
+    try:
+        with connected(address) as cursor:
+            cursor.execute(_MEMBER)
+            found = [(str(state), str(role)) for state, role in cursor.fetchall()]
+    except SourceRefused:
+        # No such table, or none that the account may see.
+        return ""
+    if not found or found[0] not in _STILL_APPLY:
+        return ""
+    return f"it follows its group: {found[0][0]}"
+
+
+def _remedy(address: SourceAddress) -> str:
+    """The grant that lets the account ask, by the server's own name of it."""
+    with connected(address) as cursor:
+        cursor.execute("SELECT CURRENT_USER(), VERSION()")
+        user, version = cursor.fetchone() or ("", "")
+    privilege = "SLAVE MONITOR" if "mariadb" in str(version).lower() else "REPLICATION CLIENT"
+    return grant(privilege, "*.*", account(str(user), address.user))
+
+
+_NOT_KNOWN = {pymysql.constants.ER.PARSE_ERROR, pymysql.constants.ER.SPECIFIC_ACCESS_DENIED_ERROR}
+
+
+def _channel(row: dict[str, object]) -> Channel:
+    def told(*names: str) -> str:
+        return next((str(row[name]) for name in names if row.get(name) is not None), "")
+
+    behind = told("seconds_behind_source", "seconds_behind_master")
+    return Channel(
+        source=f"{told('source_host', 'master_host')}:{told('source_port', 'master_port')}",
+        receives=told("replica_io_running", "slave_io_running"),
+        applies=told("replica_sql_running", "slave_sql_running") == "Yes",
+        behind_seconds=int(behind) if behind.isdigit() else None,
+        error=told("last_io_error") or told("last_sql_error"),
+    )
+
+
+def clock_ms(address: SourceAddress) -> int:
+    """How far a server's clock is ahead of ours, in milliseconds; below 0 where it is behind.
+
+    A clock that was set to local time shows here too: binlogs know no time zones.
+    """
+    with connected(address) as cursor:
+        ours = time.time()
+        cursor.execute("SELECT ROUND(UNIX_TIMESTAMP(NOW(6)) * 1000)")
+        return int(cursor.fetchall()[0][0]) - round(1000 * (ours + time.time()) / 2)

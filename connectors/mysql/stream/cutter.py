@@ -1,0 +1,389 @@
+"""Cutting what comes over the wire into chunks, without decoding it.
+
+The law: each event goes out in exactly one chunk, whole and in order, or is counted in ``passed``; a chunk
+ends where a transaction does, or within one too large behind rows, or at a statement that may change a table.
+The head of each file that is begun is a chunk without events.
+What an XA transaction did goes out just before the event that commits it; what is rolled back never does.
+Nothing here reads a socket or a clock.
+
+The walk looks at each event's length and type only; what cutting within a transaction needs to know of the
+events before is looked up in them when it comes to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from connectors.errors import CorruptEvent
+from connectors.mysql.binlog.events import (
+    CHECKSUM_SIZE,
+    Event,
+    EventType,
+    format_has_checksum,
+    parse_event,
+    parse_rotate,
+)
+from connectors.mysql.binlog.statement_kind import Kind, kind_of
+from connectors.mysql.binlog.transaction_context import (
+    Context,
+    begins_transaction,
+    rows_end,
+    statement_of,
+)
+from connectors.mysql.binlog.xa import decides
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream import event_actions
+from connectors.mysql.stream.chunk import PACKET_PREFIX, Chunk
+from connectors.mysql.stream.packet_buffer import (
+    LOOK,
+    RECEIVE,
+    Packets,
+    heartbeat_place,
+    look,
+    named,
+)
+from connectors.mysql.stream.prepared_xa import Prepared
+from connectors.mysql.stream.transaction_payload import Payload
+from connectors.mysql.stream.xa_buffer import Again, Withheld
+
+TARGET = 1024 * 1024
+"""Bytes that a chunk aims at: enough that what is done once for each chunk costs nothing, and few enough that
+several decoders share a second's work evenly."""
+LARGE_PAYLOAD = 1024 * 1024
+"""A compressed transaction that expands to more is decompressed here, piece by piece; others by decoders."""
+_NO_BARRIER = (Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.CHANGE)
+"""Statements that cannot change what a table is."""
+
+
+class Cutter:
+    """Gathers received bytes and cuts them into chunks.
+
+    Whoever reads the socket writes into ``space()``, tells how much to ``take`` and gets the chunks that are
+    due; ``flush`` gives what is whole before it is due. ``aim`` gives fewer bytes than ``target`` for a chunk,
+    where fewer are wanted for a time.
+    """
+
+    def __init__(
+        self,
+        place: Coordinates,
+        *,
+        checksum: bool,
+        target: int = TARGET,
+        aim: Callable[[], int] | None = None,
+        prepared: Prepared | None = None,
+        again: Again | None = None,
+    ) -> None:
+        self.place = place
+        """Where the walk stands, at least: the beginning of the last file, chunk or heartbeat."""
+        self._target = self._most = target
+        self._aim = aim
+        self._packets = Packets(target + 2 * RECEIVE, checksum=checksum)
+        self._began = False  # the open transaction goes on until it is committed
+        self._context = Context()
+        self._withheld = Withheld(self._packets, prepared, again, most=target)
+        self._passed: dict[int, int] = {}
+        self._begun = 0  # when the file was begun, while nothing but its head has come
+
+    @property
+    def answer(self) -> bytes | None:
+        """The packet by which the server ended the stream."""
+        return self._packets.answer
+
+    @property
+    def pending(self) -> bool:
+        """Whether a whole transaction waits to be given out."""
+        return self._packets.done > self._packets.begin
+
+    @property
+    def _open(self) -> bool:
+        """Whether the walk stands within a transaction."""
+        packets = self._packets
+        return packets.at > packets.done or (self._context.start is not None and not self.pending)
+
+    def space(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        return self._packets.space()
+
+    def take(self, received: int) -> Iterator[Chunk]:
+        """Walk over bytes that were written into ``space()``, and give the chunks that are due."""
+        packets = self._packets
+        packets.filled += received
+        if self._aim is not None:
+            self._target = min(self._aim(), self._most)
+        with named(self.place):
+            while (step := self._walk()) != event_actions.MORE:
+                if step == event_actions.ODD:
+                    if not packets.join(self.place):
+                        break
+                    continue
+                yield from self._placed(step)
+            yield from self._overfull()
+
+    def flush(self) -> Chunk:
+        """All whole transactions that wait."""
+        return self._cut(self._packets.done)
+
+    def _walk(self) -> int:
+        """Go on to the next event that needs more than a look; return what it needs.
+
+        This is done for every event of the source, so it calls nothing of ours. That a packet is just as long
+        as its event is asked where the walk rests, which it does in each event that is not here wholly.
+        """
+        packets, step_of, query, see = self._packets, event_actions.STEPS, event_actions.query, look
+        buffer, at, full = packets.buffer, packets.at, packets.filled
+        goal, last, checksum = packets.begin + self._target, full - LOOK, packets.checksum
+        on, end, group, text = (
+            event_actions.ON,
+            event_actions.END,
+            event_actions.GROUP,
+            event_actions.QUERY_TEXT,
+        )
+        if packets.is_odd(at):
+            return event_actions.ODD
+        step = event_actions.MORE
+        while at <= last:
+            status, kind, size = see(buffer, at)
+            after = at + size + 5
+            if status or after > full:
+                break
+            if (action := step_of[kind]) != on:
+                if action == end:
+                    if self._withheld.open is not None:
+                        step = action
+                        break
+                    packets.done = after
+                    self._began = False
+                    if after >= goal:
+                        at, step = after, event_actions.CUT
+                        break
+                elif kind == 2:
+                    database, status = query(buffer, at)
+                    if buffer[at + text + database + status : after - checksum] != b"BEGIN":
+                        step = action
+                        break
+                    self._began = True
+                elif action == group:
+                    flags = buffer[at + event_actions.MARIADB_FLAGS]
+                    self._began = not flags & event_actions.STANDALONE
+                    if flags & event_actions.PREPARED_XA:
+                        step = action
+                        break
+                else:
+                    step = action
+                    break
+            at = after
+        packets.at = at
+        return event_actions.ODD if step == event_actions.MORE and packets.is_odd(at) else step
+
+    def _placed(self, step: int) -> Iterator[Chunk]:
+        """Do what is to do at one event; its place is in each error."""
+        place = self._packets.coordinates(self._packets.at, self.place)
+        with named(place[0], f"an event of type {self._packets.kind()}: "):
+            yield from self._stepped(step)
+
+    def _stepped(self, step: int) -> Iterator[Chunk]:
+        if step == event_actions.CUT:
+            yield self.flush()
+        elif step == event_actions.PASS:
+            yield from self._pass()
+        elif step == event_actions.QUERY:
+            yield from self._statement()
+        elif step == event_actions.PAYLOAD:
+            yield from self._payload()
+        elif step == event_actions.GROUP:
+            self._withheld.begin(self.place)
+            self._packets.at = self._packets.after()
+        elif step == event_actions.END:
+            raise CorruptEvent("an XA transaction ends as others do")
+        elif step == event_actions.PREPARE:
+            yield from self._ended(self._withheld.prepare())
+        elif step == event_actions.STOP:
+            self._end()
+            yield self.flush()
+        elif self._open:
+            self._packets.at = self._packets.after()
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        """A transaction ends with this event."""
+        self._packets.at = self._packets.done = self._packets.after()
+        self._began = False
+        self._withheld.end()
+
+    def _overfull(self) -> Iterator[Chunk]:
+        """Chunks of what is enough already and does not end by itself."""
+        packets = self._packets
+        while packets.filled - packets.begin >= self._target:
+            if self._withheld.open and not self.pending:
+                if not self._withheld.drop():
+                    return
+                continue
+            end = packets.done if self.pending else self._rows_end(packets.begin + self._target)
+            if end is None:
+                return
+            yield self._cut(end)
+
+    def _rows_end(self, enough: int) -> int | None:
+        packets = self._packets
+        return rows_end(
+            packets.view, packets.begin, packets.at, prefix=PACKET_PREFIX, enough=enough
+        )
+
+    def _cut(self, end: int) -> Chunk:
+        """Give out all up to a place, which is where a transaction ends or lies within one."""
+        packets, context = self._packets, self._context
+        checksum, self._begun = bool(packets.checksum), 0
+        start = packets.coordinates(packets.begin, self.place)[0]
+        chunk = Chunk(
+            start=start,
+            data=bytes(packets.view[packets.begin : end]),
+            prefix=PACKET_PREFIX,
+            checksum=checksum,
+            context=context.events,
+            context_start=context.start,
+            passed=self._passed,
+        )
+        self._passed = {}
+        if end == packets.done:
+            context.clear()
+        else:
+            context.start = context.start or start
+            context.add(chunk.data, prefix=PACKET_PREFIX, checksum=checksum)
+        packets.begin = packets.done = end
+        self.place = start
+        return chunk
+
+    # Statements.
+
+    def _statement(self) -> Iterator[Chunk]:
+        packets = self._packets
+        text = statement_of(packets.event(), packets.kind())
+        statement = text.decode("latin-1")
+        kind = kind_of(statement)
+        if begins_transaction(text):
+            self._began = True
+            if kind is Kind.XA:
+                self._withheld.begin(self.place)
+            packets.at = packets.after()
+        elif kind is Kind.XA and decides(statement):
+            yield from self._ended(self._withheld.decide(statement))
+        elif kind in (Kind.COMMIT, Kind.ROLLBACK):
+            self._withheld.refuse_other_end(kind.name)
+            self._end()
+        elif self._withheld.open is None and kind not in _NO_BARRIER:
+            yield from self._barrier()
+        elif self._began:
+            packets.at = packets.after()
+        else:
+            self._end()
+
+    def _barrier(self) -> Iterator[Chunk]:
+        """A statement that may change a table: no rows before it in its chunk, and none behind it."""
+        packets = self._packets
+        if self.pending:
+            yield self.flush()
+        if not self._began:
+            self._end()
+            yield _with_statement(self.flush())
+            return
+        if self._rows_end(0):
+            yield self._cut(packets.at)
+        packets.at = packets.after()
+        yield _with_statement(self._cut(packets.at))
+
+    def _ended(self, missing: Iterator[bytes] | None) -> Iterator[Chunk]:
+        """A transaction ends, with rows that the walk did not see; what is missing comes before its end."""
+        if missing is not None:
+            yield from self._in_pieces(missing)
+        self._end()
+        if self._packets.done - self._packets.begin >= self._target:
+            yield self.flush()
+
+    # A compressed transaction.
+
+    def _payload(self) -> Iterator[Chunk]:
+        packets = self._packets
+        payload = Payload.parse(packets.event()[LOOK - PACKET_PREFIX :])
+        if self._withheld.keep(payload, self.place) or payload.size <= LARGE_PAYLOAD:
+            yield from self._ended(None)
+            return
+        packets.verify()
+        yield from self._in_pieces(payload.pieces(self._target))
+        self._context.clear()
+        self._end()
+        packets.begin = packets.done
+
+    def _in_pieces(self, pieces: Iterator[bytes]) -> Iterator[Chunk]:
+        """Give out events without a place of their own, as if they stood before the next event."""
+        packets = self._packets
+        if self.pending:
+            yield self.flush()
+        if packets.at > packets.begin:
+            yield self._cut(packets.at)
+        place = packets.coordinates(packets.at, self.place)
+        for piece in pieces:
+            yield self._piece(piece, place)
+
+    def _piece(self, piece: bytes, place: tuple[Coordinates, Coordinates]) -> Chunk:
+        context = self._context
+        chunk = Chunk(
+            start=place[0],
+            data=piece,
+            checksum=False,
+            context=context.events,
+            context_start=context.start,
+            place=place,
+            passed=self._passed,
+        )
+        self._passed = {}
+        context.start = context.start or place[0]
+        context.add(piece, prefix=0, checksum=False)
+        return chunk
+
+    # What is dealt with here.
+
+    def _pass(self) -> Iterator[Chunk]:
+        packets = self._packets
+        kind, checksum = packets.kind(), packets.checksum
+        data = bytes(packets.view[packets.at + PACKET_PREFIX : packets.after()])
+        if kind == EventType.FORMAT_DESCRIPTION:
+            # It always has one, which a server that writes no others does not renew when it changes the event.
+            checksum = CHECKSUM_SIZE if format_has_checksum(data) else 0
+        event = parse_event(data, checksum=bool(checksum))
+        if kind in (EventType.ROTATE, EventType.FORMAT_DESCRIPTION):
+            if self._open and event.end_pos:
+                # The server went down in the midst of a transaction, which therefore never happened.
+                raise CorruptEvent("a file ends within a transaction")
+            if self.pending:
+                yield self.flush()
+        self._passed[kind] = self._passed.get(kind, 0) + 1
+        packets.remove()
+        packets.checksum = checksum
+        if kind == EventType.ROTATE:
+            self.place = Coordinates(*parse_rotate(event))
+            self._begun = 0
+        elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+            # It tells how far the server is, which is behind what has not been given out.
+            file, pos = heartbeat_place(event)
+            if packets.at == packets.begin and file == self.place.file:
+                self.place = Coordinates(file, max(pos, self.place.pos))
+        elif event.end_pos:
+            yield from self._head(event)
+
+    def _head(self, event: Event) -> Iterator[Chunk]:
+        """The head of a file up to an event: all before it was read, and earlier files are needed no longer."""
+        if event.type == EventType.FORMAT_DESCRIPTION:
+            self._begun = event.timestamp
+        if not self._begun or self.pending or self._open:
+            return
+        self.place = Coordinates(self.place.file, event.end_pos)
+        yield Chunk(
+            start=self.place, data=b"", checksum=False, begun=self._begun, passed=self._passed
+        )
+        self._passed = {}
+
+
+def _with_statement(chunk: Chunk) -> Chunk:
+    chunk.ends_in_statement = True
+    return chunk

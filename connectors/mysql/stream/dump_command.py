@@ -1,0 +1,96 @@
+"""What a replica says to its source: the session's settings, who it is, and from where it wants the binlog.
+
+The law: what mysql-replication does right is its own (registration). The request for the binlog is ours: its
+own cannot say a set of tagged GTIDs, and sets a flag by which a server since 8.3 leaves such transactions out.
+Nothing here reads or writes a socket. Source: MySQL's sql/rpl_source.cc, com_binlog_dump and
+com_binlog_dump_gtid, and sql/rpl_constants.h; MariaDB's documentation, "COM_BINLOG_DUMP".
+"""
+
+from __future__ import annotations
+
+import struct
+
+from pymysql.constants.COMMAND import COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID
+from pymysqlreplication.binlogstream import ReportSlave
+
+from connectors.errors import PositionGone
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server.facts import REPORTED_HOST, SourceAddress
+
+FIRST_EVENT = 4
+NOBODY = 0
+"""The server_id of who is no replica: the server sends what it has and ends, and drops nobody for it. Nobody
+registers by it. mysqlbinlog reads so."""
+_UP_TO_THE_END = 1
+_HEARTBEAT_V2 = 2
+"""Heartbeats may tell offsets beyond 4 GiB; older servers pass this flag by."""
+_ANNOTATIONS = 2
+"""MariaDB sends the statements of rows only to who asks for them."""
+_LARGEST = 0xFFFFFFFF
+_KNOWS_GTIDS = 4
+"""MariaDB's @mariadb_slave_capability of a replica that understands its GTID events."""
+
+
+def settings(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> dict[str, object]:
+    """What the session sets, by user variable: in which form it wants events, and who it is.
+
+    Old servers know the names with slave and master, new ones also those with replica and source.
+    """
+    heartbeat = int(address.heartbeat * 1_000_000_000)
+    found: dict[str, object] = {
+        "master_heartbeat_period": heartbeat,
+        "source_heartbeat_period": heartbeat,
+    }
+    if address.server_id != NOBODY:
+        found["slave_uuid"] = found["replica_uuid"] = address.replica_uuid
+    if mariadb:
+        found["mariadb_slave_capability"] = _KNOWS_GTIDS
+        if offset.gtid_set:
+            found["slave_connect_state"] = str(offset.gtid_set)
+            # It refuses where the server lacks the place, rather than to go on from the next.
+            found["slave_gtid_strict_mode"] = 1
+            found["slave_gtid_ignore_duplicates"] = 0
+    return found
+
+
+def registration(address: SourceAddress) -> bytes:
+    """The packet that registers us as a replica, with its header."""
+    report = ReportSlave({"hostname": address.report_host[:REPORTED_HOST], "port": address.port})
+    packet: bytes = report.encoded(address.server_id)
+    return packet
+
+
+def request(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> tuple[int, bytes]:
+    """The command that asks for the binlog from an offset on, and what follows its byte."""
+    gtids = offset.gtid_set
+    if mariadb:
+        # With @slave_connect_state set, the server finds the place by itself.
+        place = Coordinates("", FIRST_EVENT) if gtids else offset.coordinates
+        return _by_place(address, place, flags=_ANNOTATIONS if address.statements else 0)
+    if isinstance(gtids, GtidSet) and gtids:
+        return _by_gtids(address, gtids)
+    return _by_place(address, offset.coordinates, flags=_HEARTBEAT_V2)
+
+
+def _by_place(address: SourceAddress, place: Coordinates, *, flags: int) -> tuple[int, bytes]:
+    if place.pos > _LARGEST:
+        raise PositionGone(
+            "without GTIDs, a server sends nothing from an offset beyond 4 GiB in a file",
+            coordinates=place,
+        )
+    flags |= _flags(address)
+    head = struct.pack("<IHI", place.pos, flags, address.server_id)
+    return COM_BINLOG_DUMP, head + place.file.encode()
+
+
+def _by_gtids(address: SourceAddress, gtids: GtidSet) -> tuple[int, bytes]:
+    """All that is not in a set; the server finds the file by itself."""
+    encoded = gtids.encode()
+    no_file = 0
+    head = struct.pack("<HII", _HEARTBEAT_V2 | _flags(address), address.server_id, no_file)
+    return COM_BINLOG_DUMP_GTID, head + struct.pack("<QI", FIRST_EVENT, len(encoded)) + encoded
+
+
+def _flags(address: SourceAddress) -> int:
+    return _UP_TO_THE_END if address.server_id == NOBODY else 0

@@ -1,0 +1,279 @@
+"""The packets that have come over the wire and were not given out yet.
+
+The law: bytes lie where they were received until they are given out; they only move where room is short, or
+where an event came in several packets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import zlib
+from collections.abc import Iterator
+
+from connectors.errors import AqueductError, CorruptEvent, MalformedEvent
+from connectors.mysql.binlog.buffer import packed, packed_bytes, uint
+from connectors.mysql.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, Event, EventType
+from connectors.mysql.binlog.transaction_context import verified, walk
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.chunk import PACKET_PREFIX
+
+RECEIVE = 256 * 1024
+"""How many bytes are received at once, at most; far below a packet's largest size."""
+SPLIT = 0xFFFFFF
+"""The length of a packet whose content goes on in the next."""
+LOOK = PACKET_PREFIX + HEADER_SIZE
+"""Bytes before an event's body."""
+
+look = struct.Struct("<4xB4xB4xI").unpack_from
+"""A packet's first byte, which is 0 before an event, and the event's type and size."""
+_size_and_end = struct.Struct(f"<{PACKET_PREFIX + 9}xII").unpack_from
+_SIZE_AND_END = struct.Struct("<II")
+_HEADER = 4
+_LOW = 0xFFFFFFFF
+
+
+class Packets:
+    """A buffer to receive into, and four places in it.
+
+    What was given out ends at ``begin``, whole transactions at ``done``, what was walked over at ``at``, and
+    what came at ``filled``.
+    """
+
+    __slots__ = (
+        "_joined",
+        "_usual",
+        "answer",
+        "at",
+        "begin",
+        "buffer",
+        "checksum",
+        "done",
+        "filled",
+        "view",
+    )
+
+    def __init__(self, usual: int, *, checksum: bool) -> None:
+        self.checksum = CHECKSUM_SIZE if checksum else 0
+        """Bytes of each event's checksum."""
+        self.answer: bytes | None = None
+        """The packet by which the server ended the stream."""
+        self.begin = self.done = self.at = self.filled = 0
+        self._usual = usual
+        self._joined = -1
+        self._allot(usual)
+
+    def _allot(self, size: int) -> None:
+        self.buffer = bytearray(size)
+        self.view = memoryview(self.buffer)
+
+    def space(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        left, size = self.filled - self.begin, len(self.buffer)
+        if left == 0 and size > self._usual:
+            self._move(self._usual)
+        elif size - self.filled < RECEIVE // 4:
+            self._move(2 * size if left > size // 2 else size)
+        return self.view[self.filled : self.filled + RECEIVE]
+
+    def _move(self, size: int) -> None:
+        """Move what is left to the front, of a buffer of this size."""
+        left = self.view[self.begin : self.filled]
+        if size != len(self.buffer):
+            self._allot(size)
+        self.buffer[: len(left)] = left
+        gone = self.begin
+        self.begin, self.filled = 0, len(left)
+        self.done -= gone
+        self.at -= gone
+        self._joined -= gone
+
+    def is_odd(self, at: int) -> bool:
+        """Whether the packet that begins here does not hold just one whole event, as far as it is here."""
+        there = self.filled - at
+        if there <= _HEADER or at == self._joined:
+            return False
+        length = self._length(at)
+        if self.buffer[at + _HEADER] or length <= HEADER_SIZE or length == SPLIT:
+            return True
+        return there >= LOOK and length != 1 + look(self.buffer, at)[2]
+
+    def join(self, place: Coordinates) -> bool:
+        """Make one packet of those that an event was split into; tell whether they are all here.
+
+        A packet that does not begin with OK is the server's last: it becomes ``answer``. Source: MySQL
+        internals manual, "Sending more than 16 MiB".
+        """
+        lengths = self._lengths()
+        if not lengths:
+            self._look_ahead(place)
+            return False
+        begin, total = self.at + _HEADER, sum(lengths)
+        if total and self.buffer[begin] != 0:
+            self.answer = bytes(self.view[begin : begin + lengths[0]])
+            return False
+        to = at = begin + lengths[0]
+        for length in lengths[1:]:
+            at += _HEADER
+            self.buffer[to : to + length] = self.view[at : at + length]
+            to, at = to + length, at + length
+        self._close_gap(to, at)
+        if total <= HEADER_SIZE or self.after() != to:
+            raise MalformedEvent(f"{total} bytes came where an event was to be", coordinates=place)
+        self._joined = self.at
+        return True
+
+    def _look_ahead(self, place: Coordinates) -> None:
+        """Raise where a packet is to be longer than its event: on a quiet source the rest may never come."""
+        length, there = self._length(self.at), self.filled - self.at
+        if there < LOOK or length == SPLIT or self.buffer[self.at + _HEADER]:
+            return
+        size = look(self.buffer, self.at)[2]
+        if length != 1 + size:
+            raise MalformedEvent(
+                f"{length} bytes are to come where an event of {size} is", coordinates=place
+            )
+
+    def _lengths(self) -> list[int]:
+        """The lengths of the packets of one event; empty while they are not all here."""
+        found: list[int] = []
+        end = self.at
+        while not found or found[-1] == SPLIT:
+            if self.filled - end < _HEADER:
+                return []
+            found.append(self._length(end))
+            end += _HEADER + found[-1]
+            if end > self.filled:
+                return []
+        return found
+
+    def _length(self, at: int) -> int:
+        return int.from_bytes(self.buffer[at : at + 3], "little")
+
+    def remove(self) -> None:
+        """Take the event that is next out of what is given out."""
+        after = self.after()
+        self._joined = -1
+        if self.at == self.begin:
+            self.begin = self.done = self.at = after
+        else:
+            self._close_gap(self.at, after)
+
+    def _close_gap(self, begin: int, end: int) -> None:
+        left = self.filled - end
+        self.buffer[begin : begin + left] = self.buffer[end : self.filled]
+        self.filled = begin + left
+
+    def take_out(self, begin: int) -> bytes:
+        """Remove the events from a place up to the next one, and give them."""
+        taken = bytes(self.view[begin : self.at])
+        self._close_gap(begin, self.at)
+        self.at, self._joined = begin, -1
+        return taken
+
+    def put_in(self, data: bytes) -> None:
+        """Add events before the next one, as if they had come just before it."""
+        size = len(data)
+        if len(self.buffer) - self.filled < size:
+            self._move(2 * max(len(self.buffer), self.filled - self.begin + size))
+        at = self.at
+        self.buffer[at + size : self.filled + size] = self.buffer[at : self.filled]
+        self.buffer[at : at + size] = data
+        self.filled += size
+        self.at = at + size
+
+    def after(self) -> int:
+        """Where the next event ends."""
+        return self.at + PACKET_PREFIX + uint(self.view, self.at + PACKET_PREFIX + 9, 4)
+
+    def kind(self) -> int:
+        """The next event's type."""
+        return self.buffer[self.at + PACKET_PREFIX + 4]
+
+    def event(self) -> memoryview:
+        """The next event, without its checksum."""
+        return self.event_at(self.at)
+
+    def event_at(self, at: int) -> memoryview:
+        """An event that is here, without its checksum."""
+        begin = at + PACKET_PREFIX
+        return self.view[begin : begin + uint(self.view, begin + 9, 4) - self.checksum]
+
+    def low_end(self) -> int:
+        """Where the next event ends in its file; the low 32 bits, as its header has them."""
+        return uint(self.view, self.at + PACKET_PREFIX + 13, 4)
+
+    def verify(self) -> None:
+        """Raise CorruptEvent where the next event's checksum does not hold."""
+        if not self.checksum:
+            return
+        after = self.after()
+        if zlib.crc32(self.event()) != uint(self.view, after - self.checksum, self.checksum):
+            raise CorruptEvent("its CRC32 does not match")
+
+    def coordinates(self, at: int, place: Coordinates) -> tuple[Coordinates, Coordinates]:
+        """Where an event begins and ends in its file; ``place`` for one that stands in none, or is not here.
+
+        The header has 32 bits for the offset, and a file may be larger; offsets only grow in a file, so it is
+        the next such offset behind ``place``.
+        """
+        if self.filled - at < LOOK:
+            return place, place
+        size, low = _size_and_end(self.buffer, at)
+        if not low:
+            return place, place
+        end = place.pos & ~_LOW | low
+        if end < place.pos:
+            end += _LOW + 1
+        return Coordinates(place.file, max(end - size, 0)), Coordinates(place.file, end)
+
+
+def unpacked(data: bytes, *, checksum: bool) -> bytes:
+    """Events as they came in packets; verified, and without checksums."""
+    return b"".join(
+        verified(data[at:after], checksum=checksum)
+        for _, at, after in walk(data, 0, len(data), PACKET_PREFIX)
+    )
+
+
+def packed_again(events: bytes, *, checksum: bool, end: int = 0) -> bytes:
+    """Events without checksums as if they came in packets; in their file, the last of them ends at ``end``."""
+    found = []
+    for _, at, after in walk(events, 0, len(events), 0):
+        size = after - at + (CHECKSUM_SIZE if checksum else 0)
+        place = end if after == len(events) else 0
+        event = events[at : at + 9] + _SIZE_AND_END.pack(size, place) + events[at + 17 : after]
+        found += [(1 + size).to_bytes(3, "little"), b"\0\0", event]
+        if checksum:
+            found.append(zlib.crc32(event).to_bytes(CHECKSUM_SIZE, "little"))
+    return b"".join(found)
+
+
+def heartbeat_place(event: Event) -> tuple[str, int]:
+    """The file and the offset that a heartbeat tells; of version 1, the offset's low 32 bits.
+
+    Source: control_events.h, Heartbeat_event and Heartbeat_event_v2: fields of type, length and value.
+    """
+    if event.type == EventType.HEARTBEAT:
+        return event.body.decode(), event.end_pos
+    file, pos, at = "", 0, 0
+    while event.body[at]:
+        kind, at = packed(event.body, at)
+        value, at = packed_bytes(event.body, at)
+        if kind == 1:
+            file = value.decode()
+        elif kind == 2:
+            pos = packed(value, 0)[0]
+    return file, pos
+
+
+@contextlib.contextmanager
+def named(place: Coordinates, what: str = "") -> Iterator[None]:
+    """Give errors their place, and bytes that do not fit a name."""
+    try:
+        yield
+    except AqueductError as error:
+        error.where.setdefault("coordinates", place)
+        raise
+    except (IndexError, ValueError, KeyError, struct.error) as error:
+        raise MalformedEvent(f"{what}{error}", coordinates=place) from error

@@ -1,0 +1,112 @@
+"""Prepared XA transactions: where their rows wait until it is known whether they hold.
+
+The law: rows that were only prepared are given out by nobody. Of each such transaction its place is kept; its
+rows beside it while that is cheap, and they are read again where they were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from connectors.errors import PreparedRowsGone
+from connectors.mysql.binlog.events import HEADER_SIZE, EventType
+from connectors.mysql.binlog.gtid_events import gtid_of, xid_announced
+from connectors.mysql.binlog.transaction_context import GTIDS, ROWS
+from connectors.mysql.binlog.xa import Frame, starts
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.event_actions import PASSED
+from connectors.mysql.stream.transaction_payload import Payload
+
+KEPT = 16 * 1024 * 1024
+"""Bytes of rows that are kept of all prepared transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAt:
+    """Where the binlog holds a prepared transaction."""
+
+    coordinates: Coordinates
+    """Where its first event begins."""
+    gtid: str | None
+
+    def __str__(self) -> str:
+        return f"{self.coordinates} ({self.gtid})" if self.gtid else str(self.coordinates)
+
+
+class Prepared:
+    """The transactions that were prepared and not yet decided, as far as the reader has come."""
+
+    def __init__(self, known: Mapping[str, PreparedAt], *, keep: int = KEPT) -> None:
+        self._places = dict(known)
+        self._rows: dict[str, bytes] = {}
+        self._keep = keep
+        self._size = 0
+
+    def add(self, xid: str, place: PreparedAt, rows: bytes | None) -> None:
+        """One was prepared; its rows are None where they are too many to keep."""
+        self.take(xid)
+        self._places[xid] = place
+        if rows is None:
+            return
+        self._rows[xid] = rows
+        self._size += len(rows)
+        while self._size > self._keep:
+            # Those that have waited longest are the likeliest to wait on.
+            self._size -= len(self._rows.pop(next(iter(self._rows))))
+
+    def take(self, xid: str) -> tuple[PreparedAt | None, bytes | None]:
+        """One was decided: its place, None for a stranger, and its rows if they were kept."""
+        rows = self._rows.pop(xid, None)
+        self._size -= len(rows or b"")
+        return self._places.pop(xid, None), rows
+
+
+def rows_again(
+    events: Iterable[bytes], xid: str, place: PreparedAt, *, enough: int
+) -> Iterator[bytes]:
+    """What an XA transaction did, out of events that are read again, in pieces cut behind rows.
+
+    The events are whole and have no checksums. Raises PreparedRowsGone where it is not among them.
+    """
+    rest = (event for event in events if event[4] not in PASSED)
+    for event in rest:
+        if event[4] in GTIDS and place.gtid in (None, gtid_of(event)):
+            yield from _pieces(rest, xid, xid_announced(event), enough=enough)
+            return
+    raise PreparedRowsGone("the server does not have them any more")
+
+
+def _pieces(rest: Iterator[bytes], xid: str, name: str | None, *, enough: int) -> Iterator[bytes]:
+    """The transaction whose announcement came last; ``name`` is what that called it."""
+    piece = bytearray()
+    for event in rest:
+        kind = event[4]
+        if kind == EventType.TRANSACTION_PAYLOAD:
+            frame = Frame()
+            for inner in frame.within(
+                Payload.parse(memoryview(event)[HEADER_SIZE:]).pieces(enough)
+            ):
+                _assert_same(xid, starts(frame.start))
+                yield inner
+            return
+        if name is None:
+            name = starts(event)
+            _assert_same(xid, name)
+        elif kind == EventType.XA_PREPARE:
+            _assert_same(xid, name)
+            if piece:
+                yield bytes(piece)
+            return
+        else:
+            piece += event
+            if kind in ROWS and len(piece) >= enough:
+                _assert_same(xid, name)
+                yield bytes(piece)
+                piece.clear()
+    raise PreparedRowsGone("the binlog ends within them")
+
+
+def _assert_same(wanted: str, found: str | None) -> None:
+    if wanted != found:
+        raise PreparedRowsGone("something else stands in their place")

@@ -1,0 +1,377 @@
+"""The connection that plays replica, and the raw events that come over it.
+
+The law: the connection never mends itself. When it breaks, it says so once, and whoever holds the cursor
+opens a new one from there; a library that reconnects from where it once began would repeat or lose rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pymysql
+
+from connectors.errors import (
+    AqueductError,
+    CorruptEvent,
+    PositionGone,
+    PreparedRowsGone,
+    SourceLost,
+)
+from connectors.mysql.binlog.events import (
+    CHECKSUM_SIZE,
+    Event,
+    EventType,
+    format_has_checksum,
+    parse_event,
+    parse_rotate,
+)
+from connectors.mysql.binlog.transaction_context import verified
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server.facts import (
+    SourceAddress,
+    connection_to,
+    gtids_but,
+    translated,
+    uuid_of,
+)
+from connectors.mysql.stream import dump_command
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.stream.cutter import TARGET, Cutter
+from connectors.mysql.stream.packet_buffer import Packets, heartbeat_place
+from connectors.mysql.stream.prepared_xa import Prepared, PreparedAt, rows_again
+
+_TYPE_OFFSET, _ERROR = 4, 0xFF
+_FACTS = (
+    "SHOW GLOBAL VARIABLES WHERE variable_name IN "
+    "('binlog_checksum', 'server_uuid', 'server_uid', 'server_id', 'version')"
+)
+LINGER = 0.01
+"""Seconds for which a whole transaction waits for others, where the socket has no more to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEvent:
+    """An event, and where it begins and ends."""
+
+    event: Event
+    start: Coordinates
+    end: Coordinates
+
+
+class BinlogStream:
+    """Raw events from a source, beginning at an offset."""
+
+    def __init__(
+        self,
+        address: SourceAddress,
+        offset: SourceOffset,
+        *,
+        prepared: Mapping[str, PreparedAt] | None = None,
+        aim: Callable[[], int] | None = None,
+        by_place: bool = False,
+        server: str = "",
+    ) -> None:
+        """``aim``: bytes that a chunk is to have now, where that may be fewer than TARGET; ``server``: the
+        server_uuid of the only one that is read, where several may answer at the address."""
+        self._server = server
+        self._aim = aim
+        self._address = address
+        self._asked = replace(offset, gtid_set=None) if by_place else offset
+        self._place = offset.coordinates
+        self._checksum = False
+        self._offset = offset
+        self._prepared = Prepared(prepared or {})
+        self._connection: pymysql.Connection | None = None
+        self._other: BinlogStream | None = None
+        self._lock = threading.Lock()
+        self._is_used = False
+        self._closed = threading.Event()
+
+    def open(self) -> None:
+        """Connect, register as a replica and ask for the binlog; raise our errors where that fails."""
+        address = self._address
+        self._connection = connection_to(address)
+        try:
+            with self._used() as connection:
+                self._ask(connection)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, pymysql.MySQLError):
+                raise translated(error, address) from error
+            if isinstance(error, OSError):
+                raise SourceLost(str(error), source=address) from error
+            raise
+
+    @contextlib.contextmanager
+    def _used(self) -> Iterator[pymysql.Connection]:
+        """While it is opened or read; who uses it closes it where ``close`` was called meanwhile."""
+        assert self._connection is not None, "open() comes first"
+        with self._lock:
+            self._is_used = True
+        try:
+            self._refuse_if_closed()
+            yield self._connection
+        finally:
+            with self._lock:
+                self._is_used = False
+                if self._closed.is_set():
+                    self._connection._force_close()
+
+    def _refuse_another(self, server: str) -> None:
+        """Raise SourceLost where another server answers than the one whose binlog was proven."""
+        if self._server and server != self._server:
+            raise SourceLost(
+                f"server {server} answers there now, and {self._server} did before",
+                source=self._address,
+            )
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed.is_set():
+            raise SourceLost("the connection was closed", source=self._address)
+
+    def _ask(self, connection: pymysql.Connection) -> None:
+        """Become a replica on a connection, up to the request after which only events come."""
+        mariadb = "mariadb" in connection.get_server_info().lower()
+        wanted = dump_command.settings(self._address, self._asked, mariadb=mariadb)
+        command, body = dump_command.request(self._address, self._asked, mariadb=mariadb)
+        with connection.cursor() as cursor:
+            cursor.execute(_FACTS)
+            facts = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+            self._refuse_another(uuid_of(facts))
+            checksum = facts.get("binlog_checksum", "NONE")
+            self._checksum = checksum.upper() != "NONE"
+            texts = ", ".join(f"@{name} = %s" for name in wanted)
+            cursor.execute(
+                "SET @master_binlog_checksum = %s, @source_binlog_checksum = %s, " + texts,
+                (checksum, checksum, *wanted.values()),
+            )
+        # Once it is closed another may be that replica, whose dump the server would end for this one.
+        self._refuse_if_closed()
+        if self._address.server_id != dump_command.NOBODY:
+            connection._write_bytes(dump_command.registration(self._address))
+            connection._next_seq_id = 1
+            connection._read_packet()
+        self._refuse_if_closed()
+        connection._execute_command(command, body)
+
+    def events(self) -> Iterator[PlacedEvent]:
+        """Each event in order, for ever; ends only by an error, which is SourceLost after ``close``."""
+        yield from self.events_there_are()
+        raise SourceLost("it ended the stream", source=self._address, coordinates=self._place)
+
+    def events_there_are(self) -> Iterator[PlacedEvent]:
+        """Each event in order, up to the end that the server has now; for who is no replica."""
+        while (data := self._packet()) is not None:
+            try:
+                event = parse_event(data, checksum=self._has_checksum(data))
+            except CorruptEvent as error:
+                raise CorruptEvent(error.detail, coordinates=self._place) from error
+            placed = self._placed(event)
+            if event.type == EventType.ROTATE:
+                self._place = Coordinates(*parse_rotate(event))
+            yield placed
+
+    def chunks(self, room: Callable[[], bool]) -> Iterator[Chunk]:
+        """Chunks in order, for ever; ends only by an error, which is SourceLost after ``close``.
+
+        ``room`` tells whether a chunk would be taken up at once; where it would not, more is gathered.
+        """
+        cutter = Cutter(
+            self._place,
+            checksum=self._checksum,
+            prepared=self._prepared,
+            again=self._again,
+            aim=self._aim,
+        )
+        try:
+            with self._reading() as receive:
+                yield from gathered(cutter, receive, room)
+                assert cutter.answer is not None
+                raise self._refused(cutter.answer)
+        except AqueductError as error:
+            if cutter.pending and not self._closed.is_set():
+                # What came whole before the error is as good as ever.
+                yield cutter.flush()
+            _at(error, cutter.place)
+            raise
+
+    def received(self, packets: Packets) -> Iterator[None]:
+        """Fill packets again and again, up to the end that the server has now; for who is no replica.
+
+        Each time, all that is whole is to be walked over, so that its end is seen.
+        """
+        packets.checksum = CHECKSUM_SIZE if self._checksum else 0
+        with self._reading() as receive:
+            while packets.answer is None:
+                # Making space may move what is there, so that this comes first.
+                received = receive(packets.space(), None)
+                packets.filled += received
+                yield
+        if packets.answer[0] == _ERROR:
+            raise self._refused(packets.answer)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Callable[[memoryview, float | None], int]]:
+        """A way to receive: into a buffer, for at most so many seconds, or until silence is a loss."""
+        with self._used() as connection:
+            sock = connection._sock
+            silence = 3 * self._address.heartbeat
+            poll = select.poll()
+            poll.register(sock, select.POLLIN)
+
+            def receive(space: memoryview, seconds: float | None) -> int:
+                while True:
+                    try:
+                        received = int(sock.recv_into(space))
+                    except (BlockingIOError, ssl.SSLWantReadError):
+                        if poll.poll(1000 * (silence if seconds is None else seconds)):
+                            continue
+                        if seconds is not None:
+                            return 0
+                        raise SourceLost(
+                            f"nothing came for {silence:g} s, three heartbeats",
+                            source=self._address,
+                        ) from None
+                    if not received or self._closed.is_set():
+                        raise SourceLost("the connection was closed", source=self._address)
+                    return received
+
+            try:
+                sock.setblocking(False)
+                yield receive
+            except (OSError, ValueError) as error:
+                raise SourceLost(str(error), source=self._address) from error
+
+    def _refused(self, answer: bytes) -> AqueductError:
+        """Why the server ended the stream, from its last packet."""
+        if answer[0] == _ERROR:
+            try:
+                pymysql.err.raise_mysql_exception(answer)
+            except pymysql.MySQLError as error:
+                return translated(error, self._address)
+        return SourceLost("it ended the stream", source=self._address)
+
+    def close(self) -> None:
+        """End the connection, also from another thread, also while it is opened or read."""
+        self._closed.set()
+        if (other := self._other) is not None:
+            other.close()
+        if (connection := self._connection) is None:
+            return
+        sock = connection._sock
+        if sock is not None:
+            # Closing a socket does not wake who reads it in another thread; shutting it down does. A TLS
+            # socket's own shutdown would make that thread read the bytes as they are.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        with self._lock:
+            # Whoever uses it closes it: its number may be another connection's as soon as it is closed.
+            if not self._is_used:
+                connection._force_close()
+
+    def _again(self, xid: str, place: PreparedAt) -> Iterator[bytes]:
+        """An XA transaction's events, read over a connection of their own."""
+        address = replace(self._address, server_id=dump_command.NOBODY)
+        try:
+            self._other = BinlogStream(address, self._offset_of(place))
+            self._refuse_if_closed()
+            yield from rows_again(self._other._to_the_end(), xid, place, enough=TARGET)
+        except (PositionGone, PreparedRowsGone) as error:
+            raise PreparedRowsGone(error.detail, xid=xid, prepared_at=place) from error
+        finally:
+            if self._other is not None:
+                self._other.close()
+
+    def _offset_of(self, place: PreparedAt) -> SourceOffset:
+        """From where to read a transaction again: by its GTID, which another server knows too."""
+        known: Gtids | None = None
+        if place.gtid and isinstance(self._offset.gtid_set, GtidSet):
+            known = gtids_but(place.gtid, self._address)
+        return replace(self._offset, coordinates=place.coordinates, gtid_set=known)
+
+    def _to_the_end(self) -> Iterator[bytes]:
+        """Each event, whole, verified, without its checksum, up to the end that the server has now."""
+        self.open()
+        while (data := self._packet()) is not None:
+            self._refuse_if_closed()
+            has_checksum = self._has_checksum(data)
+            if data[_TYPE_OFFSET] != EventType.FORMAT_DESCRIPTION:
+                yield verified(data, checksum=has_checksum)
+
+    def _packet(self) -> bytes | None:
+        """What came; None at the end of what the server sends."""
+        assert self._connection is not None, "open() comes first"
+        try:
+            packet = self._connection._read_packet()
+        except pymysql.MySQLError as error:
+            raise _at(translated(error, self._address), self._place) from error
+        except (OSError, AttributeError, ValueError) as error:
+            # A socket closed by another thread in the midst of a read shows in any of these.
+            raise SourceLost(str(error), source=self._address, coordinates=self._place) from error
+        if packet.is_eof_packet():
+            return None
+        data: bytes = packet.get_all_data()
+        return data[1:]
+
+    def _has_checksum(self, data: bytes) -> bool:
+        """A file says in its first event whether its events have a checksum that holds."""
+        if data[_TYPE_OFFSET] == EventType.FORMAT_DESCRIPTION:
+            self._checksum = format_has_checksum(data)
+        return self._checksum
+
+    @property
+    def place(self) -> Coordinates:
+        """Behind the last event that was given out one by one."""
+        return self._place
+
+    def _placed(self, event: Event) -> PlacedEvent:
+        if event.type in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+            return self._beaten(event)
+        if not event.end_pos:
+            return PlacedEvent(event, self._place, self._place)
+        # The header has 32 bits for the offset, and a file may be larger; offsets only grow in a file.
+        end = self._place.pos & ~0xFFFFFFFF | event.end_pos
+        if end < self._place.pos:
+            end += 1 << 32
+        start = Coordinates(self._place.file, max(end - event.size, 0))
+        self._place = Coordinates(self._place.file, end)
+        return PlacedEvent(event, start, self._place)
+
+    def _beaten(self, event: Event) -> PlacedEvent:
+        """A heartbeat is in no file; it tells how far the server came in what it has to leave out."""
+        file, pos = heartbeat_place(event)
+        if file == self._place.file:
+            self._place = Coordinates(file, max(pos, self._place.pos))
+        return PlacedEvent(event, self._place, self._place)
+
+
+def gathered(
+    cutter: Cutter, receive: Callable[[memoryview, float | None], int], room: Callable[[], bool]
+) -> Iterator[Chunk]:
+    """Chunks as they come due, up to the server's last word."""
+    deadline = 0.0
+    while cutter.answer is None:
+        if not cutter.pending:
+            received = receive(cutter.space(), None)
+            deadline = time.monotonic() + LINGER
+        else:
+            received = receive(cutter.space(), max(deadline - time.monotonic(), 0.0))
+            if not received and room():
+                yield cutter.flush()
+                continue
+            if not received:
+                received = receive(cutter.space(), LINGER)
+        yield from cutter.take(received)
+
+
+def _at(error: AqueductError, place: Coordinates) -> AqueductError:
+    error.where.setdefault("coordinates", place)
+    return error

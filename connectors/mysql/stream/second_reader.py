@@ -1,0 +1,450 @@
+"""A MySQL server's binlog as mysql-replication reads it: a second opinion on it, for the audit.
+
+The law: values are the package's, not ours. What it would pass over without a word ends the reading with
+Unreadable: an event that it does not know, a gap between two events, a wrong checksum, a lost connection, a
+table whose columns the binlog does not name. A value that it cannot return as the server has it is UNTOLD, and
+rows that it cannot read are Unread: the others can.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple
+
+import pymysql
+from pymysqlreplication import BinLogStreamReader
+from pymysqlreplication import event as package
+from pymysqlreplication import row_event as package_rows
+from pymysqlreplication.constants import FIELD_TYPE, NONE_SOURCE
+from pymysqlreplication.json_binary import JsonDiff
+
+from connectors.mysql.server.facts import SourceAddress, connection_to
+from connectors.mysql.stream.dump_command import FIRST_EVENT, NOBODY
+from connectors.mysql.stream.second_packets import (
+    EVENTS,
+    ROWS,
+    TABLE_MAP,
+    Heard,
+    Packet,
+    foreign,
+    labels_of,
+    read_long_names,
+    size_of,
+    without_spare_bits,
+)
+
+_CRC32 = 1
+_ANONYMOUS, _COMPRESSED, _INCIDENT, _TAGGED = 34, 40, 26, 42
+_HARMLESS = frozenset({28, 36, 37, 41})
+"""Ignorable, two of group replication, a heartbeat: they change no row."""
+_KNOWN = {
+    _COMPRESSED: "a compressed transaction (binlog_transaction_compression)",
+    _INCIDENT: "an incident: the server says that its binlog lacks something",
+    _TAGGED: "a transaction with a tagged GTID",
+}
+_CONNECTIONS = 2
+"""The stream's, and one that it asks for settings."""
+_RAW = "iso8859-1"
+"""Each byte one character, so that no text is lost on the way to who knows its character set."""
+_NUMBERS = range(1 << 16)
+_BITS = range(64)
+_INTERVALS = re.compile(r"([0-9a-f-]{36})-:\[([^]]*)\]")
+_ESCAPED = re.compile(r"\\x[89a-f][0-9a-f]")
+
+
+class Unreadable(Exception):
+    """The package cannot be believed, or cannot go on, from here."""
+
+
+class Untold(Enum):
+    """A value of which the package does not say what it is."""
+
+    UNTOLD = "untold"
+    PARTIAL = "partial"
+    """A difference to the document before."""
+
+
+UNTOLD, PARTIAL = Untold.UNTOLD, Untold.PARTIAL
+
+
+class Document(NamedTuple):
+    """JSON; texts and names are bytes, and what is no JSON of its own (a date, a decimal) is another object."""
+
+    value: object
+
+
+class Bits(NamedTuple):
+    """The numbers of the bits that are set."""
+
+    numbers: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadColumn:
+    """A column of a table map."""
+
+    name: str
+    code: int
+    """MySQL's number of its type."""
+    size: int
+    """Bytes, bits or digits of the fraction; of TEXT and BLOB the bytes of the length."""
+    unsigned: bool
+    charset: str | None
+    labels: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """A table map."""
+
+    database: str
+    table: str
+    columns: tuple[ReadColumn, ...]
+    primary_key: tuple[str, ...] | None
+
+
+class Opened(NamedTuple):
+    """A file begins."""
+
+    file: str
+
+
+class Previous(NamedTuple):
+    """The GTIDs of all files before."""
+
+    gtids: str
+
+
+class Announced(NamedTuple):
+    """A transaction begins; ``gtid`` is None where it has none."""
+
+    gtid: str | None
+
+
+class Said(NamedTuple):
+    """A QUERY event."""
+
+    sql: str
+    database: str
+
+
+class Committed(NamedTuple):
+    """An XID event."""
+
+
+class Prepared(NamedTuple):
+    """An XA PREPARE event, which is an XA COMMIT where it has one phase; ``xid`` as statements write it."""
+
+    xid: str
+    one_phase: bool
+
+
+Image = dict[int, object]
+"""Values by the number of their column, from 1; None is NULL, what the image lacks is not there."""
+
+
+class Changed(NamedTuple):
+    """A rows event: ``c``, ``u`` or ``d``."""
+
+    kind: str
+    table: ReadTable
+    rows: Iterator[tuple[Image, Image]]
+
+
+class Unread(NamedTuple):
+    """A rows event that the package cannot read; how many rows it has is not known."""
+
+    database: str
+    table: str
+    why: str
+
+
+What = Opened | Previous | Announced | Said | Committed | Prepared | Changed | Unread
+
+
+class Read(NamedTuple):
+    """One event and where it stands."""
+
+    pos: int
+    end: int
+    seconds: int
+    """Its header's time."""
+    what: What
+
+
+CharsetOf = Callable[[int], str | None]
+"""A collation's character set, by its number."""
+
+
+def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[Read]:
+    """Everything from the beginning of this file to the binlog's end; closing it ends the connections."""
+    read_long_names()
+    stream = BinLogStreamReader(
+        connection_settings={"charset": "utf8mb4"},
+        server_id=NOBODY,
+        blocking=False,
+        resume_stream=True,
+        log_file=file,
+        log_pos=FIRST_EVENT,
+        only_events=EVENTS,
+        filter_non_implemented_events=False,
+        verify_checksum=True,
+        enable_logging=False,
+        pymysql_wrapper=_Connections(address, heard := Heard()).connect,
+    )
+    try:
+        yield from _Reading(charset_of, heard).all(stream.fetchone)
+    finally:
+        with suppress(pymysql.MySQLError, OSError):
+            stream.close()
+
+
+class _Connections:
+    """Makes the connections that a reading needs, and none more: the package would start again unasked."""
+
+    def __init__(self, address: SourceAddress, heard: Heard) -> None:
+        self._address = address
+        self._heard = heard
+        self._made = 0
+
+    def connect(self, **settings: Any) -> Any:
+        self._made += 1
+        if self._made > _CONNECTIONS:
+            raise Unreadable("the connection was lost")
+        connection = connection_to(self._address)
+        if "cursorclass" in settings:
+            connection.cursorclass = settings["cursorclass"]
+        else:
+            self._heard.listen(connection)
+        return connection
+
+
+class _Reading:
+    def __init__(self, charset_of: CharsetOf, heard: Heard) -> None:
+        self._charset_of = charset_of
+        self._heard = heard
+        self._file = ""
+        self._end = FIRST_EVENT
+        self._tables: dict[int, ReadTable] = {}
+        self._unread: dict[int, Unread] = {}
+        """Tables that the package cannot read."""
+
+    def place(self) -> str:
+        return f"{self._file}:{self._end}"
+
+    def all(self, fetch: Callable[[], Any]) -> Iterator[Read]:
+        """Everything, to the end; whatever the package raises is Unreadable, but at rows and tables."""
+        while True:
+            self._heard.taken()
+            try:
+                event = fetch()
+            except Unreadable as error:
+                raise Unreadable(f"{error} at {self.place()}") from error
+            except Exception as error:
+                yield from self._failed(error, self._heard.taken())
+                continue
+            if event is None:
+                return
+            for packet in self._heard.taken()[:-1]:  # rows of tables that it did not read
+                yield from self._rows_unread(packet)
+            yield from self.take(event)
+
+    def _failed(self, error: Exception, packets: list[Packet]) -> Iterator[Read]:
+        """What the package raised at the last of these packets."""
+        for packet in packets[:-1]:
+            yield from self._rows_unread(packet)
+        last = packets[-1] if packets else None
+        why = f"{type(error).__name__}: {error}"
+        if last is not None and last.pos == self._end and last.is_whole:
+            if last.code == TABLE_MAP:
+                types = last.foreign_types()
+                self._unread[last.table_id] = Unread(*last.table(), types or why)
+                self._end = last.end
+                return
+            if last.code in ROWS and (unread := self._unread_by(last.table_id, why)):
+                self._end = last.end
+                yield Read(last.pos, last.end, last.seconds, unread)
+                return
+        raise Unreadable(f"it fails at {self.place()}: {why}") from error
+
+    def _unread_by(self, table_id: int, why: str) -> Unread | None:
+        table = self._tables.get(table_id)
+        own = None if table is None else Unread(table.database, table.table, why)
+        return self._unread.get(table_id, own)
+
+    def _rows_unread(self, packet: Packet) -> Iterator[Read]:
+        unread = self._unread.get(packet.table_id) if packet.code in ROWS else None
+        if unread is not None and packet.pos == self._end and packet.is_whole:
+            self._end = packet.end
+            yield Read(packet.pos, packet.end, packet.seconds, unread)
+
+    def take(self, event: Any) -> Iterator[Read]:
+        packet = event.packet
+        if event._is_event_valid is False:
+            raise Unreadable(f"the event at {self.place()} has a wrong checksum")
+        if isinstance(event, package.RotateEvent) and packet.log_pos == 0:
+            self._file, self._end = event.next_binlog, FIRST_EVENT
+            self._tables, self._unread = {}, {}
+            yield Read(0, FIRST_EVENT, 0, Opened(self._file))
+            return
+        if packet.log_pos == 0 or isinstance(event, package.HeartbeatLogEvent):
+            return
+        pos = packet.log_pos - packet.event_size
+        if pos != self._end:
+            raise Unreadable(f"it passes over what is between {self.place()} and {pos}")
+        what = self._what(event)
+        if what is not None:
+            yield Read(pos, packet.log_pos, packet.timestamp, what)
+        self._end = packet.log_pos
+
+    def _what(self, event: Any) -> What | None:
+        match event:
+            case package_rows.TableMapEvent():
+                self._describe(event)
+            case package_rows.RowsEvent():
+                return self._changed(event)
+            case package.GtidEvent():
+                return Announced(event.gtid)
+            case package.QueryEvent():
+                # Bytes that are no UTF-8 come escaped, and cannot be told from text that looks so.
+                sql = _ESCAPED.sub("\ufffd", event.query)
+                return Said(sql, event.schema.decode("utf-8", "replace"))
+            case package.XidEvent():
+                return Committed()
+            case package.XAPrepareEvent():
+                xid = f"X'{event.xid_gtrid.hex()}',X'{event.xid_bqual.hex()}',{event.xid_format_id}"
+                return Prepared(xid, event.one_phase)
+            case package.PreviousGtidsEvent():
+                return Previous(_gtids(event._gtids))
+            case package.FormatDescriptionEvent():
+                if event.checksum_algorithm != _CRC32:
+                    raise Unreadable(f"{self._file} has no checksums (binlog_checksum)")
+            case package.NotImplementedEvent():
+                return self._unknown(event.packet.event_type)
+        return None
+
+    def _unknown(self, code: int) -> Announced | None:
+        if code == _ANONYMOUS:
+            return Announced(None)
+        if code not in _HARMLESS:
+            what = _KNOWN.get(code, f"an event of type {code}")
+            raise Unreadable(f"it does not read what stands at {self.place()}: {what}")
+        return None
+
+    def _describe(self, event: Any) -> None:
+        types = foreign(bytes(column.type for column in event.columns))
+        if types:
+            # What follows such a column in the description is read from a wrong place.
+            self._unread[event.table_id] = Unread(event.schema, event.table, types)
+        else:
+            self._unread.pop(event.table_id, None)
+            self._tables[event.table_id] = self._table(event)
+
+    def _table(self, event: Any) -> ReadTable:
+        told = event.optional_metadata
+        charsets = iter(told.charset_collation_list or ())
+        label_charsets = iter(told.enum_and_set_collation_list or ())
+        labels = {
+            FIELD_TYPE.ENUM: iter(told.set_enum_str_value_list or ()),
+            FIELD_TYPE.SET: iter(told.set_str_value_list or ()),
+        }
+        columns = []
+        for column in event.columns:
+            charset, own = None, None
+            if column.type in labels:
+                charset = self._charset(next(label_charsets, None))
+                own = labels_of(next(labels[column.type], None), charset)
+                # With these in place of labels, the package returns the numbers that are stored.
+                column.enum_values, column.set_values = _NUMBERS, _BITS
+            elif event._is_character_column(column.type):
+                charset = self._charset(next(charsets, None))
+                column.character_set_name = _RAW
+            name = column.name or ""
+            columns.append(
+                ReadColumn(name, column.type, size_of(column), column.unsigned, charset, own)
+            )
+        places = told.simple_primary_key_list or list(told.primary_keys_with_prefix)
+        key = tuple(columns[place].name for place in places) or None
+        return ReadTable(event.schema, event.table, tuple(columns), key)
+
+    def _charset(self, collation: int | None) -> str | None:
+        return None if collation is None else self._charset_of(collation)
+
+    def _changed(self, event: Any) -> Changed | Unread:
+        if event.table_id in self._unread:
+            return self._unread[event.table_id]
+        table = self._tables[event.table_id]
+        if not all(column.name for column in table.columns):
+            raise Unreadable(
+                f"the binlog at {self.place()} does not name the columns of {table.database}.{table.table}"
+                " (binlog_row_metadata)"
+            )
+        event.packet.read_binary_json = partial(_document, event.packet.read_binary_json)
+        kind = (
+            "c"
+            if isinstance(event, package_rows.WriteRowsEvent)
+            else "d"
+            if isinstance(event, package_rows.DeleteRowsEvent)
+            else "u"
+        )
+        without_spare_bits(event, len(table.columns))
+        try:
+            rows = event.rows
+        except Exception as error:
+            return Unread(table.database, table.table, f"{type(error).__name__}: {error}")
+        return Changed(kind, table, (_images(kind, table, row) for row in rows))
+
+
+def _images(kind: str, table: ReadTable, row: dict[str, Any]) -> tuple[Image, Image]:
+    if kind == "u":
+        return (
+            _image(table, row["before_values"], row["before_none_sources"]),
+            _image(table, row["after_values"], row["after_none_sources"]),
+        )
+    image = _image(table, row["values"], row["none_sources"])
+    return ({}, image) if kind == "c" else (image, {})
+
+
+def _image(table: ReadTable, values: dict[str, Any], why: dict[str, str]) -> Image:
+    found: Image = {}
+    for number, column in enumerate(table.columns, 1):
+        value, reason = values[column.name], why.get(column.name)
+        if value is None and reason == NONE_SOURCE.COLS_BITMAP:
+            continue
+        if column.code == FIELD_TYPE.SET and (value is not None or reason == NONE_SOURCE.EMPTY_SET):
+            value = Bits(frozenset(value or ()))
+        elif value is None and reason != NONE_SOURCE.NULL:
+            value = UNTOLD
+        elif isinstance(value, str) and column.code != FIELD_TYPE.BIT:
+            value = value.encode(_RAW)
+        found[number] = value
+    return found
+
+
+def _document(call: Callable[[int, bool], Any], size: int, is_partial: bool) -> object:
+    """Keep JSON's null apart from the table's NULL, which the package returns alike."""
+    try:
+        value = call(size, is_partial)
+    except Exception:
+        # Its bytes are read by then; a date or time within it is one that Python does not have.
+        value = UNTOLD
+    if value is UNTOLD and not is_partial:
+        return UNTOLD
+    return PARTIAL if is_partial or isinstance(value, JsonDiff) else Document(value)
+
+
+def _gtids(told: list[str]) -> str:
+    """The package prints each server's intervals as it reads them, whose ends are one too many."""
+    found = []
+    for each in told:
+        parts = _INTERVALS.fullmatch(each)
+        if parts is None:
+            raise Unreadable(f"it does not read the GTIDs before a file: {each}")
+        pairs = [pair.strip(" '").split("-") for pair in parts[2].split(",")]
+        found.append(":".join([parts[1], *(f"{one}-{int(end) - 1}" for one, end in pairs)]))
+    return ",".join(found)

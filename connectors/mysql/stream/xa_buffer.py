@@ -1,0 +1,134 @@
+"""XA transactions on their way through the reader: what they did is held back until it is committed.
+
+The law: what is given out of one that is only prepared says that it is prepared, and holds none of its rows;
+these stand just before the event that commits it, or are read again there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from connectors.errors import CorruptEvent, PreparedRowsGone, UnsupportedEvent
+from connectors.mysql.binlog.events import HEADER_SIZE
+from connectors.mysql.binlog.gtid_events import gtid_of
+from connectors.mysql.binlog.xa import Frame, parse_xa_prepare, starts, verb_of, xid_of
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.packet_buffer import Packets, packed_again, unpacked
+from connectors.mysql.stream.prepared_xa import Prepared, PreparedAt
+from connectors.mysql.stream.transaction_payload import Payload
+
+Again = Callable[[str, PreparedAt], Iterator[bytes]]
+"""Reads an XA transaction's events again, without checksums, in pieces cut behind rows."""
+
+
+@dataclass(slots=True)
+class Open:
+    """An XA transaction that is under way."""
+
+    place: PreparedAt
+    head: int
+    """Bytes from its beginning to its first rows."""
+    is_large: bool = False
+    """Whether some of its rows were dropped: they are read again if it is committed."""
+
+
+def _never(xid: str, place: PreparedAt) -> Iterator[bytes]:
+    raise PreparedRowsGone("nothing reads them again", xid=xid, prepared_at=place)
+
+
+class Withheld:
+    """Takes rows out of the packets, and puts them back in.
+
+    There a transaction begins where the last one was done; the event that is asked about is the next.
+    """
+
+    def __init__(
+        self, packets: Packets, prepared: Prepared | None, again: Again | None, *, most: int
+    ) -> None:
+        self._packets = packets
+        self._prepared = prepared or Prepared({})
+        self._again = again or _never
+        self._most = most
+        """Bytes of rows of one transaction that are kept."""
+        self.open: Open | None = None
+        """The one that is under way."""
+
+    def begin(self, place: Coordinates) -> None:
+        """An XA transaction is under way from here on; ``place`` is where the walk stands at least."""
+        self.open = Open(self._place(place), self._packets.after() - self._packets.done)
+
+    def end(self) -> None:
+        """No transaction is under way."""
+        self.open = None
+
+    def _place(self, place: Coordinates) -> PreparedAt:
+        packets = self._packets
+        start = packets.coordinates(packets.done, place)[0]
+        return PreparedAt(start, gtid_of(packets.event_at(packets.done)))
+
+    def drop(self) -> bool:
+        """Let go of what came so far of the rows of the one that is under way; tell whether any did."""
+        xa, packets = self.open, self._packets
+        if xa is None or packets.at <= packets.done + xa.head:
+            return False
+        packets.take_out(packets.done + xa.head)
+        xa.is_large = True
+        return True
+
+    def refuse_other_end(self, event: str) -> None:
+        """It ends by what ends no XA transaction: rows that were dropped would be missing."""
+        if self.open is not None and self.open.is_large:
+            raise UnsupportedEvent(f"an XA transaction that ends in {event}")
+
+    def prepare(self) -> Iterator[bytes] | None:
+        """An XA_PREPARE event is next. Return what must come before it, if that is not there."""
+        xa, packets = self.open, self._packets
+        xid, is_one_phase = parse_xa_prepare(packets.event()[HEADER_SIZE:])
+        if xa is None:
+            raise CorruptEvent(f"XA transaction {xid} is prepared, and none began")
+        if is_one_phase:
+            if not xa.is_large:
+                return None
+            self.drop()
+            return self._again(xid, xa.place)
+        rows = unpacked(packets.take_out(packets.done + xa.head), checksum=bool(packets.checksum))
+        is_large = xa.is_large or len(rows) > self._most
+        self._prepared.add(xid, xa.place, None if is_large else rows)
+        return None
+
+    def decide(self, statement: str) -> Iterator[bytes] | None:
+        """XA COMMIT or XA ROLLBACK is next. Return what must come before it, if that is not there."""
+        xid = xid_of(statement)
+        place, rows = self._prepared.take(xid)
+        if verb_of(statement) == "ROLLBACK":
+            return None
+        if place is None:
+            raise PreparedRowsGone("it was prepared before reading began", xid=xid)
+        if rows is None:
+            return self._again(xid, place)
+        self._packets.put_in(packed_again(rows, checksum=bool(self._packets.checksum)))
+        return None
+
+    def keep(self, payload: Payload, place: Coordinates) -> bool:
+        """Take a payload, which is next, for what it says if it holds a transaction that is only prepared."""
+        if starts(payload.first()) is None:
+            return False
+        packets, frame, rows = self._packets, Frame(), bytearray()
+        packets.verify()
+        for piece in frame.within(payload.pieces(self._most)):
+            if len(rows) <= self._most:
+                rows += piece
+        xid, is_one_phase = parse_xa_prepare(frame.end[HEADER_SIZE:])
+        if is_one_phase:
+            return False
+        kept = bytes(rows) if len(rows) <= self._most else None
+        self._prepared.add(xid, self._place(place), kept)
+        begin, end, checksum = packets.at, packets.low_end(), bool(packets.checksum)
+        packets.at = packets.after()
+        packets.take_out(begin)
+        packets.put_in(packed_again(frame.start, checksum=checksum))
+        last = packed_again(frame.end, checksum=checksum, end=end)
+        packets.put_in(last)
+        packets.at -= len(last)
+        return True

@@ -1,0 +1,358 @@
+"""From events to transactions: where each begins and ends, and what happened in between.
+
+The law: nothing is told outside a transaction, a transaction ends exactly once, and an event that is neither
+understood nor known to be harmless stops the stream where it stands.
+This is the hot path: a small transaction has five events and one row, so the loop makes no object for an event
+and looks only at the bytes that it needs.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from zlib import crc32
+
+from connectors.errors import (
+    AqueductError,
+    CorruptEvent,
+    IncidentInBinlog,
+    MalformedEvent,
+    UnsupportedEvent,
+)
+from connectors.mysql.binlog.changes import Changes, Nobody, Transaction
+from connectors.mysql.binlog.event_names import HARMLESS, is_known, type_name
+from connectors.mysql.binlog.events import (
+    CHECKSUM_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    EventType,
+    is_ignorable,
+    load_query,
+    original_us,
+    parse_incident,
+    parse_query,
+    parse_rows_query,
+    payload_events,
+)
+from connectors.mysql.binlog.gtid_events import (
+    Announced,
+    Place,
+    by_mariadb,
+    placed,
+    tagged,
+    without_gtid,
+)
+from connectors.mysql.binlog.mariadb_events import (
+    PLAIN_ROWS,
+    Alter,
+    MariadbEventType,
+    parse_annotation,
+    uncompressed_query,
+)
+from connectors.mysql.binlog.mariadb_events import parse_gtid as parse_mariadb_gtid
+from connectors.mysql.binlog.statement_kind import Kind, kind_of
+from connectors.mysql.binlog.table_map import TableMap, parse_table_map
+from connectors.mysql.binlog.undone_rows import report
+from connectors.mysql.binlog.xa import decides, parse_xa_prepare, xid_of
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.landmark import Ended
+from connectors.mysql.position import Coordinates
+from connectors.mysql.rows.decoder import ROWS_EVENTS
+from connectors.mysql.stream.chunk import Chunk
+
+# Plain numbers: a member of an enumeration costs more to look up than the rest of the comparison.
+_TABLE_MAP, _XID, _GTID, _QUERY = (
+    int(EventType.TABLE_MAP),
+    int(EventType.XID),
+    int(EventType.GTID),
+    int(EventType.QUERY),
+)
+_PAYLOAD = int(EventType.TRANSACTION_PAYLOAD)
+_MAY_END = frozenset({_PAYLOAD, int(EventType.XA_PREPARE), int(MariadbEventType.QUERY_COMPRESSED)})
+_ROWS = frozenset(map(int, ROWS_EVENTS))
+_DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
+"""A rows event for this table only says that the statement ends."""
+_CRC_OF_ALL = 0x2144DF1C
+"""The CRC32 of anything that ends in its own CRC32."""
+_MOST_TABLE_MAPS = 10_000
+
+_GTID_BODY = struct.Struct("<x16sQ17xQ")
+"""The source's UUID, the number, and, in the low 55 bits, when it was committed there."""
+_GTID_BODY_OLD = struct.Struct("<x16sQ")
+"""Before 8.0.1 no time was told."""
+_TIME = (1 << 55) - 1
+_QUERY_BODY = struct.Struct("<I4xBHH")
+"""The thread, the database's length, the error, the status variables' length."""
+_BEGIN_SIZE = 19
+"""Bytes of a QUERY event's body that says BEGIN, beside its database and status variables."""
+
+
+class TransactionReader:
+    """Reads chunks, each by itself; what it remembers between them is only what tables look like."""
+
+    def __init__(self, server_uuid: str, charsets: Charsets, *, mariadb: bool = False) -> None:
+        self._server_uuid = server_uuid
+        self._charsets = charsets
+        self._mariadb = mariadb
+        self._known: dict[bytes, TableMap] = {}
+        self._sources: dict[bytes, str] = {}
+        self._tables: dict[bytes, TableMap] = {}
+        self._announced: Announced | None = None
+        self._original_us = 0
+        self._has_rows = self._has_rows_before = False
+        self._is_muted = False
+        self.open: Transaction | None = None
+        """The transaction that the last chunk was cut in."""
+        self.ended: Ended | None = None
+        self.seen = [0] * 256
+        """Events by type, since whoever counts them last cleared it."""
+
+    def read(self, chunk: Chunk, changes: Changes) -> None:
+        """Tell what happens in a chunk; raise our errors where an event cannot be read or carried."""
+        self.open = self._announced = None
+        self._tables.clear()
+        if chunk.context:
+            self._take_up(chunk, changes)
+        self.ended = None
+        self._read(chunk, changes)
+
+    def _take_up(self, chunk: Chunk, changes: Changes) -> None:
+        """Understand the events of the transaction that the chunk before was cut in."""
+        start = chunk.context_start or chunk.start
+        seen = self.seen.copy()
+        data = b"".join(chunk.context)
+        told = Nobody()
+        self._read(Chunk(start=start, data=data, checksum=False, place=(start, start)), told)
+        self.seen = seen
+        self._has_rows = self._has_rows_before = self.open is not None
+        if told.text is not None:
+            changes.query(told.text)
+
+    def _read(self, chunk: Chunk, changes: Changes) -> None:
+        data, prefix, file, first = chunk.data, chunk.prefix, chunk.start.file, chunk.start.pos
+        place = None if chunk.place is None else (chunk.place[0].pos, chunk.place[1].pos)
+        tail = CHECKSUM_SIZE if chunk.checksum else 0
+        smallest, length, at = HEADER_SIZE + tail, len(data), 0
+        # Of an offset only 32 bits are told; MariaDB tells none of events within a transaction.
+        is_odd = self._mariadb or place is not None or first >> 32
+        tables, seen = self._tables, self.seen
+        header, view = HEADER.unpack_from, memoryview(data)
+        last_map, table_id, table_map = b"", b"", None
+        kind, pos, began = 0, first, -1
+        try:
+            while at < length:
+                at += prefix
+                timestamp, kind, server_id, size, end_pos, flags = header(data, at)
+                body, at = at + HEADER_SIZE, at + size
+                if size < smallest or at > length:
+                    raise CorruptEvent(f"its header says {size} bytes, more than came")
+                if is_odd or end_pos < first:
+                    pos, end_pos = place or placed(pos, end_pos, size, self.open)
+                else:
+                    pos = end_pos - size
+                end = at - tail
+                if tail and crc32(view[body - HEADER_SIZE : at]) != _CRC_OF_ALL:
+                    raise CorruptEvent("its CRC32 does not match")
+                seen[kind] += 1
+                if kind == _TABLE_MAP:
+                    raw = data[body:end]
+                    if raw != last_map:
+                        last_map, table_id, table_map = raw, raw[:6], self._mapped(raw)
+                        tables[table_id] = table_map
+                elif kind in _ROWS:
+                    if not data.startswith(table_id, body) or table_map is None:
+                        table_id, last_map, table_map = data[body : body + 6], b"", None
+                        if table_id == _DUMMY_TABLE:
+                            continue
+                        table_map = tables.get(table_id)
+                        if table_map is None:
+                            number = int.from_bytes(table_id, "little")
+                            raise MalformedEvent(f"no TABLE_MAP describes table id {number}")
+                    opened = self.open or self._opened(file, pos, timestamp, server_id)
+                    self._has_rows = True
+                    changes.rows(opened, table_map, kind, data[body:end], pos)
+                elif kind == _XID:
+                    opened = self.open or self._opened(file, pos, timestamp, server_id)
+                    self.open = None
+                    changes.end(opened, end_pos)
+                    self.ended = (began, body - HEADER_SIZE, end_pos)
+                elif kind == _GTID:
+                    began = body - HEADER_SIZE
+                    self._announce(data, body, end, pos=pos)
+                elif kind == _QUERY:
+                    within = self.open is not None
+                    if not within and self._announced is None:
+                        began = body - HEADER_SIZE
+                    opened = self.open or self._opened(file, pos, timestamp, server_id)
+                    opened.thread, database, _, status = _QUERY_BODY.unpack_from(data, body)
+                    is_begin = end - body == _BEGIN_SIZE + database + status
+                    if not (is_begin and data.startswith(b"BEGIN", end - 5)):
+                        self._query(data[body:end], changes, within=within, pos=(pos, end_pos))
+                        if self.open is None:
+                            self.ended = (began, body - HEADER_SIZE, end_pos)
+                else:
+                    if self.open is None and self._announced is None:
+                        began = body - HEADER_SIZE
+                    if kind == _PAYLOAD and place is not None:
+                        raise CorruptEvent("a compressed transaction within another")
+                    self._rare(
+                        kind,
+                        data[body:end],
+                        changes,
+                        place=Place(file, pos, end_pos, flags, timestamp, server_id),
+                    )
+                    if kind in _MAY_END and self.open is None:
+                        self.ended = (began, body - HEADER_SIZE, end_pos)
+        except AqueductError as error:
+            self._place(error, file, pos, kind)
+            raise
+        except (IndexError, ValueError, KeyError, struct.error) as error:
+            malformed = MalformedEvent(f"{type_name(kind)}: {type(error).__name__}: {error}")
+            self._place(malformed, file, pos, kind)
+            raise malformed from error
+
+    def _place(self, error: AqueductError, file: str, pos: int, kind: int) -> None:
+        error.where.setdefault("coordinates", Coordinates(file, pos))
+        error.where.setdefault("event", type_name(kind))
+        if self.open and self.open.gtid:
+            error.where.setdefault("gtid", self.open.gtid)
+
+    def _announce(
+        self, data: bytes, body: int, end: int, *, pos: int, anonymous: bool = False
+    ) -> None:
+        """A GTID event: whose the next transaction is."""
+        if self.open is not None:
+            self._refuse_within()
+        committed = 0
+        if end - body >= _GTID_BODY.size:
+            raw, number, committed = _GTID_BODY.unpack_from(data, body)
+        else:
+            raw, number = _GTID_BODY_OLD.unpack_from(data, body)
+        source = self._sources.get(raw)
+        if source is None:
+            source = self._sources[raw] = str(uuid.UUID(bytes=raw))
+        if not (0 < number < 1 << 63 or anonymous):
+            raise ValueError(f"no GTID has the number {number}")
+        self._is_muted = False
+        committed_ms = (committed & _TIME) // 1000
+        self._announced = (pos, source, number, f"{source}:{number}", committed_ms)
+
+    def _refuse_within(self) -> None:
+        if self.open is not None:
+            raise CorruptEvent("a transaction begins within another", gtid=self.open.gtid)
+
+    def _opened(self, file: str, pos: int, timestamp: int, server_id: int) -> Transaction:
+        """The transaction that was announced, or that begins here on a server without GTIDs."""
+        announced = self._announced
+        if announced is None:
+            announced = (pos, None, 0, f"{self._server_uuid}:{file}:{pos}", 0)
+        start, source, number, name, committed_ms = announced
+        opened = self.open = Transaction(
+            file, start, source, number, name, committed_ms or timestamp * 1000, server_id
+        )
+        if source is None:
+            opened.original_us, self._original_us = self._original_us, 0
+        self._announced = None
+        self._has_rows = self._has_rows_before = False
+        return opened
+
+    def _mapped(self, raw: bytes) -> TableMap:
+        table_map = self._known.get(raw)
+        if table_map is None:
+            if len(self._known) > _MOST_TABLE_MAPS:
+                self._known.clear()
+            table_map = self._known[raw] = parse_table_map(raw, mariadb=self._mariadb)
+        return table_map
+
+    def _query(self, body: bytes, changes: Changes, *, within: bool, pos: tuple[int, int]) -> None:
+        """A statement other than a plain BEGIN."""
+        opened = self.open
+        assert opened is not None
+        query = parse_query(body, self._charsets)
+        kind = kind_of(query.sql)
+        if kind is Kind.BEGIN:
+            return
+        if kind is Kind.XA:
+            if not decides(query.sql):
+                return
+            changes.xa(opened, xid_of(query.sql), is_prepared=False)
+        elif kind is not Kind.COMMIT:
+            report(kind, query, opened, changes, (self._has_rows, self._has_rows_before))
+            if kind in (Kind.DDL, Kind.TRUNCATE) and not self._is_muted:
+                changes.statement(opened, kind, query, pos[0])
+            if kind is not Kind.ROLLBACK and within:
+                return
+        self.open = None
+        changes.end(opened, pos[1])
+
+    def _rare(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
+        """Events that a stream of small transactions of MySQL does not consist of."""
+        if kind == EventType.ANONYMOUS_GTID:
+            self._announce(body, 0, len(body), pos=place.pos, anonymous=True)
+            self._announced = without_gtid(self._announced, place, self._server_uuid)
+            self._original_us = original_us(body)
+        elif kind == EventType.GTID_TAGGED:
+            self._refuse_within()
+            self._announced, self._is_muted = tagged(body, place), False
+        elif kind == EventType.TRANSACTION_PAYLOAD:
+            self._payload(body, changes, place=place)
+        elif kind == EventType.XA_PREPARE:
+            self._prepare(body, changes, place=place)
+        elif kind == EventType.ROWS_QUERY:
+            changes.query(parse_rows_query(body))
+        elif kind == EventType.INCIDENT:
+            raise IncidentInBinlog(parse_incident(body))
+        elif kind == EventType.EXECUTE_LOAD_QUERY:
+            self._current(place)
+            pos = (place.pos, place.end_pos)
+            self._query(load_query(body), changes, within=True, pos=pos)
+        elif kind == MariadbEventType.GTID:
+            self._announce_mariadb(body, place)
+        elif kind == MariadbEventType.ANNOTATE_ROWS:
+            changes.query(parse_annotation(body))
+        elif kind == MariadbEventType.QUERY_COMPRESSED:
+            within, _ = self.open is not None, self._current(place)
+            pos = (place.pos, place.end_pos)
+            self._query(uncompressed_query(body), changes, within=within, pos=pos)
+        elif kind in PLAIN_ROWS:
+            self._compressed_rows(kind, body, changes, place=place)
+        elif kind not in HARMLESS and (is_known(kind) or not is_ignorable(place.flags)):
+            # A type that we know and do not carry is not passed by, whatever its flags say.
+            raise UnsupportedEvent(f"an event of {type_name(kind)}")
+
+    def _current(self, place: Place) -> Transaction:
+        return self.open or self._opened(place.file, place.pos, place.timestamp, place.server_id)
+
+    def _announce_mariadb(self, body: bytes, place: Place) -> None:
+        """MariaDB's GTID event, which is the BEGIN of a transaction too."""
+        self._refuse_within()
+        told = parse_mariadb_gtid(body, place.server_id)
+        self._announced = by_mariadb(told.gtid, place)
+        # What an ALTER in two phases says before it is committed did not happen yet.
+        self._is_muted = told.alter in (Alter.START, Alter.ROLLBACK)
+        if not told.standalone:
+            self._current(place)
+
+    def _compressed_rows(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
+        if body[:6] == _DUMMY_TABLE:
+            return
+        transaction = self._current(place)
+        self._has_rows = True
+        changes.rows(transaction, self._tables[body[:6]], kind, body, place.pos)
+
+    def _payload(self, body: bytes, changes: Changes, *, place: Place) -> None:
+        """The events that come compressed in one."""
+        start, end = Coordinates(place.file, place.pos), Coordinates(place.file, place.end_pos)
+        data = payload_events(body)
+        self._read(Chunk(start=start, data=data, checksum=False, place=(start, end)), changes)
+
+    def _prepare(self, body: bytes, changes: Changes, *, place: Place) -> None:
+        """The end of an XA transaction: its XA PREPARE, or its XA COMMIT ... ONE PHASE."""
+        transaction = self._current(place)
+        xid, is_one_phase = parse_xa_prepare(body)
+        if not is_one_phase:
+            if self._has_rows:
+                raise MalformedEvent("rows that are only prepared were given out")
+            changes.xa(transaction, xid, is_prepared=True)
+        self.open = None
+        changes.end(transaction, place.end_pos)

@@ -1,0 +1,54 @@
+"""Tagged GTIDs as a server wrote them, and the integers they are written with."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.errors import UnsupportedEvent
+from connectors.mysql.binlog.gtid_tagged import integer, parse_gtid_tagged, signed
+
+# Written by MySQL 9.7.
+BODY = bytes.fromhex(
+    "0270000000020891031502c69503010222c5030d024a04f103000000020404060674616708080a0c0c7f3e809abb"
+    "c460061089041283120b"
+)
+SOURCE = "04e48563-e580-11f1-8325-02fc00000001"
+
+
+def written(value: int) -> bytes:
+    """An unsigned integer, by the words of the library's readme."""
+    size = next((n for n in range(1, 9) if value < 1 << 7 * n), 9)
+    if size == 9:
+        return b"\xff" + value.to_bytes(8, "little")
+    return (value << size | (1 << size - 1) - 1).to_bytes(size, "little")
+
+
+def test_a_servers_event_is_read() -> None:
+    assert parse_gtid_tagged(BODY) == (SOURCE, "tag", 1, 1795247937585214)
+
+
+@given(value=st.integers(0, (1 << 64) - 1), before=st.binary(max_size=3))
+def test_an_integer_of_any_size_is_read(value: int, before: bytes) -> None:
+    data = before + written(value)
+    assert integer(data + b"\x55", len(before)) == (value, len(data))
+    number = ~(value >> 1) if value & 1 else value >> 1
+    assert signed(data, len(before)) == (number, len(data))
+
+
+def test_the_readmes_examples() -> None:
+    assert integer(bytes([0b11111011, 0b11111111, 0b00000111]), 0)[0] == 65535
+    assert signed(bytes([0b11110011, 0b11111111, 0b00001111]), 0)[0] == 65535
+    assert signed(bytes([0b11111011, 0b11111111, 0b00001111]), 0)[0] == -65536
+
+
+def test_a_field_that_must_be_known_and_is_not_stops() -> None:
+    with pytest.raises(UnsupportedEvent, match="field 12"):
+        parse_gtid_tagged(BODY[:2] + bytes([12 << 1]) + BODY[3:])
+
+
+@pytest.mark.parametrize("body", [BODY[:-1], BODY + b"\0", BODY[:1] + b"\x06" + b"\0"])
+def test_an_event_of_another_length_is_refused(body: bytes) -> None:
+    with pytest.raises(ValueError, match="it"):
+        parse_gtid_tagged(body)

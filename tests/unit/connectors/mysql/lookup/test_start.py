@@ -1,0 +1,215 @@
+"""Where reading begins, and which places a server is refused for."""
+
+import struct
+import uuid
+
+import pytest
+
+from connectors.errors import (
+    BinlogFileMissing,
+    EndPositionUnknown,
+    MalformedEvent,
+    PositionAhead,
+    PositionGone,
+    PositionPurged,
+    SourceDiverged,
+    SourceReset,
+)
+from connectors.mysql.binlog.events import Event, EventType
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup import start as module
+from connectors.mysql.lookup.start import (
+    AfterGtids,
+    AtCoordinates,
+    Earliest,
+    Latest,
+    Start,
+    as_of_now,
+    check,
+    first_offset,
+)
+from connectors.mysql.lookup.transaction_spans import previous_gtids
+from connectors.mysql.position import Coordinates, SourceOffset
+from tests.unit.connectors.mysql.facts import ADDRESS, OTHER, SERVER, facts
+
+PURGED = {"gtid_purged": f"{SERVER}:1-40"}
+OFF = {"gtid_mode": "OFF", "gtid_executed": ""}
+
+
+def offset(
+    file: str = "b.000001", pos: int = 4, *, gtids: str | None = None, server: str = SERVER
+) -> SourceOffset:
+    gtid_set = None if gtids is None else GtidSet.parse(gtids)
+    return SourceOffset(server_uuid=server, coordinates=Coordinates(file, pos), gtid_set=gtid_set)
+
+
+@pytest.fixture
+def before(monkeypatch: pytest.MonkeyPatch) -> GtidSet:
+    """What the binlog would say of the transactions before a place."""
+    found = GtidSet.parse(f"{SERVER}:1-50")
+    monkeypatch.setattr(module, "gtids_before", lambda *_: found)
+    return found
+
+
+def test_the_earliest_change_is_the_first_the_server_still_has() -> None:
+    assert first_offset(Earliest(), facts(PURGED), ADDRESS) == offset(gtids=f"{SERVER}:1-40")
+    assert first_offset(Earliest(), facts(OFF), ADDRESS) == offset()
+
+
+def test_a_server_without_purged_transactions_begins_with_an_empty_set() -> None:
+    assert first_offset(Earliest(), facts(), ADDRESS).gtid_set == GtidSet()
+
+
+def test_the_latest_place_is_the_servers_end() -> None:
+    assert first_offset(Latest(), facts(), ADDRESS) == offset(
+        "b.000002", 500, gtids=f"{SERVER}:1-100"
+    )
+    assert first_offset(Latest(), facts(OFF), ADDRESS) == offset("b.000002", 500)
+
+
+def test_a_place_in_a_file_is_taken_with_what_stands_before_it(before: GtidSet) -> None:
+    start = AtCoordinates(Coordinates("b.000002", 90))
+    assert first_offset(start, facts(), ADDRESS) == offset("b.000002", 90, gtids=str(before))
+    assert first_offset(start, facts(OFF), ADDRESS) == offset("b.000002", 90)
+
+
+def test_a_set_of_gtids_is_where_the_settings_say() -> None:
+    start = AfterGtids(GtidSet.parse(f"{SERVER}:1-60"))
+    assert first_offset(start, facts(PURGED), ADDRESS).gtid_set == start.gtid_set
+
+
+@pytest.mark.parametrize(
+    ("start", "variables", "error"),
+    [
+        (AfterGtids(GtidSet.parse(f"{SERVER}:1-39")), PURGED, PositionPurged),
+        (AfterGtids(GtidSet.parse(f"{SERVER}:1-101")), {}, PositionAhead),
+        (AfterGtids(GtidSet.parse(f"{SERVER}:1-9")), OFF, PositionGone),
+        (AtCoordinates(Coordinates("b.000002", 501)), OFF, PositionAhead),
+        (AtCoordinates(Coordinates("b.000009", 4)), OFF, PositionAhead),
+        (AtCoordinates(Coordinates("b.000009", 4)), {}, PositionAhead),
+        (AtCoordinates(Coordinates("b.000000", 4)), OFF, PositionPurged),
+        (AtCoordinates(Coordinates("c.000001", 4)), OFF, BinlogFileMissing),
+    ],
+)
+def test_a_start_that_the_server_does_not_have_is_refused(
+    start: Start, variables: dict[str, str], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        first_offset(start, facts(variables), ADDRESS)
+
+
+@pytest.mark.parametrize("start", [Earliest(), Latest()])
+def test_a_server_that_lists_no_binlog_has_no_place_to_begin(start: Start) -> None:
+    with pytest.raises(EndPositionUnknown):
+        first_offset(start, facts(binlogs=()), ADDRESS)
+
+
+def test_with_gtids_a_cursor_may_go_on_at_any_server_that_has_all_of_them() -> None:
+    cursor = offset("gone.000009", 77, gtids=f"{SERVER}:1-60", server=OTHER)
+    check(cursor, facts(PURGED), ADDRESS)
+
+
+def test_a_cursor_that_lacks_purged_transactions_is_refused() -> None:
+    with pytest.raises(PositionGone, match=f"purged {SERVER}:1-40"):
+        check(offset(gtids=f"{SERVER}:1-39"), facts(PURGED), ADDRESS)
+
+
+def test_a_server_that_lacks_what_was_published_is_refused() -> None:
+    for gtids in (f"{SERVER}:1-101", f"{OTHER}:1"):
+        with pytest.raises(SourceDiverged, match="the cursor holds"):
+            check(offset(gtids=gtids), facts(), ADDRESS)
+
+
+def test_without_gtids_another_server_is_refused_though_it_has_such_a_file() -> None:
+    with pytest.raises(SourceDiverged, match=OTHER):
+        check(offset(server=OTHER), facts(OFF), ADDRESS)
+
+
+@pytest.mark.parametrize(("pos", "file"), [(501, "b.000002"), (4, "b.000003")])
+def test_a_place_beyond_the_end_is_refused(pos: int, file: str) -> None:
+    with pytest.raises(PositionAhead, match="is not in its binlogs"):
+        check(offset(file, pos), facts(OFF), ADDRESS)
+
+
+def test_a_server_that_was_reset_is_told_from_one_that_lost_its_last_transactions() -> None:
+    with pytest.raises(SourceReset):
+        check(offset(gtids=f"{SERVER}:1-60"), facts({"gtid_executed": ""}), ADDRESS)
+    with pytest.raises(PositionAhead):
+        check(offset(gtids=f"{SERVER}:1-101"), facts(), ADDRESS)
+
+
+def test_a_server_that_went_on_from_before_what_was_published_has_diverged() -> None:
+    executed = {"gtid_executed": f"{SERVER}:1-50:61-70"}
+    with pytest.raises(SourceDiverged) as raised:
+        check(offset(gtids=f"{SERVER}:1-60"), facts(executed), ADDRESS)
+    assert raised.type is SourceDiverged
+
+
+WITH_A_GAP = (("b.000001", 100), ("b.000003", 100), ("b.000004", 100))
+
+
+def test_a_file_that_is_not_listed_any_more_is_missed_before_the_server_passes_over_it() -> None:
+    listed = facts(OFF, binlogs=WITH_A_GAP)
+    with pytest.raises(BinlogFileMissing, match=r"none stands between b\.000001 and b\.000003"):
+        check(offset("b.000001", 50), listed, ADDRESS)
+    check(offset("b.000003", 50), listed, ADDRESS)
+
+
+def test_with_gtids_a_missing_file_matters_where_its_transactions_are_still_to_be_read(
+    before: GtidSet,
+) -> None:
+    listed = facts(binlogs=WITH_A_GAP)
+    check(offset(gtids=str(before)), listed, ADDRESS)
+    with pytest.raises(BinlogFileMissing, match="the cursor is at"):
+        check(offset(gtids=f"{SERVER}:1-49"), listed, ADDRESS)
+
+
+def test_the_very_end_of_the_binlog_is_a_place() -> None:
+    check(offset("b.000002", 500), facts(OFF), ADDRESS)
+
+
+def test_a_server_that_gained_gtids_gives_the_cursor_its_set(before: GtidSet) -> None:
+    now = as_of_now(offset("b.000002", 90), facts(), ADDRESS)
+    assert now == offset("b.000002", 90, gtids=str(before))
+
+
+def test_a_server_that_lost_gtids_is_read_by_coordinates() -> None:
+    now = as_of_now(offset("b.000002", 90, gtids=f"{SERVER}:1-9"), facts(OFF), ADDRESS)
+    assert now == offset("b.000002", 90)
+
+
+@pytest.mark.usefixtures("before")
+def test_gained_gtids_do_not_make_another_servers_cursor_ours() -> None:
+    with pytest.raises(SourceDiverged):
+        as_of_now(offset(server=OTHER), facts(), ADDRESS)
+
+
+def test_a_cursor_in_the_servers_own_words_stays_as_it_is() -> None:
+    for cursor, variables in ((offset(gtids=f"{SERVER}:1"), {}), (offset(), OFF)):
+        assert as_of_now(cursor, facts(variables), ADDRESS) is cursor
+
+
+def previous(body: bytes) -> Event:
+    return Event(1, EventType.PREVIOUS_GTIDS, 1, 200, 0, 19 + len(body), body)
+
+
+def test_what_earlier_files_held_is_read_with_intervals_that_end_before_their_end() -> None:
+    body = struct.pack("<Q", 2)
+    for server, intervals in ((SERVER, [(1, 6), (8, 9)]), (OTHER, [(3, 4)])):
+        body += uuid.UUID(server).bytes + struct.pack("<Q", len(intervals))
+        body += b"".join(struct.pack("<QQ", *interval) for interval in intervals)
+    assert previous_gtids(previous(body)) == GtidSet.parse(f"{SERVER}:1-5:8,{OTHER}:3")
+
+
+def test_the_first_file_of_a_server_has_none_before_it() -> None:
+    assert previous_gtids(previous(bytes(8))) == GtidSet()
+
+
+def test_what_earlier_files_held_is_read_with_its_tags() -> None:
+    held = GtidSet.parse(f"{SERVER}:1-5:backup:3,{OTHER}:backup:1")
+    assert previous_gtids(previous(held.encode())) == held
+
+
+def test_a_head_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(MalformedEvent, match="form, 2"):
+        previous_gtids(previous(bytes(7) + b"\2"))

@@ -1,0 +1,60 @@
+"""Partial images before a change, and the key that they show."""
+
+import pytest
+
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.rows.image_key import key_contradiction
+
+NAMES = ("id", "legacy_id", "body", "n")
+TYPES = (FieldType.LONG, FieldType.LONG, FieldType.BLOB, FieldType.LONG)
+
+
+def _map(*key: str) -> TableMap:
+    columns = (
+        MappedColumn(type=kind, metadata=0, nullable=False, name=name)
+        for name, kind in zip(NAMES, TYPES, strict=True)
+    )
+    return TableMap(
+        table_id=1,
+        database="d",
+        table="t",
+        columns=tuple(columns),
+        primary_key=tuple(map(NAMES.index, key)) or None,
+    )
+
+
+def _told(key: str, present: str) -> str | None:
+    return key_contradiction(_map(*key.split()), [name in present.split() for name in NAMES])
+
+
+@pytest.mark.parametrize(
+    ("key", "present"),
+    [
+        ("id", "id"),
+        ("n id", "id n"),
+        ("id", "id legacy_id n"),
+        ("", "id legacy_id n"),
+        ("body", "body"),
+        ("legacy_id", "id legacy_id body n"),
+        ("", "id legacy_id body n"),
+    ],
+)
+def test_images_of_the_key_or_without_blobs_agree(key: str, present: str) -> None:
+    assert _told(key, present) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "present"),
+    [
+        ("legacy_id", "id"),
+        ("id", "id n"),
+        ("id n", "id"),
+        ("", "id"),
+        ("body", "id legacy_id n"),
+    ],
+)
+def test_another_key_is_told(key: str, present: str) -> None:
+    told = _told(key, present)
+    assert told is not None
+    assert f"({', '.join(present.split())})" in told
+    assert f"its key is ({', '.join(key.split())}) defined" in told

@@ -1,0 +1,69 @@
+"""What an account may see, out of the answers that servers of each series give to SHOW GRANTS."""
+
+import pytest
+
+from connectors.mysql.server.privileges import Sight, remedy
+
+OLD = "GRANT SELECT, REPLICATION SLAVE ON *.* TO 'a'@'%' IDENTIFIED BY PASSWORD '*D4EA'"
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        OLD,
+        "GRANT ALL PRIVILEGES ON *.* TO `a`@`%` WITH GRANT OPTION",
+        "GRANT SELECT ON `shop`.* TO `a`@`%`",
+        "GRANT INSERT, SELECT ON `shop`.`orders` TO `a`@`%`",
+        "GRANT SELECT ON `sh%`.* TO `a`@`%`",
+        "GRANT SELECT ON `s_op`.* TO `a`@`%`",
+        "GRANT SELECT (`id`), SELECT, INSERT (`id`) ON `shop`.`orders` TO `a`@`%`",
+    ],
+)
+def test_a_table_is_seen_whole_by_a_privilege_at_any_level(grant: str) -> None:
+    sight = Sight(["GRANT USAGE ON *.* TO `a`@`%`", grant])
+    assert sight.covers(("shop", "orders"))
+    assert not sight.may_lack_columns(("shop", "orders"))
+    assert not sight.is_nothing
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        "GRANT REPLICATION SLAVE, SHOW DATABASES ON *.* TO `a`@`%`",
+        "GRANT INSERT ON *.* TO `a`@`%`",
+        r"GRANT SELECT ON `s\_op`.* TO `a`@`%`",
+        "GRANT SELECT ON `shop2`.* TO `a`@`%`",
+        "GRANT SELECT ON `shop`.`order` TO `a`@`%`",
+        "GRANT EXECUTE ON PROCEDURE `shop`.`orders` TO `a`@`%`",
+        "GRANT PROXY ON ''@'' TO 'a'@'%'",
+        "GRANT `reader`@`%` TO `a`@`%`",
+    ],
+)
+def test_other_privileges_show_nothing_of_it(grant: str) -> None:
+    assert not Sight([grant]).covers(("shop", "orders"))
+
+
+def test_what_is_revoked_of_all_is_not_seen() -> None:
+    sight = Sight(["GRANT SELECT ON *.* TO `a`@`%`", "REVOKE SELECT ON `shop`.* FROM `a`@`%`"])
+    assert not sight.covers(("shop", "orders"))
+    assert sight.covers(("other", "orders"))
+
+
+def test_a_table_of_which_columns_are_granted_may_lack_others() -> None:
+    name = ("shop", "orders")
+    in_part = "GRANT SELECT (`id`, `a,b`), UPDATE (`id`) ON `shop`.`orders` TO `a`@`%`"
+    assert Sight([in_part]).may_lack_columns(name)
+    assert not Sight([in_part]).covers(name)
+    assert not Sight([in_part, "GRANT INSERT ON `shop`.* TO `a`@`%`"]).may_lack_columns(name)
+    assert not Sight([in_part, OLD]).may_lack_columns(name)
+
+
+def test_names_are_quoted_as_the_server_quotes_them() -> None:
+    sight = Sight(["GRANT SELECT ON `a``b`.`c``d` TO `a`@`%`"])
+    assert sight.covers(("a`b", "c`d"))
+    assert remedy(("a`b", "c"), "'c'@'%'") == "GRANT SELECT ON `a``b`.`c` TO 'c'@'%';"
+
+
+def test_an_account_that_may_read_nothing_is_told_apart() -> None:
+    assert Sight(["GRANT REPLICATION SLAVE ON *.* TO `a`@`%`"]).is_nothing
+    assert Sight(["GRANT SELECT (`id`) ON `shop`.`orders` TO `a`@`%`"]).is_nothing

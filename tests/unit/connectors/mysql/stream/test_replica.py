@@ -1,0 +1,75 @@
+"""When chunks are given out: where enough is there, where somebody is free, and never half a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.cutter import Cutter
+from connectors.mysql.stream.replica import LINGER, gathered
+from tests.unit.connectors.mysql.cutting import kinds, without_gtids
+from tests.unit.connectors.mysql.wire import Wire
+
+BYE = b"\5\0\0\1\xfe\0\0\2\0"
+QUIET = b""
+
+
+def one() -> bytes:
+    wire = Wire()
+    without_gtids(wire, Random(1))
+    return wire.data
+
+
+class Socket:
+    """Gives what it is told to, one piece a call, and at last the server's good-bye."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces: Iterator[bytes] = iter([*pieces, BYE])
+        self.waits: list[float | None] = []
+
+    def receive(self, space: memoryview, seconds: float | None) -> int:
+        piece = next(self._pieces)
+        assert piece or seconds is not None, "waited for ever although something was due"
+        space[: len(piece)] = piece
+        self.waits.append(seconds)
+        return len(piece)
+
+
+def counts(socket: Socket, room: Callable[[], bool]) -> list[int]:
+    """How many transactions each chunk holds that comes by itself, and what waited at last."""
+    cutter = Cutter(Coordinates("b.000001", 4), checksum=True)
+    found = list(gathered(cutter, socket.receive, room))
+    found += [cutter.flush()] if cutter.pending else []
+    return [held.count(16) for held in kinds(found)]
+
+
+def test_a_lone_transaction_waits_only_for_the_linger() -> None:
+    socket = Socket(one(), QUIET, one(), QUIET)
+    assert counts(socket, lambda: True) == [1, 1]
+    assert socket.waits[0] is None
+    assert socket.waits[1] is not None
+    assert 0 < socket.waits[1] <= LINGER
+
+
+def test_what_comes_within_the_linger_comes_together() -> None:
+    assert counts(Socket(one(), one(), one(), QUIET), lambda: True) == [3]
+
+
+def test_while_nobody_is_free_more_is_gathered() -> None:
+    free = iter([False, False, True])
+    assert counts(Socket(one(), QUIET, one(), QUIET, QUIET, one(), QUIET), free.__next__) == [3]
+
+
+def test_half_a_transaction_is_waited_for() -> None:
+    data = one()
+    socket = Socket(data + data[:50], QUIET, data[50:], QUIET)
+    assert counts(socket, lambda: True) == [1, 1]
+
+
+def test_what_is_enough_is_given_out_without_asking() -> None:
+    def nobody() -> bool:
+        raise AssertionError
+
+    many = one() * 200
+    assert sum(counts(Socket(*[many] * 20), nobody)) == 4000
