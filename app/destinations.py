@@ -26,7 +26,7 @@ from app.plan import Plan
 from app.settings import Settings
 from app.status import State
 from connectors.errors import AqueductError
-from connectors.kafka.tail import Tail
+from connectors.kafka.reading.tail import Tail
 from tables.cursor import Claimed
 from tables.operator.control import Control, Wish
 from tables.operator.source_choice import Asked

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.errors import AqueductError
-from connectors.kafka.reading import read_each
+from connectors.kafka.reading.partition_reader import read_each
 from tables.schema_history.retention import Expired, Retention
 
 log = logging.getLogger(__name__)

@@ -30,8 +30,8 @@ from app import log as logs
 from app import metrics
 from app.http import HttpServer
 from connectors.errors import AqueductError, Retry
-from connectors.kafka.topics import TopicPlan, Topics
-from connectors.kafka.trouble import DENIED, translated
+from connectors.kafka.error_mapping import DENIED, translated
+from connectors.kafka.topics.topics import TopicPlan, Topics
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import faust
 
 from app import metrics
 from app.faults import point
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal.faust_checkpoint import FaustCheckpoint
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.errors import AqueductError
-from connectors.kafka.reading import StoredRecord
-from connectors.kafka.tail import Tail
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.tail import Tail
 from tables.cursor import Claimed
 from tables.journal.state import decoded
 from tables.operator.control import Control, control_in

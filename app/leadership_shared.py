@@ -25,7 +25,7 @@ from connectors.errors import (
     NodeUnfit,
     WorkerIdTaken,
 )
-from connectors.zookeeper.tree import NodeTaken, Opens, Session, SessionState, now
+from connectors.zookeeper.protocol import NodeTaken, Opens, Session, SessionState, now
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import orjson
 
 from app.leadership_balance import Seen
 from app.leadership_nodes import Nodes, is_ready
-from connectors.zookeeper.tree import Session
+from connectors.zookeeper.protocol import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ from app.status import DestinationStatus, State
 from app.weak_topics import WeakTopics
 from connectors.errors import BeginsAnew, HistoryTooShort, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics import Topics
+from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.baseline import server_of

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from app.leadership_nodes import Identity
 from connectors.errors import AqueductError, CoordinationLost, CoordinationRefused, LeadershipLost
-from connectors.zookeeper.tree import Node, Session, SessionState, now
+from connectors.zookeeper.protocol import Node, Session, SessionState, now
 
 log = logging.getLogger(__name__)
 

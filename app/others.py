@@ -15,7 +15,7 @@ from app.plan import Plan
 from app.process import PROCESS, is_gone, is_here
 from app.recovery import last_claim
 from connectors.errors import AnotherWorkerLeads, AqueductError, Fenced
-from connectors.kafka.group import members
+from connectors.kafka.consumer_group import members
 from tables.journal.checkpoint import Checkpoint
 from tables.journal.leader import Leader
 

@@ -14,12 +14,12 @@ from app.publisher import TopicPlans
 from app.settings import DestinationSettings, Settings
 from app.settings_source import SourceSettings
 from app.settings_start import place_of
-from connectors.claims_s3 import S3Access
-from connectors.kafka.batches import MAX_BATCH_BYTES
+from connectors.claims.s3 import S3Access
 from connectors.kafka.client import KafkaClient
+from connectors.kafka.record_batches import MAX_BATCH_BYTES
 from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.server.facts import SourceAddress, Tls
-from connectors.zookeeper.session import ZooKeeperClient
+from connectors.zookeeper.kazoo_session import ZooKeeperClient
 from tables.schema_history.checkpoint import HOUR_MS, CheckpointPolicy
 
 _STORE_ANSWERS = 60.0

@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 
 from connectors.errors import JournalOutdated
-from connectors.kafka.reading import StoredRecord, read_each
-from connectors.kafka.tails import Newest, newest
+from connectors.kafka.reading.newest_records import Newest, newest
+from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.wire import ddl_topic, schemas_topic
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState

@@ -20,8 +20,8 @@ from app.mandate import Mandate
 from app.pipeline.piece import Decision, Piece
 from connectors.errors import KafkaSlow, RecordTooLarge
 from connectors.kafka.producer import TransactionalProducer, send_finished
-from connectors.kafka.refusal import refused_batch, too_large
-from connectors.kafka.topics import Compaction, TopicPlan, Topics
+from connectors.kafka.rejected_record import refused_batch, too_large
+from connectors.kafka.topics.topics import Compaction, TopicPlan, Topics
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.prepared_xa import PreparedAt
 from connectors.wire import (

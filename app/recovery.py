@@ -24,7 +24,7 @@ from connectors.errors import (
     JournalUnreadable,
 )
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import StoredRecord, end_of, read_each, read_first
+from connectors.kafka.reading.partition_reader import StoredRecord, end_of, read_each, read_first
 from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
 from tables.cursor import Cursor
 from tables.journal import state as journal

@@ -18,7 +18,7 @@ from app.pipeline.piece import Piece
 from app.pipeline.stage import StageSpec
 from app.publisher import Publisher
 from app.release import Release
-from connectors.kafka.reading import read_in_pieces
+from connectors.kafka.reading.partition_reader import read_in_pieces
 from connectors.mysql.ddl.definition import Database
 from connectors.wire import quarantine_topic
 from tables.quarantine import Entry, Outcome, Quarantine, Resolution, note_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.recovery import folded
 from connectors.errors import JournalDamaged
-from connectors.kafka.reading import read_each
+from connectors.kafka.reading.partition_reader import read_each
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.state import DestinationState

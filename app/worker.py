@@ -36,8 +36,8 @@ from connectors.errors import SettingsError
 from connectors.kafka.append import append as append_record
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.liveness import Liveness
-from connectors.kafka.topics import TopicPlan
-from connectors.zookeeper.session import opens
+from connectors.kafka.topics.topics import TopicPlan
+from connectors.zookeeper.kazoo_session import opens
 from tables.journal.faust_checkpoint import FaustCheckpoint
 from tables.journal.state import partition_of
 from tables.journal_format import Entry

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 import orjson
 
 from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 
 FORMAT = 1
 

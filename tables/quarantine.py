@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from connectors.errors import JournalDamaged
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableName
 from tables.journal_format import Entry as Note
 from tables.journal_format import decoded, encoded, quoted

@@ -38,8 +38,8 @@ from app.auditing.warehouse_store import WarehouseStore
 from app.auditing.window import Bound, End, Window
 from app.auditing.witness import LIMITS, Witness
 from app.pipeline.ddl_filter import StatementTypes
-from connectors.claims import ClaimStore
-from connectors.kafka.reading import StoredRecord
+from connectors.claims.store import ClaimStore
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.gtid import GtidSet

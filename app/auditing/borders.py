@@ -15,7 +15,7 @@ from app.auditing.examination import Examination
 from app.auditing.reckoning import values_of
 from app.auditing.store import ORDINAL_BITS
 from app.auditing.verdict import Finding, Kind
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.wire import row_topic
 
 

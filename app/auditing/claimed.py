@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from connectors.claims import ClaimStore, name_of
+from connectors.claims.store import ClaimStore, name_of
 from connectors.errors import ClaimGone
 
 

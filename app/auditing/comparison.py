@@ -15,8 +15,8 @@ from app.auditing.printed_tables import Shape, told_column
 from app.auditing.published import Described
 from app.auditing.store import Change
 from app.auditing.values import UNTOLD, Same, comparison
-from connectors.kafka.reading import StoredRecord
-from connectors.kafka.survey import partition_of
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.topic_reader import partition_of
 from connectors.wire import HEADER_CHANGE_ID, change_key
 
 

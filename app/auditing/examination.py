@@ -20,8 +20,8 @@ from app.auditing.store import Change, Transaction
 from app.auditing.truth import Truth
 from app.auditing.verdict import Finding, Kind, Verdict
 from app.auditing.window import End
-from connectors.claims import ClaimStore
-from connectors.kafka.reading import StoredRecord
+from connectors.claims.store import ClaimStore
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.wire import HEADER_CHANGE_ID, row_topic
 
 Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from connectors.kafka.reading import StoredRecord
-from connectors.kafka.survey import Take, beginnings, cluster, read_all, topics
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.topic_reader import Take, beginnings, cluster, read_all, topics
 from connectors.wire import journal_topic, schemas_topic
 
 Partition = tuple[str, int]

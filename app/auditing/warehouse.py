@@ -18,7 +18,7 @@ from app.auditing.table_verdict import TableVerdict
 from app.auditing.warehouse_keys import of_record, of_row
 from app.auditing.warehouse_store import Held, Wanted, WarehouseStore
 from app.auditing.warehouse_values import different
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 
 _LONGEST_PAIRING = 10_000
 """Rows of a table that are held in memory to find out what became of them; beyond, they are only counted."""

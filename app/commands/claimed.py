@@ -23,7 +23,7 @@ from app.published import Published, source_of
 from app.recovery import installation_of, recover
 from connectors.errors import Fenced, NotConfirmed, printed
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics import Topics
+from connectors.kafka.topics.topics import Topics
 from tables.cursor import Cursor, next_epoch
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.state import DestinationState, cursor_key, encoded, version_key

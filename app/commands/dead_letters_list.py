@@ -10,8 +10,8 @@ from app.commands.arguments import add_destination, add_format
 from app.commands.journal import Journal
 from app.commands.report import answer, when
 from app.pipeline.dead_letter import told_of_dead
-from connectors.kafka.reading import StoredRecord, read_each
-from connectors.kafka.topics import Topics
+from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.kafka.topics.topics import Topics
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from app.leadership_view import View, looked
 from app.plans import coordination_plan
 from app.settings import Settings, load
 from connectors.errors import AqueductError
-from connectors.zookeeper.session import opens
+from connectors.zookeeper.kazoo_session import opens
 from tables.journal.state import DestinationState
 from tables.operator.control import Wish
 

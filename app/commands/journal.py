@@ -19,8 +19,8 @@ from app.recovery import folded
 from app.settings import Settings, load
 from connectors.errors import StateUnknown
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import read_each
-from connectors.kafka.topics import Topics
+from connectors.kafka.reading.partition_reader import read_each
+from connectors.kafka.topics.topics import Topics
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.state import DestinationState

@@ -16,8 +16,8 @@ from app.commands.arguments import add_destination, add_format
 from app.commands.journal import Journal
 from app.commands.report import answer
 from connectors.errors import StateUnknown, UsageError
-from connectors.kafka.open_transactions import OpenTransaction, open_transactions
 from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading.open_transactions import OpenTransaction, open_transactions
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from app.commands.report import answer
 from app.recovery import installation_of
 from connectors.errors import JournalUnreadable
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import StoredRecord, read_each
+from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from tables.journal.state import DestinationState, cursor_key
 from tables.operator.interventions import Intervention, note_of
 from tables.schema_history.codec.fold import OLDEST

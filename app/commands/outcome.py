@@ -14,8 +14,8 @@ from typing import Any
 from app.commands.journal import Journal
 from app.commands.workers import workers_text
 from connectors.errors import AqueductError, NotApplied, RequestReplaced
-from connectors.kafka.reading import StoredRecord
-from connectors.kafka.tail import Tail
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.tail import Tail
 from tables.journal.state import DestinationState
 from tables.journal_format import quoted
 from tables.operator.control import Control, Wish, control_in, note_of

@@ -13,7 +13,7 @@ from app.commands import arguments
 from app.commands.journal import Journal
 from app.commands.report import answer, given_value, when
 from app.pipeline.parked import key_of
-from connectors.kafka.reading import read_each
+from connectors.kafka.reading.partition_reader import read_each
 from connectors.wire import quarantine_topic
 from tables.quarantine import Entry
 

@@ -135,8 +135,8 @@ async def _state(settings: Settings, destination: str) -> DestinationState:
     from app.plans import kafka_client, topic_plans
     from app.recovery import folded
     from connectors.errors import JournalDamaged
-    from connectors.kafka.reading import read_each
-    from connectors.kafka.topics import Topics
+    from connectors.kafka.reading.partition_reader import read_each
+    from connectors.kafka.topics.topics import Topics
     from tables.journal.checkpoint import MemoryCheckpoint
     from tables.journal.state import partition_of
 

@@ -12,7 +12,7 @@ from app.leadership_nodes import Nodes
 from app.leadership_view import View, looked
 from app.plans import coordination_plan
 from connectors.errors import AqueductError
-from connectors.zookeeper.session import opens
+from connectors.zookeeper.kazoo_session import opens
 
 
 def workers_text(asked: Journal) -> str:

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from app.pipeline.rules import Rules
-from connectors.kafka.batches import BatchWriter
+from connectors.kafka.record_batches import BatchWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.wire import WIRE_VERSION
 

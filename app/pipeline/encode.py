@@ -18,7 +18,7 @@ from app.pipeline.parked import record_of_rows, record_of_statement
 from app.pipeline.piece import DeadLetter
 from app.pipeline.poison import DeadRows
 from app.pipeline.rules import Rules
-from connectors.kafka.batches import BatchWriter, FinishedBatch
+from connectors.kafka.record_batches import BatchWriter, FinishedBatch
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES
 from connectors.wire import (

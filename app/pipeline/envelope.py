@@ -15,7 +15,7 @@ from app.about import __version__
 from app.pipeline.gather import Ddl, Rows
 from app.pipeline.rules import Rules
 from app.pipeline.told import told_of
-from connectors.kafka.batches import BatchWriter
+from connectors.kafka.record_batches import BatchWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of
 from connectors.mysql.binlog.statement_kind import type_of

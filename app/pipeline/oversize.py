@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 
 from app.pipeline.rules import Rules
-from connectors.claims import ClaimStore, FolderStore
-from connectors.claims_s3 import SCHEME, S3Store
-from connectors.kafka.batches import Record
+from connectors.claims.s3 import SCHEME, S3Store
+from connectors.claims.store import ClaimStore, FolderStore
+from connectors.kafka.record_batches import Record
 from connectors.wire import HEADER_CLAIM_CHECK, HEADER_LEFT_OUT
 
 CLAIM_CHECK, KEY_ONLY = "claim_check", "key_only"

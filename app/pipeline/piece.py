@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from connectors.errors import AqueductError
-from connectors.kafka.batches import FinishedBatch
+from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.recent import KEPT, Recent

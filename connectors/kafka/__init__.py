@@ -1,1 +1,1 @@
-"""Writing to Kafka: topics made with stated settings, one transaction for rows and journal."""
+"""Kafka: the transactional producer, record batches, partitions, and errors by name."""

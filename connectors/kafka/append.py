@@ -12,8 +12,8 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
+from connectors.kafka.error_mapping import explained
 from connectors.kafka.producer import ANSWER_TIMEOUT, _stopped
-from connectors.kafka.trouble import explained
 
 
 async def append(

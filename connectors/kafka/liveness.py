@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
 from connectors.errors import AqueductError, KafkaLost
-from connectors.kafka.trouble import DENIED, translated
+from connectors.kafka.error_mapping import DENIED, translated
 
 _ANSWER_SECONDS = 4.0
 """For one broker to accept, let us in and answer."""

@@ -25,9 +25,9 @@ from connectors.errors import (
     Retry,
     TooFewBrokers,
 )
-from connectors.kafka.batches import FinishedBatch, Sendable
-from connectors.kafka.refusal import too_large
-from connectors.kafka.trouble import explained, translated
+from connectors.kafka.error_mapping import explained, translated
+from connectors.kafka.record_batches import FinishedBatch, Sendable
+from connectors.kafka.rejected_record import too_large
 
 TRANSACTION_TIMEOUT = 15.0
 """Seconds after which the broker aborts a transaction whose owner is silent."""

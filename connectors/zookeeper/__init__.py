@@ -1,1 +1,1 @@
-"""ZooKeeper: sessions and nodes; who leads what is decided in ``app``."""
+"""ZooKeeper: sessions and nodes; which worker leads is decided in ``app/coordination``."""

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from connectors.errors import CoordinationLost
-from connectors.zookeeper.tree import Node, NodeTaken, Session, SessionState, now
+from connectors.zookeeper.protocol import Node, NodeTaken, Session, SessionState, now
 
 
 class MemoryServer:

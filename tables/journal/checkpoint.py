@@ -13,7 +13,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any, Protocol
 
 from connectors.errors import JournalTooNew, JournalUnreadable
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal import state as journal
 from tables.journal.state import DestinationState
 from tables.journal_format import decoded, is_gone

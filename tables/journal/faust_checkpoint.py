@@ -16,7 +16,7 @@ from typing import Any
 
 import faust
 
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal.checkpoint import Row, take
 
 log = logging.getLogger(__name__)

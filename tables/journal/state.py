@@ -15,7 +15,7 @@ from functools import partial
 from typing import Protocol
 
 from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.cursor import Cursor
 from tables.fingerprints import KINDS as PRINT_KINDS
 from tables.fingerprints import Fingerprints

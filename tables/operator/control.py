@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from connectors.errors import JournalDamaged
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry as Note
 from tables.journal_format import decoded, encoded, quoted
 

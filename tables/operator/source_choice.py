@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from connectors.errors import JournalDamaged
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry, decoded, encoded, quoted
 
 KINDS = ("source",)

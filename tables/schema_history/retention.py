@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.cursor import Cursor
 from tables.journal_format import Entry, damaged, decoded, gone, is_gone, quoted
 from tables.schema_history.codec.journal_records import HEAD

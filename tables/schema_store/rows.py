@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.show_create import create_table
 from connectors.mysql.schema_store.rows import PART, HistoryRow, RowKey, SnapshotRow, Stored
 from tables.journal_format import FORMAT, damaged, decoded

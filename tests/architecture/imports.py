@@ -29,7 +29,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "zstandard": ("connectors/mysql/",),
     "kazoo": ("connectors/zookeeper/",),
     "aiokafka": ("connectors/kafka/",),
-    "botocore": ("connectors/claims_s3.py",),
+    "botocore": ("connectors/claims/s3.py",),
     "pyspark": ("spark_sink/",),
     "py4j": ("spark_sink/",),
     "prometheus_client": ("app/metrics.py", "spark_sink/metrics.py"),

@@ -23,7 +23,7 @@ Patch = Callable[[], None]
 
 # Modules of the product, to be changed: what they are said to hold does not count here.
 _of: Callable[[str], Any] = importlib.import_module
-reading = _of("connectors.kafka.reading")
+reading = _of("connectors.kafka.reading.partition_reader")
 packets, transactions = (
     _of("connectors.mysql.stream.packet_buffer"),
     _of("connectors.mysql.transaction_reader"),

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from connectors.kafka import batches
+from connectors.kafka import record_batches
 from tests.crash.done import say_done
 
 _STEADY = 25
 """Batches of rows after which it is done."""
 
 # They are changed: what they are said to hold does not count here.
-_batches: Any = batches
+_batches: Any = record_batches
 Records = list[Any]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Change
 from tables.journal_format import damaged, decoded, is_gone
 from tables.schema_history.checkpoint import CheckpointHead

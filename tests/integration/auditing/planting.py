@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from app.auditing.published import Partition, RecordedTopics
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 
 Wanted = Callable[[dict[str, Any]], bool]
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.auditing.verdict import Verdict
 from app.auditing.witness import WitnessName
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from tests.integration.auditing.conftest import Case, Remembered

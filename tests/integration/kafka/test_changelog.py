@@ -12,7 +12,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics import Topics
+from connectors.kafka.topics.topics import Topics
 from devstack import Stack
 from tests.integration.kafka.test_history_rows import (
     PATIENCE,

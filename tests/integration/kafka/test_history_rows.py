@@ -18,8 +18,8 @@ from app.http import HttpServer
 from app.publisher import TopicPlans
 from app.recovery import recover
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import read_to_end
-from connectors.kafka.topics import Topics
+from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.topics.topics import Topics
 from devstack import Stack
 from tables.cursor import Cursor
 from tables.journal import state as journal

@@ -13,12 +13,12 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from connectors.errors import KafkaLost
-from connectors.kafka import reading, tail
 from connectors.kafka.append import append
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import StoredRecord
-from connectors.kafka.tail import Tail
-from connectors.kafka.topics import TopicPlan, Topics
+from connectors.kafka.reading import partition_reader, tail
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.tail import Tail
+from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
 from devstack.ports import free_port
 
@@ -88,7 +88,7 @@ async def test_what_is_written_during_an_outage_comes_once_it_is_over(
     stack: Stack, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options, broken = {"bootstrap_servers": stack.kafka}, asyncio.Event()
-    real = reading.open_consumer
+    real = partition_reader.open_consumer
 
     @contextlib.asynccontextmanager
     async def breaks(*arguments: Any) -> AsyncIterator[Any]:

@@ -12,10 +12,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from connectors.errors import Fenced, RecordTooLarge, TopicUnfit
-from connectors.kafka.open_transactions import open_transactions
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import read_to_end
-from connectors.kafka.topics import TopicPlan, Topics
+from connectors.kafka.reading.open_transactions import open_transactions
+from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
 
 

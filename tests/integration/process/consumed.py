@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.kafka.reading import read_to_end
+from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.wire import ddl_topic, row_topic
 from devstack import Stack
 

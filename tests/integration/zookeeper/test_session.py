@@ -12,9 +12,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from connectors.errors import CoordinationLost, CoordinationRefused
+from connectors.zookeeper.kazoo_session import KazooSession, ZooKeeperClient
 from connectors.zookeeper.memory import MemoryServer
-from connectors.zookeeper.session import KazooSession, ZooKeeperClient
-from connectors.zookeeper.tree import NodeTaken, Session, SessionState
+from connectors.zookeeper.protocol import NodeTaken, Session, SessionState
 from devstack import Stack
 from devstack.zookeeper import ZooKeeper
 

@@ -17,7 +17,7 @@ from app.lease import Unshared
 from app.plan import Failover, Plan
 from app.status import State
 from connectors.errors import KafkaLost
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.cursor import Claimed
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal_format import Entry

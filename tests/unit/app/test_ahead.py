@@ -13,7 +13,7 @@ from app.pipeline.captured import SetAside, TableBook
 from app.pipeline.filter import TableFilter
 from app.pipeline.piece import Piece
 from connectors.errors import AqueductError, KafkaLost, TopicUnfit
-from connectors.kafka.batches import FinishedBatch
+from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.position import Coordinates
 from tests.unit.tables.made import applied, begun

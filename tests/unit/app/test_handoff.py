@@ -10,7 +10,7 @@ from app import handoff as module
 from app.handoff import Handoff
 from app.pipeline.piece import Piece
 from connectors.errors import SourceLost, UnsupportedEvent
-from connectors.kafka.batches import FinishedBatch
+from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.position import Coordinates
 from tables.cursor import Resume
 

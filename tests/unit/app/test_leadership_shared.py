@@ -16,7 +16,7 @@ from app.leadership_shared import Shared
 from app.lease import Lease
 from connectors.errors import Fenced
 from connectors.zookeeper.memory import MemoryServer, MemorySession
-from connectors.zookeeper.tree import Session, SessionState
+from connectors.zookeeper.protocol import Session, SessionState
 
 NODES = Nodes("/aqueduct")
 SESSION = 0.9

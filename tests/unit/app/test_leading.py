@@ -20,8 +20,8 @@ from app.plan import Failover, Plan, Signals, Source
 from app.sources import Sources
 from app.status import DestinationStatus
 from connectors.errors import BeginsAnew, SourceLost, TopicGone
-from connectors.kafka.reading import StoredRecord
-from connectors.kafka.topics import TopicPlan
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.topics.topics import TopicPlan
 from connectors.mysql.lookup.start import Latest
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress

@@ -12,7 +12,7 @@ from app.leadership_nodes import Identity
 from app.lease import NodeLease, Unshared
 from connectors.errors import CoordinationLost, LeadershipLost
 from connectors.zookeeper.memory import MemoryServer, MemorySession
-from connectors.zookeeper.tree import SessionState
+from connectors.zookeeper.protocol import SessionState
 
 ME = Identity(worker="a", address="host:1")
 PATH = "/aqueduct/destinations/shop/running"

@@ -8,7 +8,7 @@ import pytest
 
 from app.plans import destination_plan, kafka_client, topic_plans
 from app.settings import Settings
-from connectors.kafka.batches import MAX_BATCH_BYTES
+from connectors.kafka.record_batches import MAX_BATCH_BYTES
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Earliest, Latest, Start
 from connectors.mysql.position import Coordinates

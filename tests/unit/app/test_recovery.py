@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.recovery import folded, refuse_foreign
 from connectors.errors import ForeignInstallation, HistoryTooShort, JournalDamaged
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from tables.cursor import Cursor
 from tables.journal import state as journal

@@ -8,7 +8,7 @@ import pytest
 from app import metrics
 from app.status import DestinationStatus
 from app.weak_topics import WeakTopics
-from connectors.kafka.topic_plan import TopicFacts, TopicPlan, weaknesses
+from connectors.kafka.topics.plan import TopicFacts, TopicPlan, weaknesses
 
 PLAN = TopicPlan(name="aq.shop.orders", partitions=4, replication_factor=3, max_message_bytes=1024)
 

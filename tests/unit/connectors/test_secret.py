@@ -18,7 +18,7 @@ from app.worker import _faust_credentials
 from connectors.kafka.client import KafkaClient
 from connectors.mysql.server.facts import SourceAddress
 from connectors.secret import FileSecret, text_of
-from connectors.zookeeper.session import ZooKeeperClient, _credentials
+from connectors.zookeeper.kazoo_session import ZooKeeperClient, _credentials
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableChange
 from tables.quarantine import GIVE_UP, Entry, Outcome, Quarantine, Resolution, note_of
 from tables.schema_history.record import Given, SchemaRecord

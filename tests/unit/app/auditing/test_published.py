@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from app.auditing.published import Described, Journal, RecordedTopics, journal, row_topics
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 
 
 def test_topics_of_another_installation_are_not_taken_for_rows() -> None:

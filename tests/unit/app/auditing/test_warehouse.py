@@ -18,7 +18,7 @@ from app.auditing.warehouse import Warehouse
 from app.auditing.warehouse_dump import Origin
 from app.auditing.warehouse_dump import lines as lines_of
 from app.auditing.warehouse_store import WarehouseStore
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 
 TOPIC = "aq.shop.t"
 VERSION = Described(

@@ -11,7 +11,7 @@ import pytest
 
 from app.commands import journal_abort
 from connectors.errors import StateUnknown, UsageError
-from connectors.kafka.open_transactions import OpenTransaction, held_up
+from connectors.kafka.reading.open_transactions import OpenTransaction, held_up
 
 FOREIGN = OpenTransaction(
     producer_id=7, transactional_id="nightly import", offset=5, written_ms=1_700_000_000_000

@@ -12,7 +12,7 @@ from app.commands import journal_mend
 from app.commands.journal import Journal
 from app.commands.journal_mend import _Found
 from connectors.errors import JournalUnreadable
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal import state as journal
 from tables.journal.state import DestinationState
 from tables.quarantine import Quarantine, note_of

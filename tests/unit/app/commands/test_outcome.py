@@ -14,7 +14,7 @@ from app.commands import outcome
 from app.commands.journal import Journal
 from app.commands.outcome import request
 from connectors.errors import NotApplied, RequestReplaced
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry
 from tables.operator.control import Control, Wish
 from tables.operator.control import note_of as control_note

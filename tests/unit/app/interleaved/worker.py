@@ -17,7 +17,7 @@ from app.pipeline.rules import Rules
 from app.publisher import Publisher, TopicPlans
 from app.recovery import folded
 from connectors.errors import AqueductError, Fenced, JournalDamaged, KafkaLost
-from connectors.kafka.batches import Sendable
+from connectors.kafka.record_batches import Sendable
 from connectors.mysql.gtid import GtidSet
 from tables.cursor import Cursor
 from tables.journal import state as journal

@@ -14,7 +14,7 @@ import pytest
 
 from app.pipeline.oversize import Lightening
 from app.pipeline.piece import Piece
-from connectors.claims import FolderStore, MemoryStore
+from connectors.claims.store import FolderStore, MemoryStore
 from connectors.errors import ClaimStoreLost
 from tests.unit.app.pipeline.actions import TABLES, RowsOf
 from tests.unit.app.pipeline.history import Source

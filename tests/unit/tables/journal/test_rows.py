@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.errors import JournalUnreadable
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.cursor import Cursor
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint, resume_from

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.errors import JournalDamaged, JournalTooNew
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal.checkpoint import MemoryCheckpoint, records_of
 from tables.journal.state import fold
 from tables.operator.control import Control, Wish, control_in, note_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import JournalDamaged
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal.state import DestinationState, fold
 from tables.journal_format import Entry, encoded
 from tables.operator.interventions import Intervention

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import HistoryTooShort, PlaceUnknown
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Server, Session, TableChange
 from tables.schema_history.checkpoint import CheckpointPolicy
 from tables.schema_history.codec.fold import HistoryFold

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry
 from tables.schema_history.checkpoint import SchemaCheckpoint
 from tables.schema_history.codec import fold as history_fold

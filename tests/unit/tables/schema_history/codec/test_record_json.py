@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.errors import JournalDamaged, JournalTooNew
-from connectors.kafka.reading import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import (
     Change,
     Column,

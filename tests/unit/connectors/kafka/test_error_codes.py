@@ -13,8 +13,8 @@ from connectors.errors import (
     Retry,
     TooFewBrokers,
 )
-from connectors.kafka.answers import ANSWERS, answered
-from connectors.kafka.trouble import translated
+from connectors.kafka.error_codes import ANSWERS, answered
+from connectors.kafka.error_mapping import translated
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connectors.errors_base import AqueductError, Retry
+from connectors.errors.base import AqueductError, Retry
 
 
 class CoordinationLost(AqueductError):

@@ -11,7 +11,7 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, for_code
 
-from connectors.kafka.trouble import explained
+from connectors.kafka.error_mapping import explained
 
 
 async def members(options: Mapping[str, Any], group: str) -> frozenset[str]:

@@ -18,8 +18,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from connectors.errors import AqueductError, KafkaLost
-from connectors.kafka.reading import StoredRecord, open_consumer
-from connectors.kafka.trouble import explained
+from connectors.kafka.error_mapping import explained
+from connectors.kafka.reading.partition_reader import StoredRecord, open_consumer
 
 log = logging.getLogger(__name__)
 

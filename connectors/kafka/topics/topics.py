@@ -17,15 +17,15 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
 
 from connectors.errors import Faults, KafkaDenied, KafkaLost, KafkaRefused, TopicGone, TopicUnfit
-from connectors.kafka.making import MOST_NAMES, described, make
-from connectors.kafka.requests import metadata, topic_id
-from connectors.kafka.topic_plan import Compaction as Compaction
-from connectors.kafka.topic_plan import TopicFacts as TopicFacts
-from connectors.kafka.topic_plan import TopicPlan as TopicPlan
-from connectors.kafka.topic_plan import faults as faults
-from connectors.kafka.topic_plan import slow_compaction as slow_compaction
-from connectors.kafka.topic_plan import weaknesses
-from connectors.kafka.trouble import DENIED, explained
+from connectors.kafka.error_mapping import DENIED, explained
+from connectors.kafka.protocol_requests import metadata, topic_id
+from connectors.kafka.topics.creation import MOST_NAMES, described, make
+from connectors.kafka.topics.plan import Compaction as Compaction
+from connectors.kafka.topics.plan import TopicFacts as TopicFacts
+from connectors.kafka.topics.plan import TopicPlan as TopicPlan
+from connectors.kafka.topics.plan import faults as faults
+from connectors.kafka.topics.plan import slow_compaction as slow_compaction
+from connectors.kafka.topics.plan import weaknesses
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ may mend at the store itself is tried again.
 
 from __future__ import annotations
 
-from connectors.errors_base import AqueductError, Retry
+from connectors.errors.base import AqueductError, Retry
 
 
 class ClaimStoreLost(AqueductError):

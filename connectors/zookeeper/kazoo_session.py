@@ -35,7 +35,7 @@ from kazoo.security import CREATOR_ALL_ACL
 
 from connectors.errors import CoordinationLost, CoordinationRefused
 from connectors.secret import FileSecret
-from connectors.zookeeper.tree import Node, NodeTaken, Opens, Session, SessionState, now
+from connectors.zookeeper.protocol import Node, NodeTaken, Opens, Session, SessionState, now
 
 _LOST = (ConnectionLoss, ConnectionClosedError)
 _REFUSED = (NoAuthError, AuthFailedError, InvalidACLError)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from connectors.claims_s3 import S3Access, S3Store
+from connectors.claims.s3 import S3Access, S3Store
 from connectors.errors import (
     AqueductError,
     ClaimStoreDenied,

@@ -17,7 +17,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
 from connectors.errors import TransactionOpen
-from connectors.kafka.requests import producers, transactions
+from connectors.kafka.protocol_requests import producers, transactions
 
 log = logging.getLogger(__name__)
 

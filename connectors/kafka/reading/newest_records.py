@@ -15,10 +15,10 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from connectors.errors import KafkaLost
-from connectors.kafka.open_transactions import refuse_open
+from connectors.kafka.error_mapping import explained
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
-from connectors.kafka.reading import HELD, StoredRecord
-from connectors.kafka.trouble import explained
+from connectors.kafka.reading.open_transactions import refuse_open
+from connectors.kafka.reading.partition_reader import HELD, StoredRecord
 
 _SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without any record after which an end is given up."""

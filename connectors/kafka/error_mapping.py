@@ -32,7 +32,7 @@ from aiokafka.errors import (
 )
 
 from connectors.errors import AqueductError, Fenced, KafkaDenied, KafkaLost, RecordTooLarge
-from connectors.kafka.answers import answered
+from connectors.kafka.error_codes import answered
 
 DENIED = (
     TopicAuthorizationFailedError,

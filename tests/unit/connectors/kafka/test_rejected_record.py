@@ -10,8 +10,8 @@ import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
 from connectors.errors import BatchTooLarge, RecordTooLarge, Retry
-from connectors.kafka.batches import BatchWriter, FinishedBatch
-from connectors.kafka.refusal import refused_batch, too_large
+from connectors.kafka.record_batches import BatchWriter, FinishedBatch
+from connectors.kafka.rejected_record import refused_batch, too_large
 
 
 def batch(*values: bytes) -> FinishedBatch:

@@ -5,7 +5,7 @@ The law: the row is named by its table, its place and its ChangeId, so that a pe
 
 from __future__ import annotations
 
-from connectors.errors_base import AqueductError, Retry
+from connectors.errors.base import AqueductError, Retry
 
 
 class RecordTooLarge(AqueductError):

@@ -7,7 +7,7 @@ import pytest
 from aiokafka import errors as kafka
 
 from connectors.errors import AqueductError, Fenced, KafkaDenied, KafkaLost, RecordTooLarge
-from connectors.kafka.trouble import explained, translated
+from connectors.kafka.error_mapping import explained, translated
 
 OPTIONS = {"bootstrap_servers": "one:9092,two:9093", "security_protocol": "SASL_PLAINTEXT"}
 
@@ -70,7 +70,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch, **answers: Exception | None) -> lis
             raise answer
         return Open()
 
-    monkeypatch.setattr("connectors.kafka.trouble.create_conn", create_conn)
+    monkeypatch.setattr("connectors.kafka.error_mapping.create_conn", create_conn)
     return asked
 
 

@@ -16,9 +16,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from connectors.errors import KafkaLost, TopicUnfit
-from connectors.kafka.open_transactions import refuse_open
+from connectors.kafka.error_mapping import explained
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
-from connectors.kafka.trouble import explained
+from connectors.kafka.reading.open_transactions import refuse_open
 
 _DEADLINE = 4 * TRANSACTION_TIMEOUT
 """Seconds without progress after which the end is given up."""

@@ -6,7 +6,7 @@ The law: what is gone is named for what became of it, and what to do follows fro
 
 from __future__ import annotations
 
-from connectors.errors_base import AqueductError
+from connectors.errors.base import AqueductError
 
 
 class PreparedRowsGone(AqueductError):

@@ -18,8 +18,8 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 
 from connectors.errors import AqueductError, KafkaLost, Retry
-from connectors.kafka.answers import answered
-from connectors.kafka.topic_plan import TopicPlan
+from connectors.kafka.error_codes import answered
+from connectors.kafka.topics.plan import TopicPlan
 
 MOST_PARTITIONS = 1000
 MOST_NAMES = 500

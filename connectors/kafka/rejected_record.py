@@ -14,7 +14,7 @@ from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 from aiokafka.record import MemoryRecords
 
 from connectors.errors import BatchTooLarge, RecordTooLarge
-from connectors.kafka.batches import FinishedBatch
+from connectors.kafka.record_batches import FinishedBatch
 from connectors.wire import HEADER_CHANGE_ID
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)

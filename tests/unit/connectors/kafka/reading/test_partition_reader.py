@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from connectors.errors import KafkaLost, TransactionOpen
-from connectors.kafka import open_transactions, reading
-from connectors.kafka.open_transactions import OpenTransaction
+from connectors.kafka.reading import open_transactions, partition_reader
+from connectors.kafka.reading.open_transactions import OpenTransaction
 
 END = 15
 
@@ -51,22 +51,22 @@ def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, *held: OpenTrans
     async def those_open(*_: Any) -> list[OpenTransaction]:
         return list(held)
 
-    monkeypatch.setattr(reading, "open_consumer", made)
+    monkeypatch.setattr(partition_reader, "open_consumer", made)
     monkeypatch.setattr(open_transactions, "open_transactions", those_open)
-    monkeypatch.setattr(reading, "_DEADLINE", 1.0)
+    monkeypatch.setattr(partition_reader, "_DEADLINE", 1.0)
 
 
 async def test_markers_alone_are_read_for_as_long_as_that_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(1))
-    assert await reading.read_to_end({}, "journal", 0) == []
+    assert await partition_reader.read_to_end({}, "journal", 0) == []
 
 
 async def test_an_end_that_comes_no_nearer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     served(monkeypatch, Consumer(0))
     with pytest.raises(KafkaLost):
-        await reading.read_to_end({}, "journal", 0)
+        await partition_reader.read_to_end({}, "journal", 0)
 
 
 def opened(offset: int, transactional_id: str | None = "nightly import") -> OpenTransaction:
@@ -79,10 +79,10 @@ async def test_an_open_transaction_is_named_before_the_end_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(0), opened(0), opened(0, None))
-    monkeypatch.setattr(reading, "_DEADLINE", 60.0)
-    monkeypatch.setattr(reading, "HELD", 0.1)
+    monkeypatch.setattr(partition_reader, "_DEADLINE", 60.0)
+    monkeypatch.setattr(partition_reader, "HELD", 0.1)
     with pytest.raises(TransactionOpen) as caught:
-        await reading.read_to_end({}, "aq.__journal", 3)
+        await partition_reader.read_to_end({}, "aq.__journal", 3)
     where = "--topic aq.__journal --partition 3"
     said = str(caught.value)
     assert f"python -m app journal abort DEST {where} --transactional-id 'nightly import'" in said
@@ -94,6 +94,6 @@ async def test_a_transaction_that_began_after_what_is_missing_is_not_blamed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(0), opened(1))
-    monkeypatch.setattr(reading, "HELD", 0.1)
+    monkeypatch.setattr(partition_reader, "HELD", 0.1)
     with pytest.raises(KafkaLost):
-        await reading.read_to_end({}, "journal", 0)
+        await partition_reader.read_to_end({}, "journal", 0)

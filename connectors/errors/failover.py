@@ -6,7 +6,7 @@ proven that nothing is lost or repeated.
 
 from __future__ import annotations
 
-from connectors.errors_base import AqueductError, Retry
+from connectors.errors.base import AqueductError, Retry
 
 
 class SourceSilent(AqueductError):

@@ -16,9 +16,9 @@ from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
 from connectors.errors import KafkaLost
+from connectors.kafka.error_mapping import explained
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
-from connectors.kafka.reading import StoredRecord
-from connectors.kafka.trouble import explained
+from connectors.kafka.reading.partition_reader import StoredRecord
 
 _SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without any record after which an end is given up."""
