@@ -12,7 +12,7 @@ import sys
 
 from app.about import __version__
 from app.commands.groups import ALONE, GROUPS, Command, alone, command
-from app.log import escape_values
+from app.service.library_logs import escape_values
 from connectors.errors import AqueductError, SettingsError, UsageError
 
 INTERRUPTED = 130

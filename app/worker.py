@@ -12,26 +12,27 @@ from typing import Any
 
 import faust
 
-from app import journal_agent, metrics
+from app import metrics
 from app.about import __version__
-from app.central_store import CentralStore
-from app.destination import Destination
-from app.destinations import Destinations
-from app.faust_app import AqueductApp, give_up
-from app.http import HttpServer
-from app.journal_tail import Hearers, journal_tail
-from app.kafka_watch import KafkaWatch
-from app.leadership import Alone, Leadership
-from app.leadership_nodes import Identity, Nodes
-from app.leadership_shared import Shared
-from app.log import escape_values, quiet_libraries
-from app.others import client_id, group_of
-from app.plan import Plan
-from app.plans import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
-from app.recovery import installation_of, known_controls
-from app.settings import Settings, load
-from app.settings_file import refuse_unwritable
-from app.whole_history import whole_history
+from app.coordination.leadership import Alone, Leadership
+from app.coordination.znodes import Identity, Nodes
+from app.coordination.zookeeper_leadership import Shared
+from app.destination.plan import Plan
+from app.destination.registry import Destinations
+from app.destination.supervisor import Destination
+from app.destination.takeover.full_history import whole_history
+from app.destination.takeover.other_workers import client_id, group_of
+from app.destination.takeover.recovery import installation_of, known_controls
+from app.schemas.store_mirror import CentralStore
+from app.service import journal_agent
+from app.service.faust_app import AqueductApp, give_up
+from app.service.http import HttpServer
+from app.service.journal_tail import Hearers, journal_tail
+from app.service.kafka_watch import KafkaWatch
+from app.service.library_logs import escape_values, quiet_libraries
+from app.settings.file import refuse_unwritable
+from app.settings.model import Settings, load
+from app.wiring import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
 from connectors.errors import SettingsError
 from connectors.kafka.append import append as append_record
 from connectors.kafka.client import KafkaClient

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from app import worker
-from app.recovery import recover
+from app.destination.takeover.recovery import recover
 from connectors.mysql.ddl.definition import Session
 from tables.journal.checkpoint import MemoryCheckpoint, Row
 from tests.unit.tables.made import at

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.recovery import recover
+from app.destination.takeover.recovery import recover
 from bench import session
 from bench.errors import BenchError
 from bench.history import SERVER, UTF8, UUID, place_of, table_of

@@ -1,1 +1,1 @@
-"""The audit: what the server's own program prints of its binlog, against what stands in Kafka."""
+"""The audit: the source's own binlog against the topics, and the topics against the warehouse."""

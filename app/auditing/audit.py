@@ -15,12 +15,11 @@ from pathlib import Path
 
 import orjson
 
-from app.auditing import reckoning
-from app.auditing.beginning import file_of_last, first_file, last_of
-from app.auditing.borders import Borders
+from app.auditing.change_store import Store
 from app.auditing.errors import NotAuditable
-from app.auditing.examination import DEAD, PARKED, Examination, Subject
-from app.auditing.published import (
+from app.auditing.topics import totals
+from app.auditing.topics.record_check import DEAD, PARKED, Examination, Subject
+from app.auditing.topics.topics import (
     Journal,
     Partition,
     Published,
@@ -29,15 +28,16 @@ from app.auditing.published import (
     row_topics,
     schemas,
 )
-from app.auditing.store import Store
-from app.auditing.truth import Truth, filter_of, read
+from app.auditing.topics.transaction_markers import Borders
+from app.auditing.truth.changes import Truth, filter_of, read
+from app.auditing.truth.start import file_of_last, first_file, last_of
+from app.auditing.truth.witness import LIMITS, Witness
 from app.auditing.verdict import Verdict
-from app.auditing.warehouse import Warehouse
-from app.auditing.warehouse_dump import Origin, lines
-from app.auditing.warehouse_store import WarehouseStore
+from app.auditing.warehouse.check import Warehouse
+from app.auditing.warehouse.dump import Origin, lines
+from app.auditing.warehouse.store import WarehouseStore
 from app.auditing.window import Bound, End, Window
-from app.auditing.witness import LIMITS, Witness
-from app.pipeline.ddl_filter import StatementTypes
+from app.pipeline.statement_filter import StatementTypes
 from connectors.claims.store import ClaimStore
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.binlog.statement_kind import statement_type
@@ -138,20 +138,20 @@ def audit(scope: Scope) -> Verdict:
         latest = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
         _parked(scope, done, latest, topics)
         _dead_letters(scope, done, topics)
-        reckoning.cursor(done, latest.cursors[-1])
-        reckoning.tombstones(done)
+        totals.cursor(done, latest.cursors[-1])
+        totals.tombstones(done)
         known = {shape.name for shape in store.shapes}
-        reckoning.lost_changes(
+        totals.lost_changes(
             done,
             latest,
             shadows=lambda *name: scope.shadows.shadow(name, known) is not None,
             compacted=scope.compacted,
         )
-        reckoning.lost_statements(
+        totals.lost_statements(
             done, publishes=_publishes(scope), shadows=_names_shadow(scope.shadows, known)
         )
-        reckoning.numbers(done, compacted=scope.compacted)
-        reckoning.epochs(done, latest)
+        totals.numbers(done, compacted=scope.compacted)
+        totals.epochs(done, latest)
         if warehouse is not None:
             cut = set(names) if scope.compacted else {p[0] for p, at in beginnings.items() if at}
             verdict.tables = warehouse.judge(done.has_number, cut=cut)

@@ -15,20 +15,20 @@ from pathlib import Path
 
 from app.auditing.audit import Scope, audit
 from app.auditing.errors import ProgramMissing
-from app.auditing.mysql_replication import ReplicationBinlog
-from app.auditing.mysqlbinlog import BinlogFiles, ServerBinlog, program
-from app.auditing.published import KafkaTopics, journal
+from app.auditing.topics.topics import KafkaTopics, journal
+from app.auditing.truth.mysql_replication import ReplicationBinlog
+from app.auditing.truth.mysqlbinlog import BinlogFiles, ServerBinlog, program
+from app.auditing.truth.witness import Witness, WitnessName
 from app.auditing.verdict import Verdict
-from app.auditing.warehouse_dump import asked, given
+from app.auditing.warehouse.dump import asked, given
 from app.auditing.window import Bound
-from app.auditing.witness import Witness, WitnessName
 from app.commands import arguments
 from app.commands.arguments import GivenPlace
-from app.commands.report import answer
-from app.pipeline.oversize import claim_store
-from app.plan import Plan
-from app.plans import destination_plan, kafka_client, topic_plans
-from app.settings import Settings, load
+from app.commands.output import answer
+from app.destination.plan import Plan
+from app.pipeline.encode.oversize import claim_store
+from app.settings.model import Settings, load
+from app.wiring import destination_plan, kafka_client, topic_plans
 from connectors.errors import SourceLost, SourceRefused, UsageError
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, Earliest, Start
 from connectors.mysql.mariadb_gtid import MariadbGtidList

@@ -1,7 +1,7 @@
 """The groups of commands and where each command is, so that none is imported before it is called.
 
-The law: a module named here has ``configure`` and ``run``; its name is that of the group and the command, or
-of a command that is in no group.
+The law: a module named here has ``configure`` and ``run``; it is named as the command, in its group's
+folder or, for a command in no group, in this one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from keyword import iskeyword
 from typing import Protocol, cast
 
 
@@ -95,9 +96,10 @@ ALONE: Mapping[str, str] = {
 
 
 def command(group: str, name: str) -> Command:
-    """Import the module of a command: ``app.commands.<group>_<name>``, with ``_`` for ``-``."""
-    module = f"{group}_{name}".replace("-", "_")
-    return cast(Command, import_module(f"app.commands.{module}"))
+    """Import the module of a command: ``app.commands.<group>.<name>``, with ``_`` for ``-``, and after a
+    name that is a keyword."""
+    module = f"{name}_" if iskeyword(name) else name
+    return cast(Command, import_module(f"app.commands.{group}.{module}".replace("-", "_")))
 
 
 def alone(name: str) -> Command:

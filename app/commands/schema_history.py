@@ -1,124 +1,154 @@
-"""`python -m app schema history`: what became of a table, version by version; or which tables there are.
+"""A destination's schema history as the journal has it now, or the central store, for commands that only read.
 
-The law: every step that touched the table is listed, also those whose effect is not known.
+The law: it is read from the journal itself, committed records only, and nothing is written; a worker that runs
+meanwhile does not notice. The store is a copy, and read only where somebody asks for it.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from app.commands import arguments
-from app.commands.report import (
-    aligned,
-    answer,
-    difference_value,
-    place_text,
-    quarantine_lines,
-    quarantine_value,
-    record_kind,
-    record_value,
-    when,
-)
-from app.commands.told_history import Tell, ToldHistory, source_of, told
-from connectors.mysql.ddl.definition import TableChange, TableName
-from tables.schema_history.diff import Difference, differences
+from app.commands.arguments import GivenPlace
+from app.settings.model import Settings, load
+from connectors.errors import HistoryTooShort, UsageError
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.position import SourceOffset
+from tables.cursor import Cursor
+from tables.journal.state import DestinationState
+from tables.quarantine import Entry, Outcome
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.record import Known, SchemaRecord
+from tables.schema_history.position import Asked, reached
+from tables.schema_history.view import SchemaView
+from tables.schema_store.rows import history_of
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a destination, and perhaps a table."""
-    arguments.add_destination(parser)
-    arguments.add_table(parser, optional=True)
-    arguments.add_store(parser)
-    arguments.add_format(parser)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldHistory:
+    """The history, and how far its destination is."""
+
+    history: SchemaHistory
+    cursor: Cursor
+    quarantine: Mapping[TableName, Entry] = field(default_factory=dict)
+    """Tables that are or were set aside; the central store knows of none."""
+
+    def key(self, name: TableName) -> TableName:
+        """A table's name as the server compares it."""
+        server = self.history.checkpoints[-1].server
+        return (name[0].lower(), name[1].lower()) if server.lower_case_table_names else name
+
+    def asked(self, place: GivenPlace, server: str | None = None) -> Asked:
+        """A place that was given, for this history."""
+        offset = self.cursor.offset
+        return place.asked(server or offset.server_uuid, offset.coordinates)
+
+    def at(self, place: GivenPlace | None, server: str | None = None) -> SchemaView:
+        """All schemas as of a place, or now; raise HistoryTooShort or PlaceUnknown."""
+        if place is None:
+            return self.history.now()
+        return self.history.at(self.asked(place, server))
+
+    def quarantined(self, name: TableName, place: GivenPlace | None = None) -> Entry | None:
+        """What is to be known of a table that was set aside before a place and is not back."""
+        for other, entry in self.quarantine.items():
+            if self.key(other) == self.key(name) and entry.outcome is not Outcome.RELEASED:
+                is_before = place is None or reached(entry.since, self.asked(place)) is not False
+                return entry if is_before else None
+        return None
 
 
-def run(options: argparse.Namespace, tell: Tell = told) -> int:
-    """Print the versions, or all tables; the exit code."""
-    found = source_of(options, tell)(options.destination)
-    if options.table is None:
-        rows = list(_tables(found))
-        head = ["table", "state", "steps", "since", "quarantine"]
-        lines = aligned(
-            head, [["" if row[key] is None else str(row[key]) for key in head] for row in rows]
+_BEGIN = "Run a worker with this destination; its first run begins the history."
+
+Tell = Callable[[str], ToldHistory]
+"""From a destination's name to its history."""
+
+
+def source_of(options: argparse.Namespace, tell: Tell) -> Tell:
+    """Where a command reads: from ``tell``, or from the central store where its options say so."""
+    return stored if options.from_store else tell
+
+
+def stored(destination: str) -> ToldHistory:
+    """Read the settings, then the central store."""
+    from app.wiring import central_store
+
+    settings = load()
+    store = central_store(settings)
+    if store is None:
+        raise UsageError(
+            "--from-store needs schema_history.store: mysql, and mysql.host and mysql.user"
         )
-        answer(options.format, {"destination": options.destination, "tables": rows}, lines)
-        return 0
-    steps, aside = list(steps_of(found, options.table)), found.quarantined(options.table)
-    value = {
-        "table": ".".join(options.table),
-        "quarantine": quarantine_value(aside),
-        "steps": [_value(*step) for step in steps],
-    }
-    lines = list(_lines(found.history, options.table, steps))
-    lines += ["", *quarantine_lines(aside)] if aside is not None else []
-    answer(options.format, value, lines)
-    return 0 if found.history.state(*options.table) is not None else 1
-
-
-Step = tuple[SchemaRecord, list[Difference]]
-
-
-def steps_of(found: ToldHistory, name: TableName) -> Iterator[Step]:
-    """The steps that concern a table, each with what it changed."""
-    key = found.key(name)
-    for record in found.history.records:
-        if not any(found.key(one) == key for one in record.concerned):
-            continue
-        changed: list[Difference] = []
-        for change in record.changes:
-            if isinstance(change, TableChange) and found.key(change.name) == key:
-                changed += _renames(change)
-                changed += [] if change.renamed_to else differences(change.old, change.new)
-        yield record, changed
-
-
-def _renames(change: TableChange) -> Iterator[Difference]:
-    name = ".".join(change.name)
-    if change.renamed_to is not None:
-        yield Difference(what="renamed", old=name, new=".".join(change.renamed_to))
-    if change.renamed_from is not None:
-        yield Difference(what="renamed", old=".".join(change.renamed_from), new=name)
-
-
-def _value(record: SchemaRecord, found: list[Difference]) -> dict[str, Any]:
-    return {**record_value(record), "differences": [difference_value(one) for one in found]}
-
-
-def _lines(history: SchemaHistory, name: TableName, steps: list[Step]) -> Iterator[str]:
-    title = ".".join(name)
-    begin = history.checkpoints[0].place
-    at_first = history.at(begin).state(*name)
-    what = "known" if isinstance(at_first, Known) else "not known" if at_first else "not there"
-    yield f"{title}  {what} where the history begins: {when(begin.ts_ms)}  {place_text(begin)}"
-    for record, found in steps:
-        yield ""
-        what = record_kind(record)
-        yield f"{record.number}  {when(record.place.ts_ms)}  {place_text(record.place)}  {what}"
-        if record.given is not None:
-            yield f"    said by {record.given.by}, {when(record.given.ts_ms)}"
-        if record.reason is not None:
-            yield f"    not resolved: {record.reason}"
-        yield from (f"    {one}" for one in found)
-
-
-def _tables(found: ToldHistory) -> Iterator[dict[str, Any]]:
-    view = found.history.now()
-    steps = Counter(
-        found.key(name) for record in found.history.records for name in record.concerned
+    history = history_of(store.read(destination))
+    if history is None:
+        remedy = (
+            "The store gets it once a worker has led the destination; check the destination's name."
+        )
+        raise HistoryTooShort("the central store has none", destination=destination, remedy=remedy)
+    newest = history.checkpoints[-1]
+    last = history.records[-1].place if history.count > newest.count else newest.place
+    offset = SourceOffset(server_uuid=last.server_uuid, coordinates=last.end)
+    cursor = Cursor(
+        destination=destination,
+        installation="",
+        epoch=0,
+        seq=0,
+        versions=0,
+        offset=offset,
+        history=history.count,
     )
-    for name, _ in sorted(view.versions(), key=lambda pair: pair[0]):
-        state = view.state(*name)
-        assert state is not None
-        aside = found.quarantined(name)
-        yield {
-            "table": ".".join(name),
-            "state": type(state).__name__.lower(),
-            "steps": steps[found.key(name)],
-            "since": when(state.since.ts_ms),
-            "quarantine": aside and ("given up" if aside.is_given_up else "set aside"),
-        }
+    return ToldHistory(history=history, cursor=cursor)
+
+
+def told(destination: str) -> ToldHistory:
+    """Read the settings, then the journal."""
+    settings = load()
+    check_destination(settings, destination)
+    return of_state(asyncio.run(_state(settings, destination)))
+
+
+def of_state(state: DestinationState) -> ToldHistory:
+    """The history that a destination's records fold into; raise HistoryTooShort where none was begun."""
+    history = state.history()
+    if history is None or state.cursor is None:
+        raise HistoryTooShort(
+            "none has been begun",
+            destination=state.destination,
+            remedy=_BEGIN,
+        )
+    return ToldHistory(history=history, cursor=state.cursor, quarantine=state.quarantine.entries)
+
+
+def check_destination(settings: Settings, destination: str) -> None:
+    """Raise UsageError where the settings have no such destination."""
+    if destination not in settings.destinations:
+        known = ", ".join(sorted(settings.destinations))
+        raise UsageError(f"there is no destination {destination!r}, only: {known}")
+
+
+async def _state(settings: Settings, destination: str) -> DestinationState:
+    # Only here is Kafka's client needed, and it is slow to import.
+    # What it complains of meanwhile is an error at the end, which is told once.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    from app.destination.takeover.recovery import folded
+    from app.wiring import kafka_client, topic_plans
+    from connectors.errors import JournalDamaged
+    from connectors.kafka.reading.partition_reader import read_each
+    from connectors.kafka.topics.topics import Topics
+    from tables.journal.checkpoint import MemoryCheckpoint
+    from tables.journal.state import partition_of
+
+    plan, options = topic_plans(settings).journal(), kafka_client(settings).options()
+    partition = partition_of(destination, plan.partitions)
+    if not await Topics(options).has(plan):
+        raise HistoryTooShort("there is no journal", topic=plan.name, remedy=_BEGIN)
+
+    async def read(state: DestinationState, start: int) -> None:
+        await read_each(options, plan.name, partition, start=start, take=state.apply)
+
+    state = await folded(destination, MemoryCheckpoint(), read, whole_history=True)
+    if not state.is_whole():
+        raise JournalDamaged(state.lack(), destination=destination, topic=plan.name)
+    return state

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 
-from app.commands.journal import Journal
-from app.leadership_nodes import Nodes
-from app.leadership_view import View, looked
-from app.plans import coordination_plan
+from app.commands.journal_access import Journal
+from app.coordination.cluster_view import View, looked
+from app.coordination.znodes import Nodes
+from app.wiring import coordination_plan
 from connectors.errors import AqueductError
 from connectors.zookeeper.kazoo_session import opens
 

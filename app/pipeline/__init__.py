@@ -1,2 +1,1 @@
-"""The steps between a decoded transaction and its records, one a file, in data order: filter, versions,
-envelope, assemble."""
+"""The steps of a change, in order: capture, decoders, gather, number, encode, publish."""

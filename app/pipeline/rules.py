@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from app.pipeline.ddl_filter import StatementTypes, shadow_rules
+from app.pipeline.statement_filter import StatementTypes, shadow_rules
 from connectors.claims.s3 import S3Access
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 

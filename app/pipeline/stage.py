@@ -10,18 +10,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.pipeline.applied import Applied
-from app.pipeline.borders import Begun
-from app.pipeline.captured import Schema, TableBook
-from app.pipeline.encode import Encoder
-from app.pipeline.filter import TableFilter
-from app.pipeline.gather import UPDATES, Ddl, End, Gathering, Item, Rows, key_changes, weight
-from app.pipeline.numbers import Numbers, Progress
-from app.pipeline.passing import Passing
+from app.pipeline.encode.encode import Encoder
+from app.pipeline.encode.transaction_markers import Begun
+from app.pipeline.gather.captured_tables import Schema, TableBook
+from app.pipeline.gather.gather import UPDATES, Ddl, End, Gathering, Item, Rows, key_changes, weight
+from app.pipeline.gather.shares import Share, Sharing
+from app.pipeline.gather.statement_changes import Passing
+from app.pipeline.number.numbers import Numbers, Progress
+from app.pipeline.number.table_versions import Name, VersionBook
 from app.pipeline.piece import Aside, Piece
 from app.pipeline.rules import Rules
-from app.pipeline.shares import Share, Sharing
-from app.pipeline.versions import Name, VersionBook
+from app.pipeline.statement_effect import Applied
+from app.pipeline.table_filter import TableFilter
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.event_names import HARMLESS

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from app.settings import DestinationSettings
+from app.settings.model import DestinationSettings
 from bench.peers.peer import Changes, Program, Task, enveloped, same_topics
 from bench.servers import PASSWORD, USER
 from bench.workloads import DATABASE

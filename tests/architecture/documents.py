@@ -81,11 +81,11 @@ def unknown_targets(documents: Iterable[File], makefile: str) -> Iterator[str]:
 
 
 def unnamed(files: Iterable[File], document: str) -> Iterator[str]:
-    """Python files of ours, packages' own aside, whose name a document does not have."""
-    for file in files:
-        name = PurePosixPath(file.path).name
-        if name.endswith(".py") and name != "__init__.py" and f"{name}`" not in document:
-            yield file.path
+    """Folders of Python files whose path a document does not have in backticks."""
+    paths = (PurePosixPath(file.path) for file in files if file.path.endswith(".py"))
+    for folder in sorted({path.parent.as_posix() for path in paths}):
+        if f"`{folder}/`" not in document:
+            yield folder
 
 
 def _joined(folder: PurePosixPath, target: str) -> str:

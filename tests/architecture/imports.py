@@ -21,7 +21,7 @@ LAYERS: Mapping[str, frozenset[str]] = {
 HOMES: Mapping[str, tuple[str, ...]] = {
     "faust": ("app/", "tables/"),
     "mode": ("app/", "tables/"),
-    "aiohttp": ("app/http.py",),
+    "aiohttp": ("app/service/http.py",),
     "yarl": ("app/",),
     "pymysql": ("connectors/mysql/",),
     "pymysqlreplication": ("connectors/mysql/",),
@@ -33,9 +33,9 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "pyspark": ("spark_sink/",),
     "py4j": ("spark_sink/",),
     "prometheus_client": ("app/metrics.py", "spark_sink/metrics.py"),
-    "pydantic": ("app/settings", "spark_sink/settings.py"),
-    "pydantic_settings": ("app/settings", "spark_sink/settings.py"),
-    "yaml": ("app/settings_file.py", "spark_sink/settings.py"),
+    "pydantic": ("app/settings/", "spark_sink/settings.py"),
+    "pydantic_settings": ("app/settings/", "spark_sink/settings.py"),
+    "yaml": ("app/settings/file.py", "spark_sink/settings.py"),
     "orjson": ("app/", "tables/", "connectors/"),
 }
 """Where the product may import a library: folders, files, or beginnings of file names."""

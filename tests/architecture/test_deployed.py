@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from app import metrics
-from app.faust_app import EXIT_CONFIGURATION
-from app.settings import load
+from app.service.faust_app import EXIT_CONFIGURATION
+from app.settings.model import load
 from spark_sink import settings as sink_settings
 from spark_sink.metrics import Metrics
 from tests.architecture.deployed import stage_faults, stages, uncopied, unknown_metrics

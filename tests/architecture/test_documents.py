@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import load
+from app.settings.model import load
 from spark_sink import settings as sink_settings
 from tests.architecture.documents import (
     broken_anchors,
@@ -87,7 +87,7 @@ def test_every_target_of_make_is_in_the_makefile() -> None:
     assert list(unknown_targets(documents(), (PROJECT / "Makefile").read_text())) == []
 
 
-def test_the_architecture_names_every_file_of_the_product() -> None:
+def test_the_architecture_names_every_folder_of_the_product() -> None:
     product = [file for file in files() if file.path.startswith(PACKAGES)]
     assert list(unnamed(product, (PROJECT / "ARCHITECTURE.md").read_text())) == []
 
@@ -142,7 +142,10 @@ def test_a_broken_link_is_found() -> None:
 
 
 def test_a_path_that_is_not_there_is_found() -> None:
-    planted = File("x.md", "`app/gone.py`, `app/policy.py`, `devstack/*.lock`, `other/gone.py`")
+    planted = File(
+        "x.md",
+        "`app/gone.py`, `app/destination/retry_policy.py`, `devstack/*.lock`, `other/gone.py`",
+    )
     assert list(missing_paths([planted], exists, {"app", "devstack"})) == ["x.md names app/gone.py"]
 
 
@@ -151,9 +154,9 @@ def test_an_unknown_target_of_make_is_found_in_code_only() -> None:
     assert list(unknown_targets([planted], "test: ## run\n")) == ["x.md says make fly"]
 
 
-def test_a_file_without_a_line_is_found() -> None:
-    planted = [File("app/new.py", ""), File("app/http.py", ""), File("app/__init__.py", "")]
-    assert list(unnamed(planted, "| `status.py`, `http.py` | x |")) == ["app/new.py"]
+def test_a_folder_without_a_line_is_found() -> None:
+    planted = [File("app/new/one.py", ""), File("app/new/text.md", ""), File("app/__init__.py", "")]
+    assert list(unnamed(planted, "| `app/` | x |\n| `new/` | y |")) == ["app/new"]
 
 
 def yaml_blocks(path: str) -> list[str]:

@@ -25,7 +25,9 @@ def test_a_connector_that_imports_the_app_is_found() -> None:
 
 
 def test_an_import_within_a_function_is_found_too() -> None:
-    planted = module_from("tables/wrong.py", "def f() -> None:\n    import app.policy\n")
+    planted = module_from(
+        "tables/wrong.py", "def f() -> None:\n    import app.destination.retry_policy\n"
+    )
     assert list(layer_breaches([planted])) == ["tables/wrong.py imports app"]
 
 
@@ -51,7 +53,7 @@ def test_a_relative_import_is_followed() -> None:
 
 def test_demo_devstack_and_tests_may_import_all() -> None:
     planted = [
-        module_from("demo/fine.py", "import app.policy, spark_sink, pyspark\n"),
+        module_from("demo/fine.py", "import app.destination.retry_policy, spark_sink, pyspark\n"),
         module_from("tests/fine.py", "import connectors.wire, kazoo\n"),
     ]
     assert [*layer_breaches(planted), *homeless(planted)] == []

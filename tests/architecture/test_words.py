@@ -13,7 +13,7 @@ NOT_YET = {"docs/ROADMAP.md"}
 
 PACKAGES = ("app/", "connectors/", "tables/", "spark_sink/")
 PLAIN = (
-    "app/decoding/",
+    "app/pipeline/decoders/",
     "connectors/mysql/rows/compiled/",
     "connectors/mysql/ddl/grammar/",
     "connectors/mysql/dml/",

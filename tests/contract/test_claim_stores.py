@@ -194,7 +194,7 @@ def test_what_the_server_does_not_take_at_all_waits_for_a_person(
 
 def test_whoever_has_no_bucket_does_not_import_the_library() -> None:
     program = (
-        "import sys, app.pipeline.oversize, connectors.claims.s3 as s3\n"
+        "import sys, app.pipeline.encode.oversize, connectors.claims.s3 as s3\n"
         "s3.S3Store('s3://bucket', s3.S3Access())\n"
         "print('botocore' in sys.modules)"
     )

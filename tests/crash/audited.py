@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.auditing.audit import Scope, audit
-from app.auditing.mysqlbinlog import BinlogFiles
-from app.auditing.published import KafkaTopics
+from app.auditing.topics.topics import KafkaTopics
+from app.auditing.truth.mysqlbinlog import BinlogFiles
 from tests.crash.scene import DESTINATION, Scene
 from tests.crash.verdict import Findings
 

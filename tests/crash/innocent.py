@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 
 from app.auditing.audit import Scope, audit
-from app.auditing.mysql_replication import ReplicationBinlog
-from app.auditing.mysqlbinlog import BinlogFiles, ServerBinlog
-from app.auditing.published import KafkaTopics, RecordedTopics
+from app.auditing.topics.topics import KafkaTopics, RecordedTopics
+from app.auditing.truth.mysql_replication import ReplicationBinlog
+from app.auditing.truth.mysqlbinlog import BinlogFiles, ServerBinlog
+from app.auditing.truth.witness import Witness
 from app.auditing.verdict import Kind
-from app.auditing.witness import Witness
 from app.commands.audit import INCOMPLETE
 from devstack import Stack
 from devstack.errors import MissingSoftwareError

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from app.faults import VARIABLE
+from app.failpoints import VARIABLE
 from devstack.processes import Child, Children
 
 FAUST = (sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "info")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from app.faults import point
+from app.failpoints import point
 from tests.crash import mutated_records
 from tests.crash.done import say_done
 
@@ -28,9 +28,12 @@ packets, transactions = (
     _of("connectors.mysql.stream.packet_buffer"),
     _of("connectors.mysql.transaction_reader"),
 )
-leading, publishing = _of("app.leading"), _of("app.publisher")
+leading, publishing = (
+    _of("app.destination.takeover.takeover"),
+    _of("app.pipeline.publish.publisher"),
+)
 Publisher: Any = publishing.Publisher
-Numbers: Any = _of("app.pipeline.numbers").Numbers
+Numbers: Any = _of("app.pipeline.number.numbers").Numbers
 _EARLY = 6
 """Pieces after which a mutant that does wrong once does it."""
 
@@ -82,7 +85,7 @@ def cursor_after_rows() -> None:
 
 def _published_unasked() -> None:
     """The journal is not held against what the topics show, which would stop what is broken by name."""
-    _of("app.published").Published.check = _nothing
+    _of("app.destination.takeover.published_check").Published.check = _nothing
 
 
 def read_uncommitted() -> None:
@@ -102,9 +105,9 @@ def fencing_off() -> None:
 
     leading.TransactionalProducer = producer
     leading.uuid = types.SimpleNamespace(UUID=uuid.UUID, uuid5=lambda *_: uuid.uuid4())
-    _of("app.plan").Signals.check = lambda _self: None
-    _of("app.destination").Destination.observe = lambda _self, _cursor: None
-    _of("app.others").Others.check = _leads_all_the_same
+    _of("app.destination.plan").Signals.check = lambda _self: None
+    _of("app.destination.supervisor").Destination.observe = lambda _self, _cursor: None
+    _of("app.destination.takeover.other_workers").Others.check = _leads_all_the_same
     # The other's rows may be in the topics before its cursor is read.
     _published_unasked()
 
@@ -126,7 +129,7 @@ def epoch_kept() -> None:
 def lease_off() -> None:
     """Nobody heeds the end of its lease, and each worker has a transactional id of its own."""
     fencing_off()
-    lease = _of("app.lease").NodeLease
+    lease = _of("app.coordination.lease").NodeLease
     lease.check = lambda _self: None
     lease.end = lambda _self, _why: None
     lease.believe = lambda _self, _node: None
@@ -136,7 +139,7 @@ def lease_off() -> None:
     async def ended(_tasks: Any) -> None:
         """Leave all that is led as it is."""
 
-    _of("app.leadership_shared").ended = ended
+    _of("app.coordination.zookeeper_leadership").ended = ended
 
 
 async def _nothing(*_given: Any) -> None:
@@ -145,7 +148,7 @@ async def _nothing(*_given: Any) -> None:
 
 def standby_leads() -> None:
     """A standby leads without having the node."""
-    shared = _of("app.leadership_shared").Shared
+    shared = _of("app.coordination.zookeeper_leadership").Shared
     real = shared._act
 
     async def act(self: Any, session: Any) -> None:

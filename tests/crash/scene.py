@@ -20,7 +20,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from app.settings import TopicSettings
+from app.settings.model import TopicSettings
 from demo import truth
 from demo.load import Server
 from demo.truth import Truth

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from app.pipeline.numbers import Numbers
+from app.pipeline.number.numbers import Numbers
 from app.pipeline.rules import Rules
 from app.pipeline.stage import StageSpec
 from connectors.errors import AqueductError

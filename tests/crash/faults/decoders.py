@@ -18,7 +18,7 @@ from tests.crash.processes import children_of
 from tests.crash.scenario import fault
 from tests.crash.scene import DESTINATION, PATIENCE, Scene
 
-_DECODER, _FORK_SERVER = "app.decoding.child", "app.decoding.nursery"
+_DECODER, _FORK_SERVER = "app.pipeline.decoders.child", "app.pipeline.decoders.fork_server"
 _ALERT = "AqueductDecoderTrouble"
 _GLANCE = 0.05
 """Seconds between two looks at a state that may be over soon."""

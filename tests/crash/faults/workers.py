@@ -6,7 +6,7 @@ import signal
 import time
 from functools import partial
 
-from app.faults import POINTS
+from app.failpoints import POINTS
 from tests.crash.keeper import Keeper
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
@@ -63,7 +63,7 @@ def kill_decoder(at: Scene) -> str:
 
     at.decoders = 2
     at.begin()
-    killed = kill_all(children_of(at.worker.pid, "app.decoding.child")[:1])
+    killed = kill_all(children_of(at.worker.pid, "app.pipeline.decoders.child")[:1])
     assert killed == 1
     error = at.wait_state("RETRYING", "RUNNING")
     return f"{error or 'a new run'}; went on in {at.wait_going_on():.1f} s"

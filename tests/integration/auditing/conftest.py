@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from app.auditing.audit import Scope, audit
-from app.auditing.mysql_replication import ReplicationBinlog
-from app.auditing.mysqlbinlog import BinlogFiles
-from app.auditing.printed_events import Event, Opened
-from app.auditing.published import KafkaTopics, RecordedTopics
+from app.auditing.topics.topics import KafkaTopics, RecordedTopics
+from app.auditing.truth.mysql_replication import ReplicationBinlog
+from app.auditing.truth.mysqlbinlog import BinlogFiles
+from app.auditing.truth.printed_events import Event, Opened
+from app.auditing.truth.witness import Witness, WitnessName
 from app.auditing.verdict import Verdict
-from app.auditing.witness import Witness, WitnessName
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.auditing.story import COMPRESSED, FIRST, SECOND, TABLES, play

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
 
-from app.auditing.published import RecordedTopics
+from app.auditing.topics.topics import RecordedTopics
 from devstack.mysql import Mysql
 from tests.integration.auditing.conftest import Case
 from tests.integration.auditing.story import play

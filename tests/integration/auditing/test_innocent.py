@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from app.auditing import printed_events as printed
-from app.auditing.comparison import Comparer
-from app.auditing.mysql_replication import ReplicationBinlog
-from app.auditing.mysqlbinlog import BinlogFiles
-from app.auditing.printed_text import decoder_of
-from app.auditing.published import Described
-from app.auditing.store import Change
-from app.pipeline.captured import CapturedTable, TableBook
-from app.pipeline.filter import TableFilter
+from app.auditing.change_store import Change
+from app.auditing.character_sets import decoder_of
+from app.auditing.topics.record_comparison import Comparer
+from app.auditing.topics.topics import Described
+from app.auditing.truth import printed_events as printed
+from app.auditing.truth.mysql_replication import ReplicationBinlog
+from app.auditing.truth.mysqlbinlog import BinlogFiles
+from app.pipeline.gather.captured_tables import CapturedTable, TableBook
+from app.pipeline.table_filter import TableFilter
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.rows.decoder import UPDATES, WRITES
 from devstack import Stack

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from app.auditing.truth.witness import WitnessName
 from app.auditing.verdict import Verdict
-from app.auditing.witness import WitnessName
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from app.central_store import CentralStore
+from app.schemas.store_mirror import CentralStore
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.schema_store.tables import HISTORY

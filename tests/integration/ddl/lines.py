@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from app.replay import replay
+from app.commands.schema.statement_replay import replay
 from tests.integration.ddl.difference import differences
 from tests.integration.ddl.player import Played
 from tests.integration.ddl.truth import Seen, SeenColumn, SeenTable

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.pipeline.captured import CapturedTable, TableBook
-from app.pipeline.filter import TableFilter
+from app.pipeline.gather.captured_tables import CapturedTable, TableBook
+from app.pipeline.table_filter import TableFilter
 from connectors.errors import DdlUnresolved
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.ddl.catalog import Catalog

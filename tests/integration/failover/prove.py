@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from app.destination.failover.relocation import Moved, Switch
+from app.destination.plan import Failover
+from app.destination.takeover.cursor_verification import Proving
 from app.pipeline.rules import Rules
-from app.plan import Failover
-from app.proving import Proving
-from app.switching import Moved, Switch
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import landmark_in

@@ -10,9 +10,9 @@ from typing import cast
 
 import pytest
 
+from app.destination.failover.relocation import Moved, Switch
+from app.destination.plan import Failover
 from app.pipeline.rules import Rules
-from app.plan import Failover
-from app.switching import Moved, Switch
 from connectors.errors import LostInReplication, NoAlignment, PositionPurged, StandbyLags
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.scan import scan

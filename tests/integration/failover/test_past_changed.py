@@ -12,9 +12,9 @@ import pytest
 
 from app.auditing.audit import Scope, audit
 from app.auditing.errors import TruthUnreadable
-from app.auditing.mysql_replication import ReplicationBinlog
-from app.auditing.mysqlbinlog import ServerBinlog
-from app.auditing.published import KafkaTopics, RecordedTopics
+from app.auditing.topics.topics import KafkaTopics, RecordedTopics
+from app.auditing.truth.mysql_replication import ReplicationBinlog
+from app.auditing.truth.mysqlbinlog import ServerBinlog
 from app.auditing.verdict import Kind
 from connectors.mysql.gtid import GtidSet
 from devstack import Stack

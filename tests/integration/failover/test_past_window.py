@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.faults import VARIABLE
+from app.failpoints import VARIABLE
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.failover.servers import ask, insert, notes, until

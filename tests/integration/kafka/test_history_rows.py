@@ -12,11 +12,11 @@ from uuid import uuid4
 
 import pytest
 
-from app import journal_agent
-from app.faust_app import AqueductApp
-from app.http import HttpServer
-from app.publisher import TopicPlans
-from app.recovery import recover
+from app.destination.takeover.recovery import recover
+from app.pipeline.publish.publisher import TopicPlans
+from app.service import journal_agent
+from app.service.faust_app import AqueductApp
+from app.service.http import HttpServer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.kafka.topics.topics import Topics

@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
+from app.destination.failover.relocation import Moved, Switch
+from app.destination.plan import Failover
 from app.pipeline.rules import Rules
-from app.plan import Failover
-from app.switching import Moved, Switch
 from connectors.errors import SourceDiverged, SourceRefused
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from devstack import Stack

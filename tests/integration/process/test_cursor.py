@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from app.__main__ import main
-from app.commands.journal import Journal
+from app.commands.journal_access import Journal
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.process.consumed import rows

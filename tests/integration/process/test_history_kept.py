@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.journal import Journal
+from app.commands.journal_access import Journal
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.process.consumed import rows

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.commands.journal import Journal
+from app.commands.journal_access import Journal
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.journal.state import cursor_key, encoded

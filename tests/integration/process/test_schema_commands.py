@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.publisher import TopicPlans
+from app.pipeline.publish.publisher import TopicPlans
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics

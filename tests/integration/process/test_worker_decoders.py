@@ -22,7 +22,11 @@ __all__ = ["mysql"]
 
 def decoders_of(worker: Worker) -> list[int]:
     """The worker's decoder processes that are there now."""
-    return [pid for pid in children_of(worker.process.pid) if b"app.decoding.child" in command(pid)]
+    return [
+        pid
+        for pid in children_of(worker.process.pid)
+        if b"app.pipeline.decoders.child" in command(pid)
+    ]
 
 
 def all_decoders_of(worker: Worker, count: int) -> list[int]:
@@ -99,7 +103,7 @@ def test_no_decoder_outlives_a_worker_that_is_killed(
         worker.wait(lambda status: status["state"] == "RUNNING")
         decoders = all_decoders_of(worker, 3)
     deadline = time.monotonic() + PATIENCE
-    while any(b"app.decoding.child" in command(pid) for pid in decoders):
+    while any(b"app.pipeline.decoders.child" in command(pid) for pid in decoders):
         assert time.monotonic() < deadline, "a decoder is still there"
         time.sleep(0.05)
 

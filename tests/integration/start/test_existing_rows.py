@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.existing_rows import check_earliest, tell_latest
+from app.destination.takeover.existing_rows import check_earliest, tell_latest
 from connectors.errors import StartIncomplete
 from devstack import Stack
 from devstack.mysql import Mysql

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.destination.purge_watch import PurgeWatch
 from app.metrics import REGISTRY
-from app.purge_watch import PurgeWatch
-from app.status import DestinationStatus, State
+from app.service.status import DestinationStatus, State
 from connectors.mysql.position import SourceOffset
 from devstack import mysql_software
 from devstack.mysql import Mysql

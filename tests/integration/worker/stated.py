@@ -7,9 +7,9 @@ from typing import Any
 
 import pymysql
 
-from app.pipeline.captured import TableBook
-from app.pipeline.filter import TableFilter
-from app.pipeline.passing import Passing
+from app.pipeline.gather.captured_tables import TableBook
+from app.pipeline.gather.statement_changes import Passing
+from app.pipeline.table_filter import TableFilter
 from connectors.errors import StatementBasedChange
 from connectors.mysql.dml.calls import FUNCTIONS
 from connectors.mysql.schema.baseline import server_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.pipeline.captured import CapturedTable, TableBook
-from app.pipeline.filter import TableFilter
+from app.pipeline.gather.captured_tables import CapturedTable, TableBook
+from app.pipeline.table_filter import TableFilter
 from connectors.errors import MalformedEvent
 from connectors.mysql.charset.unmapped import ReplacedText
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder

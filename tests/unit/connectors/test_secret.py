@@ -13,7 +13,7 @@ import pytest
 from aiokafka.conn import AIOKafkaConnection
 from kazoo.protocol.serialization import Auth
 
-from app.settings import KafkaSettings
+from app.settings.model import KafkaSettings
 from app.worker import _faust_credentials
 from connectors.kafka.client import KafkaClient
 from connectors.mysql.server.facts import SourceAddress

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from app.commands import groups
-from app.commands.told_history import Tell, ToldHistory, of_state
+from app.commands.schema_history import Tell, ToldHistory, of_state
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor

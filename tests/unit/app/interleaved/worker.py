@@ -12,10 +12,10 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeVar, cast
 
+from app.destination.takeover.recovery import folded
 from app.pipeline.piece import Piece
+from app.pipeline.publish.publisher import Publisher, TopicPlans
 from app.pipeline.rules import Rules
-from app.publisher import Publisher, TopicPlans
-from app.recovery import folded
 from connectors.errors import AqueductError, Fenced, JournalDamaged, KafkaLost
 from connectors.kafka.record_batches import Sendable
 from connectors.mysql.gtid import GtidSet

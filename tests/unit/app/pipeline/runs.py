@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from aiokafka.record import MemoryRecords
 
-from app.pipeline.numbers import Numbers
+from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.pipeline.stage import DecodedShares, StageSpec

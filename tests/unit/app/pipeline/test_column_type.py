@@ -10,7 +10,7 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
 from spark_sink.source.schemas import parse_version
 from tables.schema_history.definition_json import Definitions, table_json
-from tests.unit.app.pipeline.test_outer_join import DEFINED, PLAIN, bare, met
+from tests.unit.app.pipeline.gather.test_null_check import DEFINED, PLAIN, bare, met
 from tests.unit.tables.test_table_version import VERSION
 
 

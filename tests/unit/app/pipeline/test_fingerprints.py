@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.pipeline.filter import TableFilter
+from app.pipeline.table_filter import TableFilter
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, Prints, Sums
 from connectors.mysql.lookup.fingerprint.scan import _Listener
 from connectors.mysql.transaction_reader import TransactionReader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.publisher import _after
+from app.pipeline.publish.publisher import _after
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.stream.chunk import Chunk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.pipeline.numbers import Numbers
+from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import SourceOffset

@@ -11,8 +11,8 @@ from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
 from tests import made
 from tests.made import SERVER as UUID
+from tests.unit.app.pipeline.gather.test_undecodable_rows import NOTES
 from tests.unit.app.pipeline.runs import records_of, run
-from tests.unit.app.pipeline.test_poison import NOTES
 
 ID, NOTE = NOTES.columns
 TABLE = replace(NOTES, columns=(ID, NOTE, replace(NOTE, name="more")))

@@ -15,8 +15,8 @@ from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
 from tests import made
 from tests.made import SERVER as UUID
+from tests.unit.app.pipeline.gather.test_undecodable_rows import NOTES, image
 from tests.unit.app.pipeline.runs import RULES, records_of, run_stage, spec_of
-from tests.unit.app.pipeline.test_poison import NOTES, image
 
 CHARSETS = Charsets({255: "utf8mb4", 18: "tis620"}, {"utf8mb4": 4, "tis620": 1})
 ID, NOTE = NOTES.columns

@@ -10,7 +10,7 @@ import orjson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.publisher import _after
+from app.pipeline.publish.publisher import _after
 from connectors.errors import UnsupportedEvent
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState

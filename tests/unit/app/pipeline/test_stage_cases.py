@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.publisher import _after
+from app.pipeline.publish.publisher import _after
 from connectors.errors import ResumeMismatch
 from tables.cursor import Resume
 from tests.made import SERVER as UUID

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.pipeline.filter import TableFilter
+from app.pipeline.table_filter import TableFilter
 from connectors.mysql.server.database_filters import (
     BinlogFilters,
     Captured,

@@ -1,0 +1,207 @@
+"""The source's changes between the two halves of an audit: a file of SQLite's, so that memory stays bounded.
+
+The law: in memory there is one byte for each change, and the tables' shapes; all else is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
+
+from app.auditing.sqlite import scratch
+from app.auditing.table_shape import Shape
+
+_BATCH = 5000
+_TABLES = """
+CREATE TABLE tx (rank INTEGER PRIMARY KEY, id TEXT NOT NULL, file TEXT NOT NULL, pos INTEGER NOT NULL);
+CREATE TABLE change (place INTEGER PRIMARY KEY, n INTEGER NOT NULL, kind TEXT NOT NULL, shape INTEGER NOT NULL,
+  pos INTEGER NOT NULL, before BLOB NOT NULL, after BLOB NOT NULL);
+CREATE TABLE statement (rank INTEGER PRIMARY KEY, text TEXT NOT NULL, pos INTEGER NOT NULL);
+CREATE TABLE prepared (xid TEXT NOT NULL, ordinal INTEGER NOT NULL, kind TEXT NOT NULL, shape INTEGER NOT NULL,
+  pos INTEGER NOT NULL, before BLOB NOT NULL, after BLOB NOT NULL, PRIMARY KEY (xid, ordinal)) WITHOUT ROWID;
+"""
+ORDINAL_BITS = 32
+_ORDINALS = (1 << ORDINAL_BITS) - 1
+
+
+class Transaction(NamedTuple):
+    """A transaction of the source, by its place in the order of the binlog."""
+
+    rank: int
+    id: str
+    file: str
+    pos: int
+
+
+class Change(NamedTuple):
+    """A change of a row of a captured table."""
+
+    place: int
+    """The transaction's rank and the row's ordinal, in one number that is greater for what comes later."""
+    n: int
+    """Which of all changes it is, from 0."""
+    kind: str
+    """``c``, ``u``, ``d``; ``t`` for a table that was emptied."""
+    shape: Shape
+    pos: int
+    before: bytes
+    after: bytes
+
+    @property
+    def rank(self) -> int:
+        """Of its transaction."""
+        return self.place >> ORDINAL_BITS
+
+    @property
+    def ordinal(self) -> int:
+        """Of the row in its transaction."""
+        return self.place & _ORDINALS
+
+
+class Store:
+    """Written once from the beginning to the end, then asked."""
+
+    def __init__(self) -> None:
+        self._db = scratch(_TABLES)
+        self._shapes: list[Shape] = []
+        self._numbers: dict[int, int] = {}
+        self._waiting: list[tuple[int, int, str, int, int, bytes, bytes]] = []
+        self._rank = 0
+        self.changes = 0
+        self._last: Transaction | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def begin(self, name: str, file: str, pos: int) -> int:
+        """A transaction; return its rank."""
+        self._rank += 1
+        self._db.execute("INSERT INTO tx VALUES (?, ?, ?, ?)", (self._rank, name, file, pos))
+        return self._rank
+
+    def add(
+        self,
+        rank: int,
+        ordinal: int,
+        kind: str,
+        shape: Shape,
+        *,
+        pos: int,
+        images: tuple[bytes, bytes],
+    ) -> None:
+        """A change of the transaction that began last."""
+        place = rank << ORDINAL_BITS | ordinal
+        self._waiting.append((place, self.changes, kind, self._number(shape), pos, *images))
+        self.changes += 1
+        if len(self._waiting) >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._waiting:
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT INTO change VALUES (?, ?, ?, ?, ?, ?, ?)", self._waiting)
+            self._db.execute("COMMIT")
+            self._waiting.clear()
+
+    def say(self, rank: int, text: str, pos: int) -> None:
+        """A statement of a transaction."""
+        self._db.execute("INSERT OR REPLACE INTO statement VALUES (?, ?, ?)", (rank, text, pos))
+
+    def prepare(
+        self,
+        xid: str,
+        ordinal: int,
+        kind: str,
+        shape: Shape,
+        *,
+        pos: int,
+        images: tuple[bytes, bytes],
+    ) -> None:
+        """A change that holds only once its XA transaction is committed."""
+        row = (xid, ordinal, kind, self._number(shape), pos, *images)
+        self._db.execute("INSERT INTO prepared VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def decide(
+        self, xid: str, *, kept: bool
+    ) -> Iterator[tuple[int, str, Shape, int, bytes, bytes]]:
+        """Take an XA transaction's changes out: ordinal, kind, table, offset and images; or drop them."""
+        if kept:
+            asked = "SELECT * FROM prepared WHERE xid = ? ORDER BY ordinal"
+            for _, ordinal, kind, shape, pos, before, after in self._db.execute(asked, (xid,)):
+                yield ordinal, kind, self._shapes[shape], pos, before, after
+        self._db.execute("DELETE FROM prepared WHERE xid = ?", (xid,))
+
+    def seal(self) -> None:
+        """All is written; what is asked by name is made quick to find."""
+        self.flush()
+        self._db.execute("CREATE INDEX tx_id ON tx (id)")
+
+    def transaction(self, name: str) -> Transaction | None:
+        """By its name. Records of one transaction stand together, so the last answer is kept."""
+        if self._last is not None and self._last.id == name:
+            return self._last
+        found = self._db.execute("SELECT * FROM tx WHERE id = ?", (name,)).fetchone()
+        if found is None:
+            return None
+        self._last = Transaction(*found)
+        return self._last
+
+    def ranked(self, rank: int) -> Transaction:
+        """By its rank."""
+        return Transaction(*self._db.execute("SELECT * FROM tx WHERE rank = ?", (rank,)).fetchone())
+
+    def change(self, rank: int, ordinal: int) -> Change | None:
+        """By its transaction and ordinal."""
+        place = rank << ORDINAL_BITS | ordinal
+        found = self._db.execute("SELECT * FROM change WHERE place = ?", (place,)).fetchone()
+        return None if found is None else self._change(found)
+
+    def statement(self, rank: int) -> tuple[str, int] | None:
+        """The statement of a transaction, and where it stands."""
+        asked = "SELECT text, pos FROM statement WHERE rank = ?"
+        found: tuple[str, int] | None = self._db.execute(asked, (rank,)).fetchone()
+        return found
+
+    def statements(self) -> Iterator[tuple[int, str, int]]:
+        """Rank, text and offset of all statements."""
+        yield from self._db.execute("SELECT * FROM statement ORDER BY rank")
+
+    def all(self) -> Iterator[Change]:
+        """All changes in their order."""
+        for found in self._db.execute("SELECT * FROM change ORDER BY place"):
+            yield self._change(found)
+
+    @property
+    def shapes(self) -> Sequence[Shape]:
+        """All tables with changes, as they were described."""
+        return self._shapes
+
+    def light(self) -> Iterator[tuple[int, int, Shape]]:
+        """Place, number and table of all changes, without their values."""
+        for place, n, shape in self._db.execute(
+            "SELECT place, n, shape FROM change ORDER BY place"
+        ):
+            yield place, n, self._shapes[shape]
+
+    def of(self, rank: int) -> Iterator[tuple[int, Shape]]:
+        """Number and table of each change of a transaction."""
+        first, last = rank << ORDINAL_BITS, (rank + 1) << ORDINAL_BITS
+        asked = "SELECT n, shape FROM change WHERE place >= ? AND place < ?"
+        for n, shape in self._db.execute(asked, (first, last)):
+            yield n, self._shapes[shape]
+
+    def _change(self, found: tuple[int, int, str, int, int, bytes, bytes]) -> Change:
+        place, n, kind, shape, pos, before, after = found
+        return Change(place, n, kind, self._shapes[shape], pos, before, after)
+
+    def _number(self, shape: Shape) -> int:
+        number = self._numbers.get(id(shape))
+        if number is None:
+            # The shape is kept beside, so that its id is not given to another.
+            number = self._numbers[id(shape)] = len(self._shapes)
+            self._shapes.append(shape)
+        return number

@@ -1,0 +1,166 @@
+"""A table as mysqlbinlog prints its TABLE_MAP: names, types, the primary key.
+
+The law: what the server did not write into its binlog (``binlog_row_metadata = MINIMAL``) is not here; whoever
+compares takes it from elsewhere and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from app.auditing.character_sets import label_text
+
+_NAME = re.compile(r"`((?:[^`]|``)*)` ")
+_TYPE = re.compile(
+    r"([A-Z][A-Z ]*?)(?:\((.*)\))?((?: (?:UNSIGNED|NOT NULL|INVISIBLE))*)$", re.DOTALL
+)
+_CHARSET = re.compile(r" CHARSET (\w+) COLLATE \w+")
+_LABEL = re.compile(r"'((?:[^'\\]|\\.|'')*)'", re.DOTALL)
+_TOLD_TYPE = re.compile(r"([a-z]+)(?:\((.*)\))?(.*)$", re.DOTALL)
+_TOLD_LABEL = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; what the binlog does not tell is None."""
+
+    name: str | None
+    type: str
+    """In upper case, without its length, such as ``INT`` or ``VARCHAR``."""
+    size: str | None
+    """What stands in brackets behind the type."""
+    unsigned: bool
+    charset: str | None
+    labels: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A table at one TABLE_MAP."""
+
+    database: str
+    table: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] | None
+    """None where it has none, or the binlog does not tell."""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Database and table."""
+        return self.database, self.table
+
+    @property
+    def tells_names(self) -> bool:
+        """Whether the binlog names the columns."""
+        return bool(self.columns) and self.columns[0].name is not None
+
+
+@lru_cache(maxsize=4096)
+def shape_of(lines: tuple[bytes, ...]) -> Shape:
+    """Read the table's name, with no backtick doubled, and the lines that follow it."""
+    database, _, table = lines[0].decode().partition("`.`")
+    # Labels are printed in the bytes of their columns' character sets, so each byte is one character here.
+    text = [line.decode("latin-1") for line in lines[1:]]
+    columns: list[Column] = []
+    key: str | None = None
+    for number, line in enumerate(text):
+        if line.startswith("# Columns("):
+            columns = [_column(each) for each in _listed(text[number:])]
+        elif line.startswith("# Primary Key("):
+            key = _utf8(line.strip(" \n")[len("# Primary Key(") : -1])
+    return Shape(database, table, tuple(columns), _key(key, columns))
+
+
+def line_ends_in_names(lines: list[bytes]) -> int:
+    """How many line ends the names of the columns have."""
+    if not any(b"\\n" in line for line in lines):
+        return 0
+    columns = shape_of((b"`.`", *lines)).columns
+    return sum((column.name or "").count("\n") for column in columns)
+
+
+def _listed(lines: list[str]) -> list[str]:
+    """The lines of one list of columns, without what frames them."""
+    found = []
+    for line in lines:
+        stripped = line.rstrip("\n")[10:]
+        if stripped.endswith(","):
+            found.append(stripped[:-1])
+        else:
+            found.append(stripped[:-1])
+            break
+    return found
+
+
+def _column(text: str) -> Column:
+    name = None
+    if named := _NAME.match(text):
+        name, text = _utf8(_plain(named[1]).replace("``", "`")), text[named.end() :]
+    charset = _CHARSET.search(text)
+    if charset:
+        text = text[: charset.start()] + text[charset.end() :]
+    found = _TYPE.match(text)
+    if found is None:
+        return Column(name, text, None, False, None, None)
+    size = found[2]
+    is_labelled = found[1] in ("ENUM", "SET") and size is not None
+    return Column(
+        name,
+        found[1],
+        None if is_labelled else size,
+        "UNSIGNED" in found[3],
+        charset[1] if charset else None,
+        tuple(_label(found[1], charset[1] if charset else None) for found in _LABEL.finditer(size))
+        if is_labelled
+        else None,
+    )
+
+
+def _utf8(text: str) -> str:
+    return text.encode("latin-1").decode("utf-8", "replace")
+
+
+def _label(text: str, charset: str | None) -> str:
+    raw = _unescaped(text).encode("latin-1")
+    # Without a character set the label is of a server that prints all of them in its own.
+    return _utf8(raw.decode("latin-1")) if charset is None else label_text(raw, charset)
+
+
+def told_column(name: str, told: str, charset: str | None) -> Column:
+    """A column as consumers have it: ``told`` is MySQL's ``column_type``, such as ``bigint(20) unsigned``."""
+    found = _TOLD_TYPE.match(told)
+    kind, size, more = (found[1].upper(), found[2], found[3]) if found else (told.upper(), None, "")
+    labels = None
+    if kind in ("ENUM", "SET"):
+        labels = tuple(label[1].replace("''", "'") for label in _TOLD_LABEL.finditer(size or ""))
+        size = None
+    return Column(name, kind, size, "unsigned" in more, charset, labels)
+
+
+def _plain(text: str) -> str:
+    """A label, or the name of a column, without the program's escapes."""
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text, flags=re.DOTALL)
+
+
+def _unescaped(label: str) -> str:
+    text = _plain(label)
+    return text.replace("''", "'") if "''" in label else text
+
+
+def _key(text: str | None, columns: list[Column]) -> tuple[str, ...] | None:
+    """The key's columns; a name may hold a comma, and a part of a column has its length behind it."""
+    if text is None:
+        return None
+    names = {column.name for column in columns}
+    found: list[str] = []
+    held = ""
+    for part in text.split(", "):
+        held = f"{held}, {part}" if held else part
+        plain = held if held in names else re.sub(r"\(\d+\)$", "", held)
+        if plain in names:
+            found.append(plain)
+            held = ""
+    return tuple(found) if not held else None

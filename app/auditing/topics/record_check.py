@@ -1,0 +1,348 @@
+"""Record after record of the topics against the source's changes.
+
+The law: each partition is taken in its order, several of them in any mixture. Each record is named by its
+ChangeId alone and found in the source by that; its number, epoch and place are then held to what is there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from app.auditing.change_store import Change, Transaction
+from app.auditing.topics.claim_checks import Claims, is_whole
+from app.auditing.topics.record_comparison import Comparer, key_fault
+from app.auditing.topics.topics import Partition, Versions
+from app.auditing.truth.changes import Truth
+from app.auditing.verdict import Finding, Kind, Verdict
+from app.auditing.window import End
+from connectors.claims.store import ClaimStore
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.wire import HEADER_CHANGE_ID, row_topic
+
+Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]
+"""Who else looks at each record of a row topic, with its images, and of the DDL topic."""
+
+WHOLE, OLD_HALF, NEW_HALF, PARKED, DEAD = 1, 2, 4, 8, 16
+"""What was seen of a change, one bit each."""
+_HALVES = {"": WHOLE, "0": OLD_HALF, "1": NEW_HALF}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is examined."""
+
+    prefix: str
+    destination: str
+    ddl_topic: str
+    seq: int
+    """The cursor's."""
+    end: End
+    server_uuid: str
+    versions: Versions
+    partitions: Mapping[str, int]
+    beginnings: Mapping[Partition, int]
+    claims: ClaimStore | None = None
+    """Where images wait that were too large for their topic."""
+
+
+@dataclass(slots=True)
+class Held:
+    """What was seen of one partition so far."""
+
+    seq: int = 0
+    place: int = -1
+    epoch: int = 0
+    first_seq: int | None = None
+    first_place: int | None = None
+    tombstones: dict[bytes, Finding] = field(default_factory=dict)
+    """Deletes whose tombstone is still to come, by key."""
+
+
+@dataclass(slots=True)
+class Span:
+    """The numbers that one epoch has given."""
+
+    first: int
+    last: int
+    finding: Finding
+
+
+class Examination:
+    """Takes records; whoever closes it reads what was seen."""
+
+    def __init__(
+        self, subject: Subject, truth: Truth, verdict: Verdict, watch: Watch | None = None
+    ) -> None:
+        self.subject = subject
+        self.truth = truth
+        self.verdict = verdict
+        self.seen = bytearray(truth.store.changes)
+        self.numbers = bytearray(subject.seq // 8 + 1)
+        """A bit for each number up to the cursor's."""
+        self.epochs: dict[int, Span] = {}
+        self.held: dict[Partition, Held] = {}
+        self.statements: set[int] = set()
+        self.greatest = 0
+        self.others: Counter[str] = Counter()
+        self._comparer = Comparer(verdict.unjudged)
+        self._claims = Claims(subject.claims, verdict.unjudged)
+        self._watch = watch
+
+    def take(self, topic: str, partition: int, record: StoredRecord) -> None:
+        """Examine a record of a row topic, or of the DDL topic."""
+        if not record.value:
+            self._tombstone(topic, partition, record)
+            return
+        try:
+            value = orjson.loads(record.value)
+            source = value["source"]
+            is_ours = source["name"] == self.subject.destination
+            seq, epoch = int(source["seq"]), int(source["epoch"])
+            change_id = dict(record.headers)[HEADER_CHANGE_ID].decode()
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            at = Finding(
+                kind=Kind.FOREIGN,
+                what=f"it is no record of the wire contract: {error!r}",
+                topic=topic,
+                partition=partition,
+                offset=record.offset,
+            )
+            self.verdict.add(at)
+            return
+        if not is_ours:
+            self.others[topic] += 1
+            return
+        self.greatest = max(self.greatest, seq)
+        if seq > self.subject.seq:
+            self.verdict.unjudged["records behind the cursor that was read"] += 1
+            return
+        one = _One(topic, partition, record, value, change_id, seq)
+        held = self.held.setdefault((topic, partition), Held())
+        self._number(one, held, epoch)
+        if topic == self.subject.ddl_topic:
+            self._statement(one)
+        else:
+            one.claim = self._claims.redeem(value)
+            self._row(one, held)
+        if self._watch is not None:
+            self._watch(topic, partition, record, value)
+        held.seq = max(held.seq, seq)
+
+    def has_number(self, seq: int) -> bool:
+        """Whether some record has this number."""
+        return seq <= self.subject.seq and bool(self.numbers[seq >> 3] & 1 << (seq & 7))
+
+    def _number(self, one: _One, held: Held, epoch: int) -> None:
+        seq = one.seq
+        byte, bit = seq >> 3, 1 << (seq & 7)
+        if self.numbers[byte] & bit:
+            self._fault(Kind.SEQ_GAPS, one, f"seq {seq} is given a second time")
+        self.numbers[byte] |= bit
+        if epoch < held.epoch:
+            self._fault(Kind.EPOCHS_BACK, one, f"epoch {epoch} stands behind epoch {held.epoch}")
+        held.epoch = max(held.epoch, epoch)
+        if held.first_seq is None:
+            held.first_seq = seq
+        span = self.epochs.get(epoch)
+        if span is None:
+            self.epochs[epoch] = Span(seq, seq, self._finding(Kind.AFTER_FENCING, one, ""))
+        elif seq < span.first:
+            span.first = seq
+        elif seq > span.last:
+            span.last, span.finding = seq, self._finding(Kind.AFTER_FENCING, one, "")
+
+    def _row(self, one: _One, held: Held) -> None:
+        self.verdict.records += 1
+        source = one.value["source"]
+        if source.get("snapshot", "false") != "false":
+            self.verdict.unjudged["rows read by a snapshot"] += 1
+            return
+        name, _, rest = one.change_id.rpartition("#")
+        ordinal, _, half = rest.partition("/")
+        transaction = self.truth.store.transaction(name)
+        if transaction is None:
+            self._unknown(one, name)
+            return
+        change = (
+            self.truth.store.change(transaction.rank, int(ordinal))
+            if ordinal.isdigit() and half in _HALVES
+            else None
+        )
+        if change is None:
+            self._no_such_change(one, transaction, ordinal)
+            return
+        blurred = self.truth.blurred.get(transaction.rank)
+        if blurred is not None and int(ordinal) >= blurred[0]:
+            return  # the witness numbers otherwise here; its changes are counted as not judged
+        one.transaction = transaction
+        bit = _HALVES[half]
+        if self.seen[change.n] & bit:
+            self._fault(Kind.REPEATED, one, "it stands in Kafka already")
+            return
+        self.seen[change.n] |= bit
+        self._placed(one, held, change.place * 2 + (half == "1"))
+        self._compared(one, change, half)
+
+    def _placed(self, one: _One, held: Held, place: int) -> None:
+        if held.first_place is None:
+            held.first_place = place
+        if place <= held.place:
+            self._fault(Kind.OUT_OF_ORDER, one, "it stands behind a later change of its source")
+        elif one.seq <= held.seq:
+            self._fault(Kind.OUT_OF_ORDER, one, f"seq {one.seq} stands behind seq {held.seq}")
+        held.place = max(held.place, place)
+
+    def _compared(self, one: _One, change: Change, half: str) -> None:
+        source, subject = one.value["source"], self.subject
+        name = (source["db"], source["table"])
+        version = subject.versions.get((*name, source["schema"] or 0))
+        topics = {row_topic(subject.prefix, *change.shape.name), version.topic if version else ""}
+        if name != change.shape.name or one.topic not in topics:
+            what = (
+                f"it is told of {'.'.join(map(str, name))}, and is of {'.'.join(change.shape.name)}"
+            )
+            self._fault(Kind.DIFFERENT, one, what)
+            return
+        columns = self._comparer.columns(change.shape, version)
+        spread = (version.partitions if version else None) or subject.partitions[one.topic]
+        place = (one.partition, spread)
+        fault = one.claim
+        if fault is None and is_whole(one.value):
+            fault = self._comparer.fault(change, one.value, half, version) or key_fault(
+                columns, one.value, one.record, place
+            )
+        if fault is not None:
+            self._fault(Kind.DIFFERENT, one, fault)
+        if one.value["op"] == "d" and one.record.key and (columns is None or columns.key):
+            held = self.held[one.topic, one.partition]
+            held.tombstones[one.record.key] = self._finding(
+                Kind.LOST, one, "its tombstone is not there"
+            )
+
+    def _tombstone(self, topic: str, partition: int, record: StoredRecord) -> None:
+        held = self.held.setdefault((topic, partition), Held())
+        found = held.tombstones.pop(record.key, None)
+        change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"").decode()
+        if found is not None and found.change_id == change_id:
+            return
+        name = change_id.rpartition("#")[0]
+        if held.place < 0 or self.truth.store.transaction(name) is None:
+            return  # another destination's, or of a delete that is not within
+        what = "a tombstone that follows no delete of its own"
+        self.verdict.add(
+            Finding(
+                kind=Kind.FOREIGN,
+                what=what,
+                change_id=change_id,
+                topic=topic,
+                partition=partition,
+                offset=record.offset,
+            )
+        )
+
+    def _statement(self, one: _One) -> None:
+        self.verdict.records += 1
+        name = one.change_id.rpartition("#")[0]
+        transaction = self.truth.store.transaction(name)
+        if transaction is None:
+            self._unknown(one, name)
+            return
+        one.transaction = transaction
+        found = self.truth.store.statement(transaction.rank)
+        if found is None or not one.change_id.endswith("#ddl"):
+            self._fault(Kind.FOREIGN, one, "its transaction has no such statement")
+        elif transaction.rank in self.statements:
+            self._fault(Kind.REPEATED, one, "it stands in Kafka already")
+        elif "\ufffd" in found[0]:
+            self.verdict.unjudged["texts of statements in another character set than UTF-8"] += 1
+        elif "online" not in one.value and _plain(found[0]) != _plain(one.value["ddl"]):
+            self._fault(Kind.DIFFERENT, one, "its text is not the statement's")
+        self.statements.add(transaction.rank)
+
+    def _unknown(self, one: _One, name: str) -> None:
+        """A record of a transaction that is not among those within the window."""
+        gtid, truth = one.value["source"].get("gtid"), self.truth
+        if gtid is not None:
+            if gtid in truth.before:
+                self.verdict.unjudged["records from before the window"] += 1
+            elif gtid in truth.behind:
+                self.verdict.unjudged["records from behind the window"] += 1
+            elif self.subject.end.gtids is not None and gtid not in self.subject.end.gtids:
+                self._fault(Kind.CURSOR, one, "it is delivered, and the cursor does not hold it")
+            else:
+                self._fault(Kind.FOREIGN, one, "the source has no such transaction")
+            return
+        server, _, place = name.partition(":")
+        file, _, pos = place.rpartition(":")
+        if server != self.subject.server_uuid:
+            self.verdict.unjudged[f"records of another server, {server}"] += 1
+        elif truth.first is None or _order(file, pos) < truth.first.order:
+            self.verdict.unjudged["records from before the window"] += 1
+        elif truth.last is not None and _order(file, pos) >= truth.last.order:
+            is_published = _order(file, pos) < self.subject.end.coordinates.order
+            if is_published:
+                self.verdict.unjudged["records from behind the window"] += 1
+            else:
+                self._fault(Kind.CURSOR, one, "it is delivered, and the cursor stands before it")
+        else:
+            self._fault(Kind.FOREIGN, one, "the source has no such transaction")
+
+    def _no_such_change(self, one: _One, transaction: Transaction, ordinal: str) -> None:
+        blurred = self.truth.blurred.get(transaction.rank)
+        if transaction.id in self.truth.undecided:
+            self.verdict.unjudged["rows of XA transactions prepared before the first file"] += 1
+        elif blurred is not None and ordinal.isdigit() and int(ordinal) >= blurred[0]:
+            self.verdict.unjudged[rows_after(blurred[1])] += 1
+        else:
+            partial = self.subject.end.partial
+            is_cut = partial is not None and partial[0] == transaction.id
+            kind = Kind.CURSOR if is_cut else Kind.FOREIGN
+            self._fault(kind, one, "its transaction has no such change of a captured table")
+
+    def _fault(self, kind: Kind, one: _One, what: str) -> None:
+        self.verdict.add(self._finding(kind, one, what))
+
+    def _finding(self, kind: Kind, one: _One, what: str) -> Finding:
+        source = one.value["source"]
+        return Finding(
+            kind=kind,
+            what=what,
+            change_id=one.change_id,
+            source=f"{source.get('file')}:{source.get('pos')}",
+            topic=one.topic,
+            partition=one.partition,
+            offset=one.record.offset,
+        )
+
+
+@dataclass(slots=True)
+class _One:
+    topic: str
+    partition: int
+    record: StoredRecord
+    value: dict[str, Any]
+    change_id: str
+    seq: int
+    transaction: Transaction | None = None
+    claim: str | None = None
+    """What is wrong with its images in the claim store."""
+
+
+def rows_after(table: str) -> str:
+    """What rows are counted as whose place in their transaction is not known."""
+    return f"rows at or after some of {table} that the witness cannot read"
+
+
+def _order(file: str, pos: str) -> tuple[int, int]:
+    number = file.rpartition(".")[2]
+    return (int(number) if number.isdigit() else 0, int(pos) if pos.isdigit() else 0)
+
+
+def _plain(sql: str) -> str:
+    """A statement's text without what programs add at its ends."""
+    return sql.strip().rstrip(";").strip()

@@ -1,0 +1,197 @@
+"""A record of a row against the change that it is of: form, names, values, key.
+
+The law: what differs is told by its column's name, never with its values, which have no place in a report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.auditing.change_store import Change
+from app.auditing.table_shape import Shape, told_column
+from app.auditing.topics.topics import Described
+from app.auditing.value_comparison import UNTOLD, Same, comparison
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.topic_reader import partition_of
+from connectors.wire import HEADER_CHANGE_ID, change_key
+
+
+@dataclass(slots=True)
+class Columns:
+    """How a table's rows are compared, for one description of it and one version."""
+
+    names: tuple[str, ...]
+    key: tuple[str, ...]
+    same: tuple[Same | None, ...]
+    kinds: tuple[str, ...]
+
+    @classmethod
+    def of(cls, shape: Shape, version: Described | None) -> Columns | None:
+        """None where nobody tells the names of the columns."""
+        if shape.tells_names:
+            names = tuple(column.name or "" for column in shape.columns)
+            key = shape.primary_key or ()
+        elif version is not None:
+            names, key = version.columns, version.primary_key
+        else:
+            return None
+        columns = shape.columns
+        if version is not None and not shape.tells_names:
+            # Without names, there may be no signs, character sets and labels either.
+            columns = tuple(map(told_column, version.columns, version.types, version.charsets))
+        kinds = tuple(column.type for column in columns)
+        return cls(names, key, tuple(map(comparison, columns)), kinds)
+
+    def moves(self, change: Change) -> bool:
+        """Whether a change has changed its row's key."""
+        if change.kind != "u" or not self.key:
+            return False
+        old, new = _numbered(change.before), _numbered(change.after)
+        places = [self.names.index(name) + 1 for name in self.key]
+        return any(new.get(place, old.get(place)) != old.get(place) for place in places)
+
+
+def _numbered(image: bytes) -> dict[int, bytes]:
+    """Printed values by the number of their column."""
+    found = {}
+    for line in image.split(b"\n"):
+        number, _, value = line.partition(b"=")
+        if number:
+            found[int(number)] = value
+    return found
+
+
+class Comparer:
+    """Compares record after record, and counts what it cannot compare."""
+
+    def __init__(self, unjudged: Counter[str]) -> None:
+        self._unjudged = unjudged
+        self._columns: dict[tuple[int, int], tuple[Shape, Described | None, Columns | None]] = {}
+
+    def columns(self, shape: Shape, version: Described | None) -> Columns | None:
+        """How rows of this shape and version are compared."""
+        # Both are kept beside, so that their ids are not given to others.
+        found = self._columns.get((id(shape), id(version)))
+        if found is None:
+            found = (shape, version, Columns.of(shape, version))
+            self._columns[id(shape), id(version)] = found
+        return found[2]
+
+    def fault(
+        self, change: Change, value: dict[str, Any], half: str, version: Described | None
+    ) -> str | None:
+        """What is wrong with a record's form or values; None where nothing is."""
+        if change.kind == "t":
+            return None if value["op"] == "t" else f"op is {value['op']}, the table was emptied"
+        columns = self.columns(change.shape, version)
+        if columns is None:
+            self._unjudged[f"{'.'.join(change.shape.name)}: no names of its columns"] += 1
+            return None
+        moves = columns.moves(change)
+        wanted = {"": change.kind, "0": "d", "1": "c"}[half] if moves == bool(half) else "halves"
+        if value["op"] != wanted:
+            return f"it is {value['op']}{half and '/'}{half}, the source has {change.kind}" + (
+                " with another key" if moves else ""
+            )
+        before = change.before if wanted in ("u", "d") else None
+        after = change.after if wanted in ("u", "c") else None
+        return self._image(change.shape, columns, before, value["before"], value) or self._image(
+            change.shape, columns, after, value["after"], value
+        )
+
+    def _image(
+        self,
+        shape: Shape,
+        columns: Columns,
+        printed: bytes | None,
+        image: dict[str, Any] | None,
+        value: dict[str, Any],
+    ) -> str | None:
+        if printed is None or image is None:
+            return (
+                None if (printed is None) == (image is None) else "an image is missing or too many"
+            )
+        lines = printed.split(b"\n")
+        names = columns.names
+        if len(lines) != len(names):
+            return self._partial(shape, columns, printed, image, value)
+        replaced = value.get("replaced", ())
+        if tuple(image) != names:
+            return "its columns are not the table's"
+        for line, name, same, kind in zip(lines, names, columns.same, columns.kinds, strict=True):
+            text, found = line[line.index(b"=") + 1 :], image[name]
+            what = f"{'.'.join(shape.name)}.{name}: {kind}"
+            if not self._same(text, found, same, what, is_replaced=name in replaced):
+                return f"{name} has another value"
+        return None
+
+    def _same(
+        self, text: bytes, found: Any, same: Same | None, what: str, *, is_replaced: bool
+    ) -> bool:
+        if text == b"NULL" or found is None:
+            return text == b"NULL" and found is None
+        if same is None:
+            self._unjudged[what] += 1
+            return True
+        if text == UNTOLD:
+            self._unjudged[f"{what}, which the witness cannot tell"] += 1
+            return True
+        if text.startswith(b"JSON_"):  # a difference to the document before, not a document
+            self._unjudged[f"{what}, partial"] += 1
+            return True
+        try:
+            return same(text, found)
+        except UnicodeDecodeError:
+            if is_replaced:
+                self._unjudged[f"{what}, with characters that Unicode lacks"] += 1
+            return is_replaced
+
+    def _partial(
+        self,
+        shape: Shape,
+        columns: Columns,
+        printed: bytes,
+        image: dict[str, Any],
+        value: dict[str, Any],
+    ) -> str | None:
+        """An image that lacks columns: those that are printed are there, and the others in neither."""
+        for number, text in _numbered(printed).items():
+            name = columns.names[number - 1]
+            if name not in image:
+                return f"{name} is missing"
+            what = f"{'.'.join(shape.name)}.{name}: {columns.kinds[number - 1]}"
+            is_replaced = name in value.get("replaced", ())
+            same = columns.same[number - 1]
+            if not self._same(text, image[name], same, what, is_replaced=is_replaced):
+                return f"{name} has another value"
+        absent = set(value.get("absent", ()))
+        extra = absent & set(image)
+        return f"{min(extra)} is told and absent" if extra else None
+
+
+def key_fault(
+    columns: Columns | None, value: dict[str, Any], record: StoredRecord, place: tuple[int, int]
+) -> str | None:
+    """What is wrong with a record's key, or with its partition; ``place`` is that, and how many there are."""
+    partition, partitions = place
+    if columns is None:
+        return None
+    if not columns.key or value["op"] == "t":
+        change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"")
+        if record.key and record.key != change_key(change_id):
+            return "it has a key and its table has none"
+        return None if partition == 0 else "it has no key and is not in partition 0"
+    image = value["after"] or value["before"] or {}
+    try:
+        key = orjson.loads(record.key)
+    except orjson.JSONDecodeError:
+        return "its key is not JSON"
+    if list(key.items()) != [(name, image.get(name)) for name in columns.key]:
+        return "its key is not its row's"
+    if partition_of(record.key, partitions) != partition:
+        return "its key belongs to another partition"
+    return None

@@ -1,0 +1,242 @@
+"""What an examination comes to once all records were taken: what is lost, numbers, epochs, the cursor.
+
+The law: a change without a record is lost unless a named reason accounts for it, and then it is counted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+
+from app.auditing.change_store import ORDINAL_BITS
+from app.auditing.table_shape import Shape
+from app.auditing.topics.record_check import (
+    DEAD,
+    NEW_HALF,
+    OLD_HALF,
+    PARKED,
+    WHOLE,
+    Examination,
+    Span,
+    rows_after,
+)
+from app.auditing.topics.topics import CursorRecord, Journal
+from app.auditing.verdict import Finding, Kind
+from connectors.wire import row_topic
+
+_DONE = {WHOLE, OLD_HALF | NEW_HALF}
+
+Shadows = Callable[[str, str], bool]
+
+
+def tombstones(done: Examination) -> None:
+    """Deletes whose tombstone did not come."""
+    for held in done.held.values():
+        for finding in held.tombstones.values():
+            done.verdict.add(finding)
+
+
+def lost_changes(done: Examination, journal: Journal, *, shadows: Shadows, compacted: bool) -> None:
+    """Changes without their records."""
+    if all(value & 7 in _DONE for value in set(done.seen)):
+        return
+    verdict, store = done.verdict, done.truth.store
+    for place, n, shape in store.light():
+        seen = done.seen[n] & 7
+        if seen in _DONE:
+            continue
+        name = ".".join(shape.name)
+        rank = place >> ORDINAL_BITS
+        ordinal = place & ((1 << ORDINAL_BITS) - 1)
+        blurred = done.truth.blurred.get(rank)
+        if blurred is not None and ordinal >= blurred[0]:
+            verdict.unjudged[rows_after(blurred[1])] += 1
+        elif done.seen[n] & PARKED and journal.aside.get(shape.name):
+            verdict.set_aside[name] += 1
+        elif done.seen[n] & DEAD:
+            verdict.unjudged[f"{name}: dead letters"] += 1
+        elif shadows(*shape.name):
+            verdict.shadows[name] += 1
+        elif compacted or _is_expired(done, shape, place):
+            verdict.expired[row_topic(done.subject.prefix, *shape.name)] += 1
+        else:
+            change = store.change(rank, ordinal)
+            transaction = store.ranked(rank)
+            half = {OLD_HALF: "/1", NEW_HALF: "/0"}.get(seen, "")
+            verdict.add(
+                Finding(
+                    kind=Kind.LOST,
+                    what=f"no record has this change of {name}",
+                    change_id=f"{transaction.id}#{ordinal}{half}",
+                    source=f"{transaction.file}:{change.pos if change else transaction.pos}",
+                )
+            )
+
+
+def _is_expired(done: Examination, shape: Shape, place: int) -> bool:
+    """Whether the topic may have had it: a partition that does not begin at 0 has nothing from before it."""
+    topic = row_topic(done.subject.prefix, *shape.name)
+    for number in range(done.subject.partitions.get(topic, 0)):
+        if done.subject.beginnings.get((topic, number), 0) > 0:
+            held = done.held.get((topic, number))
+            if held is None or held.first_place is None or place * 2 < held.first_place:
+                return True
+    return False
+
+
+def lost_statements(
+    done: Examination, *, publishes: Callable[[str], bool], shadows: Callable[[str], bool]
+) -> None:
+    """Statements without their records."""
+    for rank, text, pos in done.truth.store.statements():
+        if not publishes(text):
+            continue
+        done.verdict.statements += 1
+        if rank in done.statements:
+            continue
+        transaction = done.truth.store.ranked(rank)
+        topic = done.subject.ddl_topic
+        if shadows(text):
+            done.verdict.shadows["statements on shadow tables"] += 1
+        elif done.subject.beginnings.get((topic, 0), 0) > 0 and _is_before_ddl(done, rank):
+            done.verdict.expired[topic] += 1
+        else:
+            done.verdict.add(
+                Finding(
+                    kind=Kind.LOST,
+                    what="no record has this statement",
+                    change_id=f"{transaction.id}#ddl",
+                    source=f"{transaction.file}:{pos}",
+                )
+            )
+
+
+def _is_before_ddl(done: Examination, rank: int) -> bool:
+    return not done.statements or rank < min(done.statements)
+
+
+def numbers(done: Examination, *, compacted: bool) -> None:
+    """Numbers up to the cursor's that no record has; and whether the last ones are there."""
+    subject, verdict = done.subject, done.verdict
+    first = _first_number(done)
+    if compacted or first is None:
+        verdict.unjudged["seq, as the topics do not keep all records"] += 1
+        return
+    if first > 1:
+        verdict.unjudged[f"seq below {first}, which the topics do not keep"] += 1
+    for begin, end in _gaps(done.numbers, first, subject.seq):
+        what = f"seq {begin} is missing" if begin == end else f"seq {begin} to {end} are missing"
+        verdict.add(Finding(kind=Kind.SEQ_GAPS, what=what), times=end - begin + 1)
+        if end == subject.seq:
+            verdict.add(
+                Finding(
+                    kind=Kind.CURSOR,
+                    what=f"the cursor has seq {subject.seq}, and the topics end at {begin - 1}",
+                )
+            )
+
+
+def _first_number(done: Examination) -> int | None:
+    """From which number on none may be missing; None where a partition tells nothing at all."""
+    first = 1
+    for partition, beginning in done.subject.beginnings.items():
+        if beginning > 0:
+            held = done.held.get(partition)
+            if held is None or held.first_seq is None:
+                return None
+            first = max(first, held.first_seq)
+    return first
+
+
+def _gaps(bits: bytearray, first: int, last: int) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for index, byte in enumerate(bits):
+        if byte == 0xFF:
+            continue
+        for seq in range(index * 8, index * 8 + 8):
+            if first <= seq <= last and not byte & 1 << (seq & 7):
+                if found and found[-1][1] == seq - 1:
+                    found[-1] = (found[-1][0], seq)
+                else:
+                    found.append((seq, seq))
+    return found
+
+
+def epochs(done: Examination, journal: Journal) -> None:
+    """Whether each leader's numbers stand before those of the next, in the topics and in the journal."""
+    spans: Mapping[int, Span] = done.epochs
+    ordered = sorted(spans)
+    for older, newer in pairwise(ordered):
+        if spans[older].last > spans[newer].first:
+            finding = spans[older].finding
+            _after_fencing(
+                done, finding, f"epoch {older} has seq {spans[older].last}, epoch {newer} began at "
+                f"{spans[newer].first}",
+            )  # fmt: skip
+    for cursor in journal.cursors:
+        for epoch, span in spans.items():
+            if epoch < cursor.epoch and span.last > cursor.seq:
+                what = f"epoch {epoch} has seq {span.last}, epoch {cursor.epoch} a cursor at {cursor.seq}"
+                _after_fencing(done, span.finding, what)
+            elif epoch > cursor.epoch and span.first <= cursor.seq:
+                what = f"epoch {epoch} has seq {span.first}, which a cursor of epoch {cursor.epoch} has as well"
+                _after_fencing(done, span.finding, what)
+    for before, after in journal.gone_back:
+        if after.epoch < before.epoch:
+            what = f"the journal has a cursor of epoch {after.epoch} behind one of epoch {before.epoch}"
+            done.verdict.add(
+                Finding(
+                    kind=Kind.AFTER_FENCING,
+                    what=what,
+                    topic="journal",
+                    partition=0,
+                    offset=after.offset,
+                )
+            )
+        else:
+            what = f"the journal's cursor goes back from seq {before.seq} to {after.seq}"
+            done.verdict.add(
+                Finding(
+                    kind=Kind.CURSOR, what=what, topic="journal", partition=0, offset=after.offset
+                )
+            )
+
+
+def _after_fencing(done: Examination, at: Finding, what: str) -> None:
+    done.verdict.add(
+        Finding(
+            kind=Kind.AFTER_FENCING,
+            what=what,
+            change_id=at.change_id,
+            source=at.source,
+            topic=at.topic,
+            partition=at.partition,
+            offset=at.offset,
+        )
+    )
+
+
+def cursor(done: Examination, latest: CursorRecord) -> None:
+    """Whether the cursor that was read last holds all that was delivered."""
+    if done.greatest > latest.seq:
+        what = f"records go up to seq {done.greatest}, the cursor to {latest.seq}"
+        done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
+    gtids = done.subject.end.gtids
+    if gtids is not None:
+        held = done.truth.before.copy()
+        held.merge(done.truth.within)
+        held.merge(done.truth.behind)
+        if not gtids.issubset(held):
+            what = f"the cursor holds {gtids}, the source's binlog only {held}"
+            done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
+
+
+def values_of(done: Examination, rank: int) -> dict[str, int]:
+    """Records with a value of a transaction, by topic, as they were seen."""
+    found: dict[str, int] = {}
+    for n, shape in done.truth.store.of(rank):
+        count = (done.seen[n] & 7).bit_count()
+        if count:
+            topic = row_topic(done.subject.prefix, *shape.name)
+            found[topic] = found.get(topic, 0) + count
+    return found

@@ -1,0 +1,243 @@
+"""The source's changes as a witness reads them, each with the name that the wire contract gives it.
+
+The law: rows are numbered as docs/wire.md has it, from 0 in each transaction, those of all tables; rows of a
+prepared XA transaction count in the transaction of its XA COMMIT. What is not captured is counted by table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from app.auditing.change_store import Store
+from app.auditing.table_shape import Shape
+from app.auditing.truth import printed_events as printed
+from app.auditing.window import Side, Window
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates
+
+_DDL = re.compile(
+    r"(?:/\*.*?\*/|\s)*(CREATE|ALTER|DROP|RENAME|TRUNCATE)\b(.*)", re.DOTALL | re.IGNORECASE
+)
+_NO_TABLES = re.compile(
+    r"\s+(?:OR\s+REPLACE\s+)?(USER|ROLE|SERVER|RESOURCE|LOGFILE|TABLESPACE|UNDO|INSTANCE|SPATIAL)\b",
+    re.IGNORECASE,
+)
+_TRUNCATED = re.compile(
+    r"\s*(?:TABLE\s+)?(?:`((?:[^`]|``)+)`|([\w$]+))(?:\s*\.\s*(?:`((?:[^`]|``)+)`|([\w$]+)))?",
+    re.IGNORECASE,
+)
+
+Captures = Callable[[str, str], bool]
+
+
+@dataclass(slots=True)
+class Truth:
+    """What the source had within the window."""
+
+    store: Store
+    filtered: Counter[str] = field(default_factory=Counter)
+    """Rows of tables that are not captured, by table."""
+    before: GtidSet = field(default_factory=GtidSet)
+    """Transactions that stand before the window."""
+    behind: GtidSet = field(default_factory=GtidSet)
+    """Those that stand behind it, as far as it was read."""
+    within: GtidSet = field(default_factory=GtidSet)
+    """Those within it, with captured changes or without."""
+    first: Coordinates | None = None
+    """Where the first transaction within begins."""
+    last: Coordinates | None = None
+    """Where the last one ends."""
+    blurred: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """Transactions with rows that the witness cannot read: from which ordinal on, and of which table."""
+    unread: Counter[str] = field(default_factory=Counter)
+    """Events with rows that the witness cannot read, by table and why."""
+    undecided: set[str] = field(default_factory=set)
+    """Transactions that committed XA rows from before the first file that was read."""
+
+
+def read(
+    events: Iterable[printed.Event], window: Window, *, captures: Captures, store: Store
+) -> Truth:
+    """Fold what a witness says into a store."""
+    reading = _Reading(window, captures, store)
+    for event in events:
+        if reading.take(event):
+            break
+    store.seal()
+    return reading.truth
+
+
+class _Reading:
+    def __init__(self, window: Window, captures: Captures, store: Store) -> None:
+        self.truth = Truth(store)
+        self._window = window
+        self._captures = captures
+        self._store = store
+        self._file = ""
+        self._is_first_file = True
+        self._side = Side.BEFORE
+        self._name = ""
+        self._pos = self._rank = self._ordinal = 0
+        self._limit: int | None = None
+        """Rows of the transaction that are published, where not all are."""
+        self._xid: str | None = None
+        self._met: set[str] = set()
+        self._xa_blurred: dict[str, tuple[int, str]] = {}
+        """The same of XA transactions that are not decided yet."""
+        self._sets = {
+            Side.BEFORE: self.truth.before,
+            Side.WITHIN: self.truth.within,
+            Side.BEHIND: self.truth.behind,
+        }
+
+    def take(self, event: printed.Event) -> bool:
+        """Note an event; return whether nothing more is wanted."""
+        match event:
+            case printed.Row():
+                self._row(event)
+            case printed.Begun():
+                return self._begin(event)
+            case printed.Ended():
+                self._end(event)
+            case printed.Statement():
+                self._say(event)
+            case printed.XaBegun():
+                self._xid = event.xid
+                # The rows that it had before, if any, were decided where this does not show.
+                for _ in self._store.decide(event.xid, kept=False):
+                    pass
+                self._met.discard(event.xid)
+                self._xa_blurred.pop(event.xid, None)
+            case printed.XaEnded():
+                self._decide(event)
+            case printed.Unprinted():
+                self._blur(event)
+            case printed.Opened():
+                self._file = event.file
+            case printed.Before():
+                if self._is_first_file:
+                    self.truth.before.merge(GtidSet.parse(event.gtids))
+                self._is_first_file = False
+        return False
+
+    def _begin(self, begun: printed.Begun) -> bool:
+        window, at = self._window, Coordinates(self._file, begun.pos)
+        self._name = begun.gtid or f"{window.server_uuid}:{at}"
+        self._pos, self._ordinal, self._rank, self._xid = begun.pos, 0, 0, None
+        self._side = window.side(self._name, begun.gtid, at, begun.ts_ms)
+        self._limit = None
+        if window.end.partial is not None and window.end.partial[0] == self._name:
+            self._limit = window.end.partial[1]
+        if self._side is Side.WITHIN:
+            self.truth.first = self.truth.first or at
+        if begun.gtid is not None:
+            self._sets[self._side].add(begun.gtid)
+        return self._side is Side.BEHIND and window.may_stop(at)
+
+    def _end(self, ended: printed.Ended) -> None:
+        if self._side is Side.WITHIN:
+            self.truth.last = Coordinates(self._file, ended.pos)
+        self._xid = None
+
+    def _row(self, row: printed.Row) -> None:
+        ordinal = self._ordinal
+        self._ordinal += 1
+        if self._xid is not None:
+            self._store.prepare(
+                self._xid, ordinal, row.kind, row.shape, pos=row.pos, images=(row.before, row.after)
+            )
+            self._met.add(self._xid)
+        else:
+            self._add(ordinal, row.kind, row.shape, row.pos, row.before, row.after)
+
+    def _add(
+        self, ordinal: int, kind: str, shape: Shape, pos: int, before: bytes, after: bytes
+    ) -> None:
+        if self._side is not Side.WITHIN or (self._limit is not None and ordinal >= self._limit):
+            return
+        if not self._captures(*shape.name):
+            self.truth.filtered[".".join(shape.name)] += 1
+            return
+        self._store.add(self._place(), ordinal, kind, shape, pos=pos, images=(before, after))
+
+    def _place(self) -> int:
+        """The transaction's rank; it has one from its first captured change on."""
+        if not self._rank:
+            self._rank = self._store.begin(self._name, self._file, self._pos)
+        return self._rank
+
+    def _say(self, said: printed.Statement) -> None:
+        found = _DDL.match(said.sql)
+        if self._side is not Side.WITHIN or found is None or _NO_TABLES.match(found[2]):
+            return
+        self._store.say(self._place(), said.sql, said.pos)
+        if found[1].upper() == "TRUNCATE":
+            name = _truncated(found[2], said.database)
+            if name is not None and self._captures(*name):
+                shape = Shape(*name, (), None)
+                self._store.add(
+                    self._place(), self._ordinal, "t", shape, pos=said.pos, images=(b"", b"")
+                )
+
+    def _decide(self, ended: printed.XaEnded) -> None:
+        if ended.what == "PREPARE":
+            return
+        is_kept = ended.what == "COMMIT"
+        if (
+            is_kept
+            and self._side is Side.WITHIN
+            and ended.xid not in self._met
+            and self._xid is None
+        ):
+            self.truth.undecided.add(self._name)
+        for ordinal, kind, shape, pos, before, after in self._store.decide(ended.xid, kept=is_kept):
+            self._add(ordinal, kind, shape, pos, before, after)
+        self._met.discard(ended.xid)
+        blurred = self._xa_blurred.pop(ended.xid, None)
+        if is_kept and blurred is not None and self._side is Side.WITHIN:
+            self.truth.blurred.setdefault(self._place(), blurred)
+
+    def _blur(self, rows: printed.Unprinted) -> None:
+        table = ".".join(rows.shape.name)
+        if self._side is Side.WITHIN:
+            self.truth.unread[f"{table}: {rows.why}" if rows.why else table] += 1
+        if self._xid is not None:
+            self._xa_blurred.setdefault(self._xid, (self._ordinal, table))
+            self._met.add(self._xid)
+        elif self._side is Side.WITHIN:
+            self.truth.blurred.setdefault(self._place(), (self._ordinal, table))
+
+
+def _truncated(text: str, database: str | None) -> tuple[str, str] | None:
+    found = _TRUNCATED.match(text)
+    if found is None:
+        return None
+    first, second = (
+        quoted.replace("``", "`") if quoted is not None else plain
+        for quoted, plain in ((found[1], found[2]), (found[3], found[4]))
+    )
+    if second is not None:
+        return first, second
+    return None if database is None else (database, first)
+
+
+def filter_of(include: str, black: str) -> Captures:
+    """Which tables are captured, as docs/settings.md has it: expressions over ``database.table``."""
+    wanted, unwanted = ([*_expressions(text)] for text in (include, black))
+
+    def captures(database: str, table: str) -> bool:
+        name = f"{database}.{table}"
+        return any(each.fullmatch(name) for each in wanted) and not any(
+            each.fullmatch(name) for each in unwanted
+        )
+
+    return captures
+
+
+def _expressions(text: str) -> Iterator[re.Pattern[str]]:
+    for part in text.split(","):
+        if part.strip():
+            yield re.compile(part.strip(), re.IGNORECASE | re.DOTALL)

@@ -1,0 +1,1 @@
+"""The warehouse's rows: the sink's dump against the topics, by key and by value."""

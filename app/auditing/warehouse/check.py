@@ -1,0 +1,296 @@
+"""The warehouse against the topics, whose records the same audit holds against the source.
+
+The law: each table is judged at the place that the sink itself says it has reached, partition by partition;
+what is behind that is counted as such. Of each key only the last applied change stands, and a row that another
+destination has made its own is excused by its key alone. Values are never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from app.auditing.table_verdict import TableVerdict
+from app.auditing.topics.topics import Described, Versions
+from app.auditing.warehouse.keys import of_record, of_row
+from app.auditing.warehouse.store import Held, Wanted, WarehouseStore
+from app.auditing.warehouse.values import different
+from connectors.kafka.reading.partition_reader import StoredRecord
+
+_LONGEST_PAIRING = 10_000
+"""Rows of a table that are held in memory to find out what became of them; beyond, they are only counted."""
+Place = tuple[int, int]
+"""Epoch and number."""
+_NEVER: Place = (-1, -1)
+_EMPTYING = "rows of a table that is being emptied"
+
+
+@dataclass(slots=True)
+class _Table:
+    """What is known of a table while records are read."""
+
+    t: int
+    name: tuple[str, str]
+    columns: tuple[str, ...] = ()
+    """In lower case, as the key's are."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Spark's types."""
+    key: tuple[str, ...] = ()
+    emptied: Place = _NEVER
+    """The last truncate that is applied."""
+    may_be_emptied: Place = _NEVER
+    """One that the sink was about to apply."""
+    behind: int = 0
+    topics: set[str] = field(default_factory=set)
+
+    def key_of(self, values: Iterable[Any], unrepresentable: Mapping[str, str] | None) -> bytes:
+        """The key of a row that the warehouse tells."""
+        named = dict(zip(self.columns, values, strict=True))
+        return of_row(self.key, named, self.kinds, _lower(unrepresentable))
+
+
+class Warehouse:
+    """Takes what the sink tells at once, then record after record, and then judges."""
+
+    def __init__(
+        self,
+        store: WarehouseStore,
+        told: Iterable[dict[str, Any]],
+        destination: str,
+        versions: Versions,
+    ) -> None:
+        self._store = store
+        self._destination = destination
+        self._versions = versions
+        self._until: dict[tuple[str, int], int] = {}
+        self._tables: dict[tuple[str, str], _Table] = {}
+        self._floors: dict[tuple[str, str], Place] = {}
+        """Truncates that the sink had begun once its tables were read: it may have emptied them."""
+        self._dropped: dict[tuple[str, str], Place] = {}
+        """Where the source's own tables were last dropped, or given another name."""
+        self._read(told)
+
+    def _read(self, parts: Iterable[dict[str, Any]]) -> None:
+        table = _Table(0, ("", ""))
+        for told in parts:
+            if "values" in told:
+                self._hold(table, told)
+            elif "columns" in told:
+                table = self._table((told["database"], told["table"]))
+                table.columns = tuple(name.lower() for name in told["columns"])
+                table.kinds = dict(zip(table.columns, told["types"], strict=True))
+                table.key = tuple(name.lower() for name in told["key"])
+            elif "format" in told:
+                self._until = {(topic, number): until for topic, number, until in told["applied"]}
+            else:
+                self._floors = {
+                    (database, name): (epoch, seq)
+                    for database, name, owner, epoch, seq in told["floors"]
+                    if owner == self._destination
+                }
+        self._store.flush()
+
+    def _hold(self, table: _Table, told: dict[str, Any]) -> None:
+        values = list(told["values"].values())
+        if told["destination"] == self._destination:
+            body = [values, told["unrepresentable"], told["version"]]
+            row = (told["seq"], told["delta"], told["epoch"], 0 if told["deleted"] else 1)
+            self._store.hold(Held(table.t, *row, orjson.dumps(body)))
+        elif table.key:
+            # In a log nobody takes another's place.
+            self._store.leave(table.t, table.key_of(values, told["unrepresentable"]))
+
+    def _table(self, name: tuple[str, str]) -> _Table:
+        if name not in self._tables:
+            self._tables[name] = _Table(len(self._tables), name)
+        return self._tables[name]
+
+    def take(self, topic: str, partition: int, record: StoredRecord, value: dict[str, Any]) -> None:
+        """Take a record of a row topic, with its images, or of the DDL topic."""
+        if "ddl" in value:
+            self._note_dropped(value)
+            return
+        source = value["source"]
+        database = source.get("logical_db") or source["db"]
+        table = self._table((database, source.get("logical_table") or source["table"]))
+        table.topics.add(topic)
+        place = (int(source["epoch"]), int(source["seq"]))
+        is_applied = record.offset < self._until.get((topic, partition), 0)
+        if not is_applied:
+            table.behind += 1
+        if value["op"] == "t":
+            if is_applied:
+                table.emptied = max(table.emptied, place)
+            elif place <= self._floors.get(table.name, _NEVER):
+                table.may_be_emptied = max(table.may_be_emptied, place)
+            return
+        # A sink that goes on may have merged what its ledger does not have yet.
+        if is_applied or self._store.holds(table.t, place[1]):
+            self._want(table, (partition, record.offset), record.key, value)
+
+    def _want(
+        self, table: _Table, at: tuple[int, int], key: bytes | None, value: dict[str, Any]
+    ) -> None:
+        source, op = value["source"], value["op"]
+        before, after = value["before"], value["after"]
+        # A row is wanted though its images are not at hand; which there are, the operation tells.
+        images = (
+            [(0, after or before, op != "d")]
+            if key
+            else [
+                (d, i, True)
+                for d, i in ((-1, before), (1, after))
+                if op == "u" or (d < 0) == (op == "d")
+            ]
+        )
+        for delta, image, is_alive in images:
+            wanted = Wanted(
+                t=table.t,
+                key=self._key(key, source) if key else b"%d/%d" % (source["seq"], delta),
+                seq=source["seq"],
+                delta=delta,
+                epoch=source["epoch"],
+                alive=is_alive,
+                version=source["schema"],
+                partition=at[0],
+                offset=at[1],
+                image=orjson.dumps([source["db"], source["table"], image, value.get("absent", [])]),
+            )
+            self._store.want(wanted)
+
+    def _key(self, key: bytes, source: dict[str, Any]) -> bytes:
+        name = (source["db"], source["table"], source["schema"])
+        return of_record(key, _types(self._versions.get(name)))
+
+    def _note_dropped(self, value: dict[str, Any]) -> None:
+        """Note where a name lost its table, which the sink does not follow."""
+        place = (int(value["source"]["epoch"]), int(value["source"]["seq"]))
+        for one in value.get("tables", ()):
+            if one["change"] == "dropped" or one["renamed_to"] is not None:
+                self._dropped[one["database"], one["table"]] = place
+        for one in value.get("online", ()):
+            # A tool took it away to put its copy there, with the same rows.
+            self._dropped.pop((one["database"], one["table"]), None)
+
+    def judge(self, seen: Callable[[int], bool], *, cut: Collection[str]) -> list[TableVerdict]:
+        """What is wrong with each table.
+
+        ``seen`` says which numbers have a record in Kafka, ``cut`` which topics do not have all of theirs.
+        """
+        found = []
+        for _, table in sorted(self._tables.items()):
+            is_whole = bool(table.topics) and table.topics.isdisjoint(cut)
+            found.append(self._judged(table, seen, is_whole=is_whole))
+        return found
+
+    def _judged(
+        self, table: _Table, seen: Callable[[int], bool], *, is_whole: bool
+    ) -> TableVerdict:
+        verdict = TableVerdict(".".join(table.name), behind=table.behind)
+        self._store.empty(table.t, table.emptied)
+        floor = self._floors.get(table.name, _NEVER)
+        if not is_whole and floor > table.emptied:
+            # The topic may have older rows in one partition, and the truncate no more in its own.
+            table.may_be_emptied = max(table.may_be_emptied, floor)
+        missing: list[Wanted] = []
+        for wanted, told in self._store.wanted(table.t):
+            database, name, image, absent = orjson.loads(wanted.image)
+            place = (wanted.epoch, wanted.seq)
+            if place < self._dropped.get((database, name), _NEVER):
+                verdict.unjudged["rows from before their table was dropped or renamed"] += 1
+            elif told is not None:
+                types = _types(self._versions.get((database, name, wanted.version)))
+                _compare(table, wanted, told, verdict, image=image, types=types, absent=absent)
+            elif place < table.may_be_emptied:
+                verdict.unjudged[_EMPTYING] += 1
+            elif self._store.is_left(table.t, wanted.key):
+                verdict.unjudged["rows that another destination has made its own"] += 1
+            else:
+                verdict.rows += 1
+                if len(missing) < _LONGEST_PAIRING:
+                    missing.append(wanted)
+                else:
+                    verdict.missing += 1
+        for held in self._store.repeated(table.t):
+            what = f"seq {held.seq}: this row is there {held.n} times"
+            verdict.add("extra", what, times=held.n - 1)
+        extra: list[Held] = []
+        for held in self._store.unwanted(table.t):
+            if (held.epoch, held.seq) < table.may_be_emptied:
+                verdict.unjudged[_EMPTYING] += 1
+            elif not is_whole and not seen(held.seq):
+                verdict.unjudged["rows whose records the topic does not have any more"] += 1
+            elif len(extra) < _LONGEST_PAIRING:
+                extra.append(held)
+            else:
+                verdict.extra += 1
+        _stale(table, missing, extra, verdict)
+        return verdict
+
+
+def _compare(
+    table: _Table,
+    wanted: Wanted,
+    told: bytes,
+    verdict: TableVerdict,
+    *,
+    image: dict[str, Any] | None,
+    types: Mapping[str, str],
+    absent: Collection[str],
+) -> None:
+    if image is None:
+        verdict.unjudged["rows whose images are not at hand"] += 1
+        return
+    verdict.rows += 1
+    values, unrepresentable, version = orjson.loads(told)
+    held = dict(zip(table.columns, values, strict=True))
+    for name in absent:
+        # They are as an earlier change has left them.
+        held.pop(name.lower(), None)
+        verdict.unjudged["columns that the last change of their row does not hold"] += 1
+    column = different(image, types, held, _lower(unrepresentable))
+    if column is not None:
+        verdict.add("different", f"{_where(wanted)}: {column} has another value")
+    elif version != wanted.version:
+        verdict.add("different", f"{_where(wanted)}: it says version {version} of its columns")
+
+
+def _types(version: Described | None) -> dict[str, str]:
+    return {} if version is None else dict(zip(version.columns, version.types, strict=True))
+
+
+def _lower(unrepresentable: Mapping[str, str] | None) -> dict[str, str]:
+    return {name.lower(): text for name, text in (unrepresentable or {}).items()}
+
+
+def _where(wanted: Wanted) -> str:
+    return f"seq {wanted.seq} [{wanted.partition}]@{wanted.offset}"
+
+
+def _stale(
+    table: _Table,
+    missing: list[Wanted],
+    extra: list[Held],
+    verdict: TableVerdict,
+) -> None:
+    """Of what is missing and what is too much, tell apart the rows that are there as they were before."""
+    older: dict[bytes, Held] = {}
+    if table.key:
+        for held in extra:
+            values, unrepresentable, _ = orjson.loads(held.told)
+            older[table.key_of(values, unrepresentable)] = held
+    paired = set()
+    for wanted in missing:
+        found = older.get(wanted.key)
+        if found is None:
+            verdict.add("missing", f"{_where(wanted)}: no row is there of this change")
+        else:
+            paired.add(found.seq)
+            what = f"the row is as seq {found.seq} made it, and this change came later"
+            verdict.add("different", f"{_where(wanted)}: {what}")
+    for held in extra:
+        if held.seq not in paired:
+            verdict.add("extra", f"seq {held.seq}: this row is not there at the source any more")

@@ -1,0 +1,78 @@
+"""A row's key in one form, whoever tells it: a record, by its version of the columns, or the warehouse.
+
+The law: names in lower case and in their order by that, since to the sink a key of the same columns is the same
+key however they are spelled and ordered; of values, what is equal is told equally.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from app.auditing.warehouse.values import Sort, moment, sort_of
+
+_HELD = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "decimal"), Sort.EXACT),
+    "float": Sort.SINGLE,
+    "double": Sort.DOUBLE,
+    **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), Sort.MOMENT),
+}
+"""By Spark's types, without what is in brackets."""
+
+
+def of_record(key: bytes, types: Mapping[str, str]) -> bytes:
+    """The form of a record's key, or itself where it is none; ``types`` are MySQL's, by the columns' names."""
+    try:
+        told = orjson.loads(key)
+        return _written({n: _form(sort_of(types.get(n, "")), value) for n, value in told.items()})
+    except (orjson.JSONDecodeError, TypeError, ValueError, AttributeError):
+        return key
+
+
+def of_row(
+    key: Sequence[str],
+    values: Mapping[str, Any],
+    kinds: Mapping[str, str],
+    unrepresentable: Mapping[str, str],
+) -> bytes:
+    """The form of a row of the warehouse; all names are in lower case, ``kinds`` are Spark's types."""
+    told = {}
+    for name in key:
+        value = values[name]
+        if value is None and name in unrepresentable:
+            value = unrepresentable[name]
+        sort = _HELD.get(kinds[name].partition("(")[0], Sort.PLAIN)
+        told[name] = None if value is None else _form(sort, value)
+    return _written(told)
+
+
+def _written(values: Mapping[str, Any]) -> bytes:
+    named = {name.lower(): value for name, value in values.items()}
+    return orjson.dumps(named, option=orjson.OPT_SORT_KEYS)
+
+
+def _exact(value: Any) -> str:
+    """A number's digits, without zeros at the end of its fraction; never rounded."""
+    text = str(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _single(value: Any) -> float:
+    """As a column that was widened since holds it."""
+    return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
+
+
+_FORMS: dict[Sort, Callable[[Any], Any]] = {
+    Sort.EXACT: _exact,
+    Sort.SINGLE: _single,
+    Sort.DOUBLE: float,
+    Sort.MOMENT: moment,
+}
+
+
+def _form(sort: Sort, value: Any) -> Any:
+    form = _FORMS.get(sort)
+    return value if form is None else form(value)

@@ -1,0 +1,1 @@
+"""`cursor`: a destination's cursor shown, set, exported and imported; one transaction skipped."""

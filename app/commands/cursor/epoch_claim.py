@@ -1,0 +1,177 @@
+"""Changing a destination's cursor from outside, as a leader would: with an epoch of its own.
+
+The law: the transactional id is taken over first, so that a worker at work is fenced before anything is read or
+written; the cursor, what comes with it and who did it stand in one Kafka transaction. The cursor says that a
+command set it, so that workers begin anew from there and none stays fenced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from app.commands.journal_access import Journal, operator
+from app.destination.plan import Plan
+from app.destination.takeover.published_check import Published, source_of
+from app.destination.takeover.recovery import installation_of, recover
+from connectors.errors import Fenced, NotConfirmed, printed
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.topics.topics import Topics
+from tables.cursor import Cursor, next_epoch
+from tables.journal.checkpoint import MemoryCheckpoint
+from tables.journal.state import DestinationState, cursor_key, encoded, version_key
+from tables.journal_format import Entry as Note
+from tables.operator.interventions import Intervention, note_of
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to stand in the journal."""
+
+    cursor: Cursor
+    """Its epoch and who set it are filled in."""
+    what: str
+    after: str
+    effect: str
+    notes: list[Note] = field(default_factory=list)
+
+
+Make = Callable[[DestinationState, str], Change]
+"""What the change is, from the state that holds once nobody else can write, and the installation's id."""
+
+
+def add_reason(parser: argparse.ArgumentParser) -> None:
+    """Why, and that what it costs is known."""
+    parser.add_argument("--why", required=True, help="for the record, which is kept")
+    parser.add_argument(
+        "--yes-lose-changes", action="store_true", help="do not ask again what it costs"
+    )
+
+
+def confirm(options: argparse.Namespace, effect: str) -> None:
+    """Go on where the operator says so twice; raise NotConfirmed."""
+    if options.yes_lose_changes:
+        return
+    name = options.destination
+    if not sys.stdin.isatty():
+        raise NotConfirmed(effect, destination=name)
+    sys.stderr.write(f"{printed(effect)}.\nType {name!r} to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != name:
+        raise NotConfirmed(effect, destination=name)
+
+
+def claim(asked: Journal, make: Make, *, why: str, sets: bool = False) -> Intervention:
+    """Make a change; raise Fenced where workers take the destination over again and again meanwhile.
+
+    One that ``sets`` the cursor does so in a journal that is older than what was published, too: numbers
+    continue after those that the topics show, and table versions are taken from there.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            return asyncio.run(_claimed(asked, make, why, sets=sets))
+        except Fenced:
+            # A worker began anew in between; its claim is done, and nothing of ours is.
+            if not left:
+                raise
+    raise AssertionError
+
+
+async def _claimed(asked: Journal, make: Make, why: str, *, sets: bool) -> Intervention:
+    plan = asked.plan
+    topics = Topics(asked.options)
+    await topics.ensure(plan.topics.journal())
+    installation = await installation_of(asked.topic, options=asked.options, worker=plan.worker)
+    producer = TransactionalProducer(
+        f"{installation}.{plan.name}", options=asked.options, compression=None
+    )
+    try:
+        await producer.init_transactions()
+        state = await recover(
+            plan.name,
+            topic=asked.topic,
+            partitions=plan.topics.journal_partitions,
+            options=asked.options,
+            checkpoint=MemoryCheckpoint(),
+            installation=installation,
+            whole_history=True,
+            # As a leader does: what was published before tells whether the journal has lost its cursor.
+            confirm=partial(plan.topics.ready, topics, plan.name),
+            is_published=not sets,
+        )
+        numbered = await _numbered(state, plan) if sets else []
+        change = await asyncio.to_thread(make, state, installation)
+        told = _told(plan.name, state, change, why)
+        cursor = replace(change.cursor, epoch=told.epoch, by=told.id, written_ms=told.ts_ms)
+        notes = [
+            *numbered,
+            *change.notes,
+            note_of(told),
+            (cursor_key(plan.name), encoded(cursor.to_json())),
+        ]
+        async with producer.transaction() as kafka:
+            sent = []
+            for key, value in notes:
+                one = await kafka.send(asked.topic, key=key, value=value, partition=asked.partition)
+                # Where a later one is refused at once, nobody asks any more what became of this one.
+                one.add_done_callback(_seen)
+                sent.append(one)
+            await asyncio.gather(*sent)
+        return told
+    finally:
+        await producer.discard()
+
+
+async def _numbered(state: DestinationState, plan: Plan) -> list[Note]:
+    """Let a state count what the topics show beyond it; the table versions that the journal lacks."""
+    if state.cursor is None:
+        return []
+    published = Published(
+        destination=plan.name, prefix=plan.topics.prefix, options=plan.kafka_options
+    )
+    lacking = []
+    for version in await published.all_versions():
+        known = state.versions.get((version.database, version.table))
+        if known is None or known.version < version.version:
+            state.versions[version.database, version.table] = version
+            lacking.append((version_key(version), encoded(version.to_json())))
+    numbers = [source_of(one.record) for one in await published.newest(state)]
+    state.cursor = replace(
+        state.cursor,
+        epoch=max([state.cursor.epoch, *(one["epoch"] for one in numbers)]),
+        seq=max([state.cursor.seq, *(one["seq"] for one in numbers)]),
+        versions=state.version_count,
+    )
+    return lacking
+
+
+def _seen(sent: asyncio.Future[Any]) -> None:
+    if not sent.cancelled():
+        sent.exception()
+
+
+def _told(name: str, state: DestinationState, change: Change, why: str) -> Intervention:
+    old = state.cursor
+    return Intervention(
+        destination=name,
+        id=uuid.uuid4().hex[:12],
+        what=change.what,
+        by=operator(),
+        why=why,
+        ts_ms=time.time_ns() // 1_000_000,
+        epoch=max(
+            change.cursor.epoch, next_epoch(old.epoch if old is not None else 0, now=time.time())
+        ),
+        before=None if old is None else str(old.offset),
+        after=change.after,
+        effect=change.effect,
+    )

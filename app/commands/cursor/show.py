@@ -1,0 +1,81 @@
+"""`python -m app cursor show`: where a destination is, what is to be skipped, and who has changed that.
+
+The law: it says what the journal says, and asks nobody else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from app.commands.arguments import add_destination, add_format
+from app.commands.journal_access import Journal
+from app.commands.output import answer
+from connectors.mysql.lookup.by_time import told
+from tables.journal.state import DestinationState
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Take a destination."""
+    add_destination(parser)
+    add_format(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print it."""
+    found = _shown(Journal.of(options.destination).state(whole_history=False))
+    if options.format == "json":
+        sys.stdout.write(json.dumps(found) + "\n")
+    else:
+        answer("text", None, _lines(found))
+    return 0
+
+
+def _shown(state: DestinationState) -> dict[str, Any]:
+    cursor = state.cursor
+    assert cursor is not None
+    skips = sorted(state.skips.all.values(), key=lambda one: one.ts_ms)
+    return {
+        "cursor": cursor.to_json(),
+        "source": state.source_choice.current and asdict(state.source_choice.current),
+        "skips": [asdict(one) for one in skips],
+        "interventions": [asdict(one) for one in state.interventions.in_order()],
+    }
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    cursor = found["cursor"]
+    lines = [
+        f"destination {cursor['destination']} of installation {cursor['installation']}",
+        f"server      {cursor['server_uuid']}",
+        f"place       {cursor['file']}:{cursor['pos']}",
+        f"gtids       {'none' if cursor['gtid_set'] is None else cursor['gtid_set'] or 'the empty set'}",
+        f"seq         {cursor['seq']}, epoch {cursor['epoch']}",
+    ]
+    if found["source"] is not None:
+        source = found["source"]
+        lines.append(
+            f"source      {source['address']} since {told(source['ts_ms'])}: {source['why']}"
+        )
+    if cursor["resume"] is not None:
+        resume = cursor["resume"]
+        lines.append(
+            f"within      {resume['transaction_id']}, {resume['rows']} row(s) of it are done"
+        )
+    lines += [
+        f"prepared    {xid} at {at['file']}:{at['pos']}" for xid, at in cursor["prepared"].items()
+    ]
+    for skip in found["skips"]:
+        done = (
+            f"done at {skip['done']}, {skip['events']} event(s)" if skip["done"] else "not met yet"
+        )
+        lines.append(f"skip        {skip['transaction']}: {done}")
+    for one in found["interventions"]:
+        lines.append(
+            f"changed     {told(one['ts_ms'])} by {one['by']} in epoch {one['epoch']}: {one['what']} "
+            f"from {one['before'] or 'nothing'} to {one['after']} ({one['effect']}): {one['why']}"
+        )
+    return lines

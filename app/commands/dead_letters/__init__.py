@@ -1,0 +1,1 @@
+"""`dead-letters`: rows that could not be decoded, listed."""

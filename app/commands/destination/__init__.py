@@ -1,0 +1,1 @@
+"""`destination`: all destinations listed, and the desired state of one."""

@@ -1,0 +1,19 @@
+"""`python -m app destination add`: run one that is new in the settings, or was deleted.
+
+The law: see ``destination_wish``.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.destination.control import configure as configure
+from app.commands.destination.control import say
+from tables.operator.control import Wish
+
+
+def run(options: argparse.Namespace) -> int:
+    """See ``destination_wish.say``."""
+    return say(
+        options, Wish.RUN, "is to run; each worker that does not know it reads its settings again"
+    )

@@ -1,0 +1,21 @@
+"""`python -m app destination delete`: it is run no more, and its cursor stays.
+
+The law: see ``destination_wish``.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.destination.control import configure as configure
+from app.commands.destination.control import say
+from tables.operator.control import Wish
+
+
+def run(options: argparse.Namespace) -> int:
+    """See ``destination_wish.say``."""
+    return say(
+        options,
+        Wish.DELETE,
+        "is deleted; its cursor stays in the journal, and add brings it back from there",
+    )

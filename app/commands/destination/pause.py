@@ -1,0 +1,21 @@
+"""`python -m app destination pause`: its leader keeps it and reads nothing.
+
+The law: see ``destination_wish``.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.destination.control import configure as configure
+from app.commands.destination.control import say
+from tables.operator.control import Wish
+
+
+def run(options: argparse.Namespace) -> int:
+    """See ``destination_wish.say``."""
+    return say(
+        options,
+        Wish.PAUSE,
+        "is to pause; whoever leads it ends its transaction and reads no further",
+    )

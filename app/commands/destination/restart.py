@@ -1,0 +1,16 @@
+"""`python -m app destination restart`: a new run begins.
+
+The law: see ``destination_wish``.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.destination.control import configure as configure
+from app.commands.destination.control import say
+
+
+def run(options: argparse.Namespace) -> int:
+    """See ``destination_wish.say``."""
+    return say(options, None, "is to begin a new run")

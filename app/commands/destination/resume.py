@@ -1,0 +1,17 @@
+"""`python -m app destination resume`: it goes on after a pause or a stop.
+
+The law: see ``destination_wish``.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.destination.control import configure as configure
+from app.commands.destination.control import say
+from tables.operator.control import Wish
+
+
+def run(options: argparse.Namespace) -> int:
+    """See ``destination_wish.say``."""
+    return say(options, Wish.RUN, "is to run")

@@ -1,0 +1,17 @@
+"""`python -m app destination stop`: nobody leads it until it is resumed.
+
+The law: see ``destination_wish``.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.destination.control import configure as configure
+from app.commands.destination.control import say
+from tables.operator.control import Wish
+
+
+def run(options: argparse.Namespace) -> int:
+    """See ``destination_wish.say``."""
+    return say(options, Wish.STOP, "is to stop; nobody leads it until it is resumed")

@@ -1,0 +1,1 @@
+"""`journal`: unreadable records mended, a foreign open transaction ended."""

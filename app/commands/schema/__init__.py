@@ -1,0 +1,1 @@
+"""`schema`: the schema history asked, checked and resolved; impact and replay of statements."""

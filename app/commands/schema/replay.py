@@ -1,0 +1,89 @@
+"""`python -m app schema replay`: files of statements in, the tables that they make out; no server is asked.
+
+The law: one input has one result, whatever its statements are; only arguments and files can be wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from app.commands.schema.statement_replay import replay
+from connectors.errors import printed
+
+WRONG_ARGUMENTS = 2
+_SUFFIX = ".jsonl"
+
+
+class WrongArguments(Exception):
+    """What was asked for cannot be done."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Take one file, or a folder of them."""
+    parser.epilog = (
+        'Each line of an input is {"database": "db" or null, "sql_mode": "…", "sql": "…"}. Without sql_mode, '
+        "that of MySQL 9.7 holds. Statements that cannot be resolved are told, and change nothing."
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--input", type=Path, metavar="FILE.jsonl", help="statements, one a line")
+    source.add_argument(
+        "--input-dir", type=Path, metavar="D", help="a folder of such files; needs --output-dir"
+    )
+    parser.add_argument(
+        "--output-dir",
+        type=Path,
+        metavar="O",
+        help="where each file's result goes, named NAME.json",
+    )
+    parser.add_argument("--format", choices=("json",), default="json", help="of the result")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Replay; the exit code."""
+    try:
+        if options.input is not None:
+            _one(options.input, options.output_dir)
+        else:
+            _all(options.input_dir, options.output_dir)
+    except WrongArguments as fault:
+        return _told(str(fault))
+    except OSError as fault:
+        return _told(f"{fault.filename}: {fault.strerror}")
+    return 0
+
+
+def _told(message: str) -> int:
+    sys.stderr.write(f"schema replay: {printed(message)}\n")
+    return WRONG_ARGUMENTS
+
+
+def _one(source: Path, output: Path | None) -> None:
+    if output is not None:
+        raise WrongArguments("--output-dir goes with --input-dir; the result of --input is printed")
+    sys.stdout.buffer.write(_result(source))
+    sys.stdout.buffer.flush()
+
+
+def _all(folder: Path, output: Path | None) -> None:
+    if output is None:
+        raise WrongArguments("--input-dir needs --output-dir")
+    sources = sorted(_files(folder))
+    if not sources:
+        raise WrongArguments(f"{folder} has no files named *{_SUFFIX}")
+    output.mkdir(parents=True, exist_ok=True)
+    for source in sources:
+        (output / f"{source.stem}.json").write_bytes(_result(source))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.iterdir() if path.suffix == _SUFFIX and path.is_file())
+
+
+def _result(source: Path) -> bytes:
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    return orjson.dumps(replay(source.read_bytes()), option=options)

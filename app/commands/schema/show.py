@@ -1,0 +1,74 @@
+"""`python -m app schema show`: what a table was at a place of the binlog.
+
+The law: exit 1 where the history has no definition for it there, and then it says why. A table that is set
+aside is told so beside its definition, which its rows may deny.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from app.commands import arguments
+from app.commands.output import (
+    answer,
+    place_text,
+    place_value,
+    quarantine_lines,
+    quarantine_value,
+    table_lines,
+    table_value,
+    when,
+)
+from app.commands.schema_history import Tell, source_of, told
+from connectors.mysql.ddl.definition import TableName
+from tables.schema_history.record import Dropped, Known, TableState, Unresolved
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Take a table, and where."""
+    arguments.add_destination(parser)
+    arguments.add_table(parser)
+    arguments.add_place(parser, "--at", "as it was there; without it, as the history ends")
+    arguments.add_server(parser)
+    arguments.add_store(parser)
+    arguments.add_format(parser)
+
+
+def run(options: argparse.Namespace, tell: Tell = told) -> int:
+    """Print the definition; the exit code."""
+    found = source_of(options, tell)(options.destination)
+    state = found.at(options.at, options.server).state(*options.table)
+    aside = found.quarantined(options.table, options.at)
+    value = {**_value(options.table, state), "quarantine": quarantine_value(aside)}
+    answer(options.format, value, [*_lines(options.table, state), *quarantine_lines(aside)])
+    return 0 if isinstance(state, Known) else 1
+
+
+def _value(name: TableName, state: TableState | None) -> dict[str, Any]:
+    return {
+        "table": ".".join(name),
+        "state": "unknown" if state is None else type(state).__name__.lower(),
+        "since": None if state is None else place_value(state.since),
+        "reason": state.reason if isinstance(state, Unresolved) else None,
+        "definition": table_value(state.table) if isinstance(state, Known) else None,
+    }
+
+
+def _lines(name: TableName, state: TableState | None) -> Iterator[str]:
+    title = ".".join(name)
+    if state is None:
+        yield f"{title}: the history never met it up to there"
+        return
+    since = f"{when(state.since.ts_ms)}  {place_text(state.since)}"
+    match state:
+        case Known():
+            yield f"{title}  since {since}"
+            yield ""
+            yield from table_lines(state.table)
+        case Dropped():
+            yield f"{title}: dropped {since}"
+        case Unresolved():
+            yield f"{title}: not known since {since}"
+            yield f"because {state.reason}"

@@ -1,0 +1,1 @@
+"""`source`: a switch to another source requested."""

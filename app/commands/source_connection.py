@@ -1,0 +1,82 @@
+"""The source that a command asks: the one that the worker reads, or else the first that answers.
+
+The law: which one is asked instead is told, and where a place is set there, the worker goes on there too.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.commands.journal_access import Journal, operator
+from app.destination.plan import Source
+from connectors.errors import AqueductError, NoSourceFits, SourceLost, SourceRefused, printed
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, read_facts
+from tables.journal.state import DestinationState
+from tables.journal_format import Entry as Note
+from tables.operator.source_choice import Current, SourceChoice, note_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """A source that answers."""
+
+    address: SourceAddress
+    facts: ServerFacts
+
+    def notes(self, choice: SourceChoice, destination: str) -> list[Note]:
+        """What the journal must say so that the worker reads this one; nothing where it does."""
+        current = choice.current
+        if current is not None and current.address == str(self.address):
+            return []
+        told = Current(
+            destination=destination,
+            address=str(self.address),
+            server_uuid=self.facts.server_uuid,
+            why=f"its cursor was set there by {operator()}",
+            ts_ms=time.time_ns() // 1_000_000,
+            answers=current.answers if current is not None else None,
+        )
+        return [note_of(told)]
+
+
+def reached(asked: Journal, state: DestinationState, *, server_uuid: str | None = None) -> Reached:
+    """Ask one after the other, the one that is read first.
+
+    With ``server_uuid``, that server is taken if it is among those that answer. Raises the only source's error,
+    or NoSourceFits with that of each.
+    """
+    faults: list[tuple[SourceAddress, AqueductError]] = []
+    first: Reached | None = None
+    for source in _in_order(asked, state):
+        try:
+            found = Reached(address=source.address, facts=read_facts(source.address))
+        except (SourceLost, SourceRefused) as error:
+            faults.append((source.address, error))
+            continue
+        first = first or found
+        if server_uuid in (None, found.facts.server_uuid):
+            first = found
+            break
+    if first is None:
+        if len(faults) == 1:
+            raise faults[0][1]
+        raise NoSourceFits(
+            "; ".join(f"{address}: {fault.name}: {fault.detail}" for address, fault in faults),
+            remedy="Nothing was changed; mend one of them, and try again.",
+        )
+    for address, fault in faults:
+        why = printed(fault.detail)
+        sys.stderr.write(f"{address} does not answer, {first.address} is asked: {why}\n")
+    return first
+
+
+def _in_order(asked: Journal, state: DestinationState) -> Iterator[Source]:
+    """The sources of the settings, the one that is read first."""
+    plan, current = asked.plan, state.source_choice.current
+    listed = plan.sources or (Source(address=plan.address, start=plan.start),)
+    is_read = current.address if current is not None else str(listed[0].address)
+    yield from (one for one in listed if str(one.address) == is_read)
+    yield from (one for one in listed if str(one.address) != is_read)

@@ -1,0 +1,1 @@
+"""Coordination of workers: leadership, lease, write permit, and the assignment of destinations."""

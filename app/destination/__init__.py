@@ -1,0 +1,1 @@
+"""Destinations: registry, supervisor, runs, and the watches beside a run."""

@@ -1,0 +1,58 @@
+"""Rows among the dead letters: how many may go there in an hour, and how many did.
+
+The law: what is beyond the limit is not published, nor anything behind it; time is the worker's own, so a
+restart begins the count anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from app import metrics
+from app.pipeline.piece import Piece
+from app.service.status import DestinationStatus
+from connectors.errors import PoisonLimitReached
+
+HOUR = 3600.0
+
+
+class DeadLetters:
+    """Of one destination, over all its runs on this worker."""
+
+    def __init__(
+        self, limit: int, status: DestinationStatus, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limit = limit
+        self._status = status
+        self._clock = clock
+        self._times: deque[float] = deque()
+
+    def admit(self, piece: Piece) -> None:
+        """Raise PoisonLimitReached, naming the first row too many, where a piece holds more than may go."""
+        letters = piece.dead_letters
+        if not letters:
+            return
+        now = self._clock()
+        while self._times and self._times[0] <= now - HOUR:
+            self._times.popleft()
+        left = max(0, self._limit - len(self._times))
+        if len(letters) > left:
+            first = letters[left]
+            raise PoisonLimitReached(
+                f"{self._limit} are allowed: {first.reason}",
+                table=first.table,
+                coordinates=first.coordinates,
+                gtid=first.gtid,
+                row=first.row,
+            )
+
+    def committed(self, piece: Piece) -> None:
+        """A piece is published: count its letters, and show them."""
+        letters = piece.dead_letters
+        if letters:
+            self._times.extend([self._clock()] * len(letters))
+            self._status.dead_letters.update(letter.table for letter in letters)
+            self._status.last_dead_letter = letters[-1]
+            metrics.DEAD_LETTERS.labels(self._status.name).inc(len(letters))

@@ -1,0 +1,353 @@
+"""Where a destination goes on at another server than the one its cursor is of.
+
+The law: nothing that was published is published again, and nothing that was not is passed over. With GTIDs
+their set decides; without them the last transactions are searched for by their fingerprints, as one run. What
+does not prove the place refuses it by name.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.destination.failover.errant_gtids import errant, subtracted
+from app.destination.plan import Failover
+from app.pipeline.rules import Rules
+from app.pipeline.table_filter import TableFilter
+from connectors.errors import (
+    LostInReplication,
+    NoAlignment,
+    PositionGone,
+    PositionPurged,
+    SourceDiverged,
+    SourceLost,
+    SourceUnproven,
+    StandbyFiltered,
+    StandbyLags,
+)
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.after_gtids import place_behind
+from connectors.mysql.lookup.by_time import offset_at_time, told
+from connectors.mysql.lookup.fingerprint.alignment import Aligned, align, goes_on
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
+from connectors.mysql.lookup.fingerprint.scan import Scan, scan
+from connectors.mysql.lookup.landmark_search import look
+from connectors.mysql.lookup.start import Earliest, check, first_offset, gtids_before
+from connectors.mysql.lookup.transaction_copies import Copies
+from connectors.mysql.lookup.transaction_spans import Spans
+from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server.database_filters import concerning
+from connectors.mysql.server.existing_tables import captured_there
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.replication import Channel, channels, clock_ms, follows_group
+from connectors.mysql.server.replication_filters import replication_filters
+from tables.cursor import Cursor
+from tables.fingerprints import Fingerprints
+
+log = logging.getLogger(__name__)
+
+_FEWEST = 16
+"""Transactions to align by, where there are so many, however old they are."""
+_MOST_TOLD = 5
+_SYNCS = 2.0
+_SAME_CLOCK_MS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A place at another server that is the cursor's."""
+
+    offset: SourceOffset
+    lost: tuple[Fingerprint, ...] = ()
+    """Published transactions that it lacks for good, where the settings let that be."""
+    loss: LostInReplication | None = None
+    """What is said of them."""
+    skipped: int = 0
+    """Transactions behind which it goes on there, by their fingerprints."""
+    ahead_ms: int = 0
+    """Of its clock, to that of the server that was read."""
+    is_same_binlog: bool = False
+    """Whether the binlog that was read is there too, byte for byte: its files under another server_uuid."""
+
+    def tell(self, destination: str, source: SourceAddress) -> None:
+        """Log what is so once the destination goes on there; a look at a server says nothing."""
+        if abs(self.ahead_ms) > _SAME_CLOCK_MS:
+            log.warning("%s: the clocks of the sources differ by %d ms", destination, self.ahead_ms)
+        if self.loss is not None:
+            log.error("%s: %s", destination, self.loss)
+            for one in self.lost[_MOST_TOLD:]:
+                log.error("%s: lost in replication: %s", destination, one)
+        if self.skipped:
+            log.warning(
+                "%s: %d transaction(s) of %s were published already, and it goes on behind %s",
+                destination, self.skipped, source, self.offset.coordinates,
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """From a cursor to a server. It blocks while it asks."""
+
+    cursor: Cursor
+    facts: ServerFacts
+    address: SourceAddress
+    failover: Failover
+    rules: Rules
+    other: SourceAddress | None
+    """The source that was read, if it stands at another address."""
+    compares: bool = True
+    """Whether the last published transactions are read there; not at each look at a server."""
+    clocks: dict[str, int]
+    """By server, how far its clock was ahead of ours when it last answered, in milliseconds."""
+
+    def moved(self, kept: Fingerprints) -> Moved:
+        """The place; raises StandbyLags, SourceDiverged, PositionGone, NoAlignment, LostInReplication."""
+        if (same := self._same_binlog()) is not None:
+            return same
+        self._refuse_filters()
+        gtids = self.cursor.offset.gtid_set
+        if gtids is None:
+            return self._by_fingerprints(kept)
+        if not self.facts.has_gtids:
+            raise SourceDiverged(
+                f"the cursor is at {gtids}, and {self.address} has gtid_mode=OFF",
+                source=self.address,
+                remedy="Turn GTIDs on there, or choose a new start and reload the tables.",
+            )
+        return self._by_gtids(gtids)
+
+    def _by_gtids(self, gtids: Gtids) -> Moved:
+        try:
+            check(self.cursor.offset, self.facts, self.address)
+        except SourceDiverged as error:
+            self._refuse_or_wait(gtids, error)
+        if not self.failover.accept_errant:
+            self._refuse_errant(gtids)
+        self._compare(gtids)
+        place = place_behind(gtids, self.facts, self.address)
+        return Moved(offset=self._offset(place, gtids))
+
+    def _same_binlog(self) -> Moved | None:
+        """The cursor's own place, where the binlog that was read is here: a copy of the disk, or a server whose
+        server_uuid was changed."""
+        landmark, offset = self.cursor.proof.landmark, self.cursor.offset
+        if landmark is None or landmark.last is None or self.cursor.prepared:
+            return None
+        if self.facts.has_gtids != (offset.gtid_set is not None):
+            return None
+        if not look(landmark, self.facts, self.address).is_there:
+            return None
+        check(self._offset(offset.coordinates, offset.gtid_set), self.facts, self.address)
+        return Moved(offset=self._offset(offset.coordinates, offset.gtid_set), is_same_binlog=True)
+
+    def _refuse_filters(self) -> None:
+        """Raise StandbyFiltered where it may have left out changes of captured tables."""
+        if self.failover.accept_filters:
+            return
+        with connected(self.address) as cursor:
+            filters = replication_filters(cursor, self.facts)
+            if not filters:
+                return
+            captured = captured_there(cursor, self.rules.include, self._captures())
+        if found := concerning(filters, captured):
+            raise StandbyFiltered(", ".join(map(str, found)), source=self.address)
+
+    def _compare(self, gtids: Gtids) -> None:
+        """Raise SourceDiverged where it has other transactions than were published, SourceUnproven where none
+        of them can be compared."""
+        copies = Copies(facts=self.facts, address=self.address, captures=self._captures())
+        copies.refuse_unlogged(gtids)
+        proof = self.cursor.proof
+        if self.failover.accept_unproven or proof.landmark is None or not self.compares:
+            return
+        if not copies.compared(proof.landmark, proof.recent):
+            raise SourceUnproven(
+                f"its binlog has none of the last published transactions, up to {proof.landmark}",
+                source=self.address,
+            )
+
+    def _offset(self, place: Coordinates, gtids: Gtids | None) -> SourceOffset:
+        return SourceOffset(server_uuid=self.facts.server_uuid, coordinates=place, gtid_set=gtids)
+
+    def _refuse_or_wait(self, gtids: Gtids, error: SourceDiverged) -> None:
+        """Whether what it lacks may still come."""
+        if isinstance(gtids, GtidSet) != (not self.facts.is_mariadb):
+            raise error
+        missing = f"all behind {self.facts.gtids_at_end or 'nothing'} up to {gtids}"
+        if isinstance(gtids, GtidSet):
+            missing = str(subtracted(str(gtids), str(self.facts.gtid_executed), self.address))
+        channel = self._followed()
+        group = follows_group(self.address) if isinstance(gtids, GtidSet) else ""
+        if group or channel is not None:
+            raise StandbyLags(
+                f"it lacks {missing}, and {group or channel}",
+                source=self.address,
+            ) from error
+        raise SourceDiverged(
+            f"it lacks {missing} for good, which were published: it is nobody's replica",
+            source=self.address,
+            remedy="Take another source, or choose a new start and reload the tables that differ.",
+        ) from error
+
+    def _refuse_errant(self, gtids: Gtids) -> None:
+        """Raise SourceDiverged where a replica has transactions of its own that its source lacks."""
+        found = errant(gtids, self.facts, self.address, self.other) if self._followed() else ""
+        if found:
+            raise SourceDiverged(
+                f"it has transactions of its own that its source lacks: {found}",
+                source=self.address,
+                remedy="Reload what they changed and make them on the source too (as empty transactions), "
+                "or set failover.errant to accept, and they are published.",
+            )
+
+    def _by_fingerprints(self, ring: Fingerprints) -> Moved:
+        cursor = self.cursor
+        if cursor.resume is not None or cursor.prepared:
+            raise NoAlignment(
+                "the cursor stands within a transaction that is published in parts, or has XA transactions "
+                "that are prepared, which only GTIDs tell on another server",
+                source=self.address,
+            )
+        kept = ring.last(cursor.offset)
+        if not kept:
+            raise NoAlignment(
+                f"the cursor is of server {cursor.offset.server_uuid}, this one is {self.facts.server_uuid}, "
+                "and no fingerprints of published transactions were kept",
+                source=self.address,
+            )
+        ahead = self._clock_difference()
+        fallback = self.failover.fallback_ms + abs(ahead)
+        since = kept[-1].ts_ms - fallback
+        recent = [
+            one for at, one in enumerate(kept) if one.ts_ms >= since or len(kept) - at <= _FEWEST
+        ]
+        scanned, found = self._searched(recent, fallback)
+        if found.lacking and self._followed() is None:
+            # What it has written and not yet synced it does not send.
+            time.sleep(_SYNCS)
+            # One that was further behind than the window has an earlier part of what is kept.
+            recent = kept if found.behind is None else recent
+            scanned, found = self._searched(recent, fallback)
+        if found.behind is None or found.lost:
+            begun = recent[self._purged(recent, scanned, ahead) :]
+            if len(begun) < len(recent):
+                recent, found = begun, align(begun, scanned.found)
+        return self._judged(recent, scanned, found, ahead)
+
+    def _searched(self, prints: list[Fingerprint], fallback: int) -> tuple[Scan, Aligned]:
+        """What it has since so long before the first of these, and how they stand there."""
+        begin = min(one.ts_ms for one in prints) - fallback
+        try:
+            place = offset_at_time(begin, self.facts, self.address)
+        except PositionGone:
+            # What it still has may hold the run; if not, that is told.
+            place = first_offset(Earliest(), self.facts, self.address)
+        scanned = scan(place, self.facts, self.address, self._captures())
+        return scanned, align(prints, scanned.found)
+
+    def _purged(self, prints: list[Fingerprint], scanned: Scan, ahead: int) -> int:
+        """How many of these were written before its binlog begins, which then goes on with the next.
+
+        Raises PositionPurged where it begins behind all of them.
+        """
+        oldest = self.facts.binlogs[0][0]
+        spans = Spans(self.address, oldest)
+        first = next(iter(spans), None)
+        if first is not None and scanned.begin.order > first.start.order:
+            return 0
+        # Of that second a part was written before.
+        begins = (spans.created + 1) * 1000
+        before = sum(one.ts_ms + ahead < begins for one in prints)
+        begun = goes_on(prints, scanned.found)
+        if begun is not None and begun <= before:
+            rest = prints[begun:]
+            if len(rest) >= _FEWEST or all(one.original_us for one in rest):
+                return begun
+        channel = self._followed()
+        if channel is not None and channel.behind_seconds != 0:
+            # They may still come.
+            return 0
+        if before == len(prints) or (begun is not None and begun <= before):
+            raise PositionPurged(
+                f"its oldest binlog file, {oldest}, begins at {told(spans.created * 1000)}, and the last "
+                f"published transaction is of {told(prints[-1].ts_ms)}",
+                source=self.address,
+            )
+        return 0
+
+    def _captures(self) -> Callable[[str, str], bool]:
+        return TableFilter(self.rules.include, self.rules.black).captures
+
+    def _judged(
+        self, recent: list[Fingerprint], scanned: Scan, found: Aligned, ahead: int
+    ) -> Moved:
+        if found.places > 1:
+            raise NoAlignment(
+                f"the last {len(recent)} stand there at {found.places} places, and nothing tells which is it",
+                source=self.address,
+            )
+        if found.own:
+            raise NoAlignment(
+                f"between published transactions it has {len(found.own)} that were not: {_listed(found.own)}",
+                source=self.address,
+            )
+        lost = found.lost
+        if found.lacking:
+            if (channel := self._followed()) is not None:
+                raise StandbyLags(
+                    f"it lacks the last {len(found.lacking)} of {len(recent)} transactions, and {channel}",
+                    source=self.address,
+                )
+            lost += found.lacking
+        if found.behind is None:
+            raise NoAlignment(
+                f"none of the last {len(recent)} published transactions is among the {len(scanned.found)} "
+                f"that it has since then; the first is {recent[0]}, the last {recent[-1]}{_apart(ahead)}",
+                source=self.address,
+            )
+        loss = self._loss(lost) if lost else None
+        place = found.behind.end
+        gtids = gtids_before(place, self.facts, self.address) if self.facts.has_gtids else None
+        return Moved(
+            offset=self._offset(place, gtids),
+            lost=lost,
+            loss=loss,
+            skipped=found.skipped,
+            ahead_ms=ahead,
+        )
+
+    def _loss(self, lost: tuple[Fingerprint, ...]) -> LostInReplication:
+        """What is said of them; raised where the settings do not let that be."""
+        error = LostInReplication(
+            f"{len(lost)} transaction(s) of server {self.cursor.offset.server_uuid}: {_listed(lost)}",
+            source=self.address,
+        )
+        if not self.failover.report_lost:
+            raise error
+        return error
+
+    def _followed(self) -> Channel | None:
+        """Whom it replicates from: then what it lacks may still come, whatever keeps it now."""
+        return next(iter(channels(self.address)), None)
+
+    def _clock_difference(self) -> int:
+        """Between this server's clock and that of the one that was read, as last seen; in milliseconds."""
+        mine = self.clocks[self.facts.server_uuid] = clock_ms(self.address)
+        if self.other is not None:
+            try:
+                self.clocks[self.cursor.offset.server_uuid] = clock_ms(self.other)
+            except SourceLost:
+                log.debug("its clock is not told any more")
+        return mine - self.clocks.get(self.cursor.offset.server_uuid, 0)
+
+
+def _apart(ahead_ms: int) -> str:
+    """What is said of clocks where they matter."""
+    return f", and its clock is {ahead_ms} ms ahead" if abs(ahead_ms) > _SAME_CLOCK_MS else ""
+
+
+def _listed(prints: tuple[Fingerprint, ...]) -> str:
+    told = ", ".join(map(str, prints[:_MOST_TOLD]))
+    return told + (f" and {len(prints) - _MOST_TOLD} more" if len(prints) > _MOST_TOLD else "")

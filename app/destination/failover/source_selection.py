@@ -1,0 +1,324 @@
+"""The sources of one destination, and which of them is read, over all its runs.
+
+The law: the one that is read stands in the journal, so that a restart stays with it. Another one is read when
+this one does not answer, or a person says so, and only if it is fit; back again only where the settings say so.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from app import metrics
+from app.destination.failover.heartbeat import Heartbeat
+from app.destination.failover.relocation import Moved, Switch
+from app.destination.plan import Plan, Signals, Source
+from connectors.errors import (
+    AqueductError,
+    LostInReplication,
+    NoAlignment,
+    NoSourceFits,
+    SourceLost,
+    StandbyLags,
+)
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.replication import clock_ms
+from tables.cursor import Cursor
+from tables.fingerprints import Fingerprints
+from tables.journal.state import DestinationState
+from tables.journal_format import Entry
+from tables.operator.source_choice import Current, SourceChoice, note_of
+
+log = logging.getLogger(__name__)
+
+_PATIENCE, _PATIENCE_WHEN_ASKED = 5.0, 30.0
+"""Seconds for which a standby that lags is waited for at once."""
+_PAUSE = 0.2
+_QUICK = 1.0
+_MOST_LOST = 1000
+"""Transactions that the journal names; the log has all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The source of a run."""
+
+    source: Source
+    address: SourceAddress
+    facts: ServerFacts
+    moved: Moved | None
+    """Where to go on, if it is another server than the cursor's."""
+    notes: list[Entry] = field(default_factory=list)
+
+
+Judge = Callable[[Source], tuple[SourceAddress, ServerFacts]]
+"""Asks a server, and raises where it cannot be captured at all."""
+
+
+def _nobody(source: Source) -> tuple[SourceAddress, ServerFacts]:
+    raise SourceLost("nobody was asked yet", source=source.address)
+
+
+class Sources:
+    """Chooses for each run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._name = plan.name
+        self.sources = plan.sources or (Source(address=plan.address, start=plan.start),)
+        self.failover = plan.failover
+        self._rules = plan.rules
+        self._judge: Judge = _nobody
+        self._failures = 0
+        self._clocks: dict[str, int] = {}
+        self._compared: set[str] = set()
+        """Servers that were found to have what was published, when they were looked at."""
+        self.prefers_first = False
+        """Whether the next run goes back to the first source that is fit."""
+        self.current = self.sources[0]
+        self.refusals: dict[str, str] = {}
+        """By address, why it was not read when it was last asked."""
+
+    @property
+    def can_switch(self) -> bool:
+        """Whether there is another one."""
+        return len(self.sources) > 1
+
+    def silent(self) -> None:
+        """The heartbeat has said that the present source is lost."""
+        self._failures = max(self._failures, self.failover.retries)
+
+    def go_back(self) -> None:
+        """An earlier source has been fit for long enough."""
+        self.prefers_first = True
+
+    def stand(self, state: DestinationState, judge: Judge, tell: Callable[[str], None]) -> Standing:
+        """Find the source for a run, and where it goes on there. It blocks while it asks and waits.
+
+        ``tell`` shows what is waited for. Raises what keeps the present source from being read, or
+        NoSourceFits where others were asked too.
+        """
+        self._judge = judge
+        choice = state.source_choice
+        current = self._read_last(choice)
+        wish = choice.open_wish
+        faults: list[tuple[Source, AqueductError]] = []
+        wanted = self._find(wish.address) if wish is not None else None
+        for source in self._order(current, wanted):
+            patience = _PATIENCE_WHEN_ASKED if source is wanted else _PATIENCE
+            try:
+                standing = self._waited(source, current, state, judge, tell=tell, patience=patience)
+            except AqueductError as error:
+                faults.append((source, error))
+                self.refusals[str(source.address)] = f"{error.name}: {error.detail}"
+                if source is current:
+                    self._failures += isinstance(error, SourceLost)
+                log.warning("%s: source %s: %s", self._name, source.address, error)
+                continue
+            break
+        else:
+            raise self._fault(faults)
+        self.refusals.pop(str(source.address), None)
+        why = self._why(source, current, faults, wish.by if source is wanted and wish else None)
+        self._failures, self.prefers_first, self.current = 0, False, source
+        if self.failover.fingerprints and not standing.facts.has_gtids:
+            # Once it is dead, its clock is told by nobody.
+            self._clocks[standing.facts.server_uuid] = clock_ms(standing.address)
+        was_moved = standing.moved is not None
+        if standing.moved is not None:
+            standing.moved.tell(self._name, standing.address)
+        if wish is not None or source is not current or was_moved:
+            refused = None
+            if wish is not None and source is not wanted:
+                refused = str(dict_of(faults).get(wish.address, "it is not among the sources"))
+            told = Current(
+                destination=self._name,
+                address=str(source.address),
+                server_uuid=standing.facts.server_uuid,
+                why=why,
+                ts_ms=time.time_ns() // 1_000_000,
+                answers=wish.id if wish is not None else None,
+                refused=refused,
+                lost=[str(one) for one in standing.moved.lost[:_MOST_LOST]]
+                if standing.moved
+                else [],
+            )
+            standing.notes.append(note_of(told))
+        if source is not current or was_moved:
+            metrics.SWITCHES.labels(self._name).inc()
+            log.warning("%s: goes on at %s: %s", self._name, source.address, why)
+        return standing
+
+    def to_json(self) -> list[dict[str, object]]:
+        """For the status page."""
+        return [
+            {
+                "address": str(source.address),
+                "is_read": source is self.current,
+                "refused": self.refusals.get(str(source.address)),
+            }
+            for source in self.sources
+        ]
+
+    def fits(self, source: Source, state: DestinationState, cursor: Cursor | None) -> bool:
+        """Whether a source could be read on from a cursor now; nothing is changed."""
+        quick = replace(source, address=_quickly(source.address))
+        try:
+            self._standing(
+                quick, self.current, cursor, state.fingerprints, self._judge, is_look=True
+            )
+        except AqueductError as error:
+            self.refusals[str(source.address)] = f"{error.name}: {error.detail}"
+            return False
+        self.refusals.pop(str(source.address), None)
+        return True
+
+    def heartbeat(
+        self,
+        address: SourceAddress,
+        state: DestinationState,
+        signals: Signals,
+        reached: Callable[[], Cursor],
+    ) -> Heartbeat:
+        """The one of a run at the present source, begun where there is another source to go to.
+
+        ``reached`` tells the cursor of the moment.
+        """
+        earlier = self.sources[: self.sources.index(self.current)]
+        mark = reached()
+
+        def is_back() -> bool:
+            # By where the run was a look ago: a replica is always a little behind, and one that is behind
+            # by more than that would be waited for in vain.
+            nonlocal mark
+            before, mark = mark, reached()
+            return any(self.fits(one, state, before) for one in earlier)
+
+        made = Heartbeat(
+            self._name,
+            address,
+            self.failover,
+            signals,
+            silent=self.silent,
+            is_back=is_back if self.failover.back and earlier else None,
+            go_back=self.go_back,
+        )
+        if self.can_switch and self.failover.automatic:
+            made.start()
+        return made
+
+    def first(self, choice: SourceChoice) -> Source:
+        """Which one is asked first, by what the journal says and this worker knows."""
+        wish = choice.open_wish
+        wanted = self._find(wish.address) if wish is not None else None
+        return next(self._order(self._read_last(choice), wanted))
+
+    def _read_last(self, choice: SourceChoice) -> Source:
+        return self._find(choice.current.address if choice.current else None) or self.sources[0]
+
+    def _find(self, address: str | None) -> Source | None:
+        return next((one for one in self.sources if str(one.address) == address), None)
+
+    def _order(self, current: Source, wanted: Source | None) -> Iterator[Source]:
+        """Which are asked, one after the other, until one is fit."""
+        at = self.sources.index(current)
+        others = [*self.sources[at + 1 :], *self.sources[:at]]
+        tried = [wanted] if wanted is not None else []
+        if self.prefers_first:
+            tried += self.sources[:at]
+        if self.failover.automatic and self._failures >= self.failover.retries:
+            tried += others
+        tried.append(current)
+        # By their addresses, as a start is not always something that a dictionary takes.
+        yield from {str(one.address): one for one in tried}.values()
+        if current is not tried[0] or not self.failover.automatic:
+            return
+        if self._failures >= self.failover.retries:
+            # It was asked once more just now, and that was once too often.
+            yield from others
+
+    def _waited(
+        self,
+        source: Source,
+        current: Source,
+        state: DestinationState,
+        judge: Judge,
+        *,
+        tell: Callable[[str], None],
+        patience: float,
+    ) -> Standing:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return self._standing(source, current, state.cursor, state.fingerprints, judge)
+            except StandbyLags as error:
+                tell(f"{error.name}: {error}")
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)
+
+    def _standing(
+        self,
+        source: Source,
+        current: Source,
+        cursor: Cursor | None,
+        kept: Fingerprints,
+        judge: Judge,
+        *,
+        is_look: bool = False,
+    ) -> Standing:
+        address, facts = judge(source)
+        moved = None
+        if cursor is not None and facts.server_uuid != cursor.offset.server_uuid:
+            switch = Switch(
+                cursor=cursor,
+                facts=facts,
+                address=address,
+                failover=self.failover,
+                rules=self._rules,
+                other=_quickly(current.address) if current is not source else None,
+                clocks=self._clocks,
+                compares=not is_look or facts.server_uuid not in self._compared,
+            )
+            moved = switch.moved(kept)
+            self._compared.add(facts.server_uuid)
+        return Standing(source=source, address=address, facts=facts, moved=moved)
+
+    def _why(
+        self,
+        source: Source,
+        current: Source,
+        faults: list[tuple[Source, AqueductError]],
+        by: str | None,
+    ) -> str:
+        if by is not None:
+            return f"asked for by {by}"
+        if source is current:
+            return "another server answers at its address" if not faults else "stays with it"
+        told = dict_of(faults).get(str(current.address))
+        if self.prefers_first and told is None:
+            return f"it is fit again, and comes before {current.address}"
+        return f"{current.address} was given up: {told or 'its heartbeat failed'}"
+
+    def _fault(self, faults: list[tuple[Source, AqueductError]]) -> AqueductError:
+        """Why there is no source."""
+        if len(faults) == 1:
+            return faults[0][1]
+        for _, error in faults:
+            if isinstance(error, LostInReplication | NoAlignment):
+                return error
+        told = "; ".join(
+            f"{source.address}: {error.name}: {error.detail}" for source, error in faults
+        )
+        return NoSourceFits(told)
+
+
+def _quickly(address: SourceAddress) -> SourceAddress:
+    """The same, for who does not wait long: it may be dead."""
+    return replace(address, heartbeat=min(address.heartbeat, _QUICK))
+
+
+def dict_of(faults: list[tuple[Source, AqueductError]]) -> dict[str, str]:
+    """What was wrong, by address."""
+    return {str(source.address): f"{error.name}: {error.detail}" for source, error in faults}

@@ -1,0 +1,85 @@
+"""Expressions of the filter that match no table there is: said at the start, and until one matches.
+
+Invariant: this only warns, since a table may be made later; what is captured, the filter alone decides.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+
+from app.pipeline.rules import Rules
+from app.pipeline.table_filter import TableFilter, expressions, literal_prefix
+from app.service.status import DestinationStatus
+from connectors.mysql.ddl.definition import TableChange, TableName
+from connectors.mysql.server.system_databases import SYSTEM
+from tables.schema_history.record import SchemaRecord
+
+log = logging.getLogger(__name__)
+
+_CLOSE = 0.5
+_NEAREST = 3
+_WARNINGS = "filter"
+
+
+class FilterCheck:
+    """Over one run of a destination."""
+
+    def __init__(self, rules: Rules, names: Iterable[TableName], status: DestinationStatus) -> None:
+        self._rules = rules
+        self._names = set(names)
+        self._status = status
+        self._show()
+
+    def learn(self, records: Iterable[SchemaRecord]) -> None:
+        """Take note of tables that statements made or removed."""
+        changes = [
+            one for record in records for one in record.changes if isinstance(one, TableChange)
+        ]
+        for change in changes:
+            (self._names.discard if change.new is None else self._names.add)(change.name)
+        if changes and self._status.warnings.get(_WARNINGS):
+            self._show()
+
+    def _show(self) -> None:
+        """Log what is new, and put all on the status page."""
+        shown = self._status.warnings.get(_WARNINGS, [])
+        found = list(warnings(self._rules.include, self._rules.black, self._names))
+        for warning in found:
+            if warning not in shown:
+                log.warning("%s: %s", self._status.name, warning)
+        self._status.warnings[_WARNINGS] = found
+
+
+def warnings(include: str, black: str, names: set[TableName]) -> Iterator[str]:
+    """What is odd of a filter on a server with these tables."""
+    if not names:
+        yield "the server has no table that the account can see, so nothing is captured now"
+        return
+    filter_ = TableFilter(include, black)
+    if not any(filter_.captures(*name) for name in names) and not _of_system(include):
+        yield f"the filter captures none of the {len(names)} tables that the account can see"
+    for setting, text in (("include", include), ("black", black)):
+        for expression in expressions(text):
+            pattern = expression.pattern
+            if _of_system(pattern) or any(expression.fullmatch(".".join(one)) for one in names):
+                continue
+            yield f"filter.{setting}: {pattern} matches no table{_hint(pattern, names)}"
+
+
+def _of_system(text: str) -> bool:
+    """Whether expressions are about databases of the server's own, which are not among the names."""
+    return any(literal_prefix(one.pattern).startswith(SYSTEM) for one in expressions(text))
+
+
+def _hint(pattern: str, names: set[TableName]) -> str:
+    """The nearest names, as the expression is about tables or about a whole database."""
+    database, _, table = re.sub(r"\\(.)|[\^$*+?()\[\]{}|]", r"\1", pattern).lower().partition(".")
+    known = {one.lower(): one for one in (database for database, _ in names)}
+    if table.strip("."):
+        known = {".".join(one).lower(): ".".join(one) for one in names}
+    wanted = f"{database}.{table}" if table.strip(".") else database
+    close = get_close_matches(wanted, sorted(known), n=_NEAREST, cutoff=_CLOSE)
+    return f"; near it are {', '.join(known[one] for one in close)}" if close else ""

@@ -1,0 +1,67 @@
+"""Leaving out the transactions that a person has said to skip, and noting in the journal that it was done.
+
+The law: what is left out is told in the log and counted once that is committed, in the Kafka transaction that
+moves the cursor behind it; a run that ends before that leaves it out again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from app import metrics
+from app.pipeline.piece import Piece
+from app.pipeline.publish.publisher import Publisher
+from connectors.mysql.binlog.event_names import type_name
+from connectors.mysql.lookup.skipped_transactions import LeftOut, Omitted, passed
+from tables.cursor import Cursor
+from tables.journal_format import Entry as Note
+from tables.operator.skips import Skip, Skips, note_of
+
+log = logging.getLogger(__name__)
+
+
+class Skipping:
+    """The skips of one run of a destination."""
+
+    def __init__(self, destination: str, skips: Skips, server_uuid: str) -> None:
+        self._destination = destination
+        self._pending: dict[str, Skip] = skips.pending
+        self._noted: list[Omitted] = []
+        self.left_out = LeftOut(frozenset(self._pending), server_uuid) if self._pending else None
+        """Takes them out of what is read; None where there is nothing to leave out."""
+
+    def begun(self, publisher: Publisher) -> Cursor:
+        """Where to read from: of a transaction that is left out, no part is gone on with."""
+        cursor = publisher.cursor
+        if cursor.resume is not None and cursor.resume.transaction_id in self._pending:
+            log.warning(
+                "%s: %d record(s) of %s were published before it was to be skipped",
+                self._destination, cursor.resume.published, cursor.resume.transaction_id,
+            )  # fmt: skip
+            publisher.cursor = cursor = replace(cursor, resume=None)
+        return cursor
+
+    def notes(self, piece: Piece) -> list[Note]:
+        """For the journal, what was left out before the end of a piece."""
+        if self.left_out is None:
+            return []
+        self._noted = passed(self.left_out.done, piece.coordinates)
+        return [
+            note_of(replace(self._pending[one.id], done=str(one.start), events=one.events.total()))
+            for one in self._noted
+        ]
+
+    def committed(self) -> None:
+        """What was noted holds."""
+        for one in self._noted:
+            assert self.left_out is not None
+            self.left_out.done.remove(one)
+            skip = self._pending.pop(one.id)
+            for kind, count in one.events.items():
+                metrics.EVENTS.labels(self._destination, type_name(kind), "skipped").inc(count)
+            log.warning(
+                "%s: transaction %s at %s was skipped with %d event(s), as %s has said: %s",
+                self._destination, one.id, one.start, one.events.total(), skip.by, skip.why,
+            )  # fmt: skip
+        self._noted = []

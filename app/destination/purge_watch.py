@@ -1,0 +1,167 @@
+"""How long the source keeps what is still to be read, watched beside the run and while it has failed too.
+
+The law: it asks rarely, over a connection of its own, and never stops anything: who asks in vain says so once,
+and the figures of the last answer stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from app import metrics
+from app.service.status import AT_WORK, DestinationStatus, Purge
+from connectors.errors import AqueductError
+from connectors.mysql.lookup.binlog_retention import Kept, begun_at, read_kept
+from connectors.mysql.position import Coordinates
+from connectors.mysql.server.facts import SourceAddress
+
+log = logging.getLogger(__name__)
+
+SECONDS = 60.0
+"""Between two looks."""
+_LOW = 6 * 3600.0
+"""What is told in the log."""
+_WINDOW = 10
+"""Looks over which the speeds are measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen at one moment, which the speeds come from."""
+
+    at: float
+    behind: float
+    """Seconds that our place is behind the present."""
+    space_left: float
+    written: int
+    """Bytes that the source wrote since the first look."""
+
+
+@dataclass(slots=True)
+class PurgeWatch:
+    """Of one destination on this worker."""
+
+    status: DestinationStatus
+    address: Callable[[], SourceAddress | None]
+    """Of the source that is read, or was read last; None before the first."""
+    seconds: float = SECONDS
+    _looks: deque[Look] = field(default_factory=lambda: deque(maxlen=_WINDOW))
+    _begun: dict[str, float] = field(default_factory=dict)
+    _end: Coordinates | None = None
+    _is_told: bool = False
+    _is_in_vain: bool = False
+
+    async def run(self) -> None:
+        """Look from time to time, until cancelled."""
+        while True:
+            address = self.address()
+            if self.status.state not in AT_WORK:
+                self._forget()
+            elif address is not None and self.status.cursor is not None:
+                await self._look(address)
+            await asyncio.sleep(self.seconds if self._looks else min(self.seconds, 5.0))
+
+    async def _look(self, address: SourceAddress) -> None:
+        try:
+            await asyncio.to_thread(self._seen, address)
+            self._is_in_vain = False
+        except AqueductError as error:
+            if not self._is_in_vain:
+                log.warning(
+                    "%s: how long the source keeps its binlog is not known: %s",
+                    self.status.name, error,
+                )  # fmt: skip
+            self._is_in_vain = True
+
+    def _seen(self, address: SourceAddress) -> None:
+        cursor = self.status.cursor
+        assert cursor is not None
+        place, kept, now = cursor.offset.coordinates, read_kept(address), time.time()
+        if not kept.binlogs:
+            return
+        if not kept.holds(place):
+            self._tell(Purge(seconds_stopped=0.0, seconds=0.0))
+            return
+
+        def begun(file: str) -> float:
+            if file not in self._begun:
+                self._begun = {file: begun_at(address, file)}
+            return self._begun[file]
+
+        left = kept.seconds_left(place, now, begun)
+        written = self._written(kept)
+        self._looks.append(Look(now, self._behind(kept, now), kept.space_left(place), written))
+        self._tell(until_purged(left, list(self._looks)))
+
+    def _written(self, kept: Kept) -> int:
+        end, self._end = self._end, Coordinates(*kept.binlogs[-1])
+        if end is None or not self._looks or not kept.holds(end):
+            return 0
+        return self._looks[-1].written + kept.behind(end) - end.pos
+
+    def _behind(self, kept: Kept, now: float) -> float:
+        """Seconds that our place is behind; an end of the binlog is the present."""
+        cursor, committed_ms = self.status.cursor, self.status.committed_ms
+        assert cursor is not None
+        if kept.is_end(cursor.offset.coordinates):
+            return 0.0
+        if committed_ms:
+            return max(0.0, now - committed_ms / 1000)
+        last = self._looks[-1] if self._looks else None
+        return last.behind + now - last.at if last is not None else 0.0
+
+    def _tell(self, purge: Purge) -> None:
+        name = self.status.name
+        if self.status.state not in AT_WORK:
+            return  # it was asked before this worker stopped leading
+        self.status.purge = purge
+        metrics.UNTIL_PURGED.labels(name).set(purge.seconds)
+        metrics.UNTIL_PURGED_STOPPED.labels(name).set(purge.seconds_stopped)
+        is_low = min(purge.seconds, purge.seconds_stopped) < _LOW
+        if is_low and not self._is_told:
+            log.warning(
+                "%s: the source may purge what is still to be read in %.1f h, and in %.1f h if nothing were "
+                "read any more; read faster, or keep its binlogs longer",
+                name, purge.seconds / 3600, purge.seconds_stopped / 3600,
+            )  # fmt: skip
+        self._is_told = is_low
+
+    def _forget(self) -> None:
+        if self.status.purge is not None:
+            self.status.purge = None
+            self._looks.clear()
+            for gauge in (metrics.UNTIL_PURGED, metrics.UNTIL_PURGED_STOPPED):
+                with contextlib.suppress(KeyError):
+                    gauge.remove(self.status.name)
+
+
+def until_purged(left: float, looks: list[Look]) -> Purge:
+    """When the place is purged, by age and by space, at the speeds of these looks.
+
+    By age: the limit comes nearer by a second a second, and we go away from it by as much as we read. By space:
+    what is written brings it nearer, and what is read is in the space that is left.
+    """
+    first, last = looks[0], looks[-1]
+    passed = last.at - first.at
+    if passed <= 0:
+        return Purge(seconds_stopped=left, seconds=math.inf if left else 0.0)
+    losing = min(1.0, (last.behind - first.behind) / passed)
+    by_age = left / losing if losing > 0 else math.inf
+    return Purge(
+        seconds_stopped=min(left, _until_full(last, (last.written - first.written) / passed)),
+        seconds=min(by_age, _until_full(last, (first.space_left - last.space_left) / passed)),
+    )
+
+
+def _until_full(last: Look, speed: float) -> float:
+    """Seconds until the space that is left is written full, at so many bytes a second."""
+    if math.isinf(last.space_left) or not speed > 0:
+        return math.inf
+    return last.space_left / speed

@@ -1,0 +1,280 @@
+"""All destinations of a worker: which there are, what they are told, and how they are.
+
+The law: what happens to one does not touch the others; who leads which is not decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
+
+from mode import Service
+
+from app.coordination.leadership import Leadership
+from app.coordination.lease import Lease
+from app.destination.background import beside
+from app.destination.plan import Plan
+from app.destination.request_outcomes import Acknowledge, Append
+from app.destination.supervisor import Destination
+from app.failpoints import point
+from app.pipeline.decoders.fork_client import NURSERY
+from app.schemas.store_mirror import CentralStore
+from app.service.library_logs import SERVICES
+from app.service.status import State
+from app.settings.model import Settings
+from connectors.errors import AqueductError
+from connectors.kafka.reading.tail import Tail
+from tables.cursor import Claimed
+from tables.operator.control import Control, Wish
+from tables.operator.source_choice import Asked
+from tables.quarantine import Resolution
+
+log = logging.getLogger(__name__)
+
+STATUS_LINE_SECONDS = 10.0
+_PREPARE_SECONDS = 5.0
+"""Then this worker says that it could lead, ready or not."""
+
+_AGAIN_SECONDS = 1.0
+
+Make = Callable[[Settings, str], Destination]
+PlanOf = Callable[[Settings, str], Plan]
+
+
+class Destinations(Service):  # type: ignore[misc]  # mode has no types
+    """Runs those of this worker that it is to lead, and says each ten seconds how they are."""
+
+    logger = SERVICES
+
+    leadership: Leadership
+    tail: Tail
+    """This worker's own reading of the journal."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        make: Make,
+        *,
+        load: Callable[[], Settings],
+        plan: PlanOf,
+        installation: Callable[[], Coroutine[Any, Any, str]],
+        append: Append,
+        known: Callable[[], Coroutine[Any, Any, list[Control]]],
+        store: CentralStore | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._settings, self._make = settings, make
+        self._load, self._plan = load, plan
+        self._installation, self._store, self._known = installation, store, known
+        self._all = {name: make(settings, name) for name in settings.destinations}
+        self._heard: dict[str, Control] = {}
+        """The last word on each destination, of those too that are not in the settings."""
+        self._is_ready, self._is_gone = False, False
+        self._is_warm = False
+        """Whether all is ready that a takeover would wait for."""
+        self._is_learned = asyncio.Event()
+        self.answers = Acknowledge(
+            worker=settings.worker.id,
+            address=settings.worker.advertised_address,
+            append=append,
+            destinations=lambda: self._all,
+            leadership=lambda: self.leadership,
+        )
+
+    async def on_start(self) -> None:
+        """Begin to lead."""
+        if self._store is not None:
+            self._store.start()
+        self.add_future(self.tail.run())
+        self.add_future(self.answers.run())
+        self.add_future(self._learn())
+        self.add_future(self._prepare())
+        self.add_future(self._warm_up())
+        self.add_future(self.leadership.run())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.reload)
+
+    async def _prepare(self) -> None:
+        """Have ready what takes time, before this worker says that it could lead anything."""
+        # What fails here is tried again by whoever needs it, and told as an error of the destination.
+        waited = (
+            f"the journal, in Kafka at {self._settings.kafka.bootstrap_servers}",
+            "see that it answers there",
+        )
+        try:
+            async with asyncio.timeout(_PREPARE_SECONDS), beside(self._decoders()) as decoders:
+                known = await self._installation()
+                for destination in self._all.values():
+                    destination.prepare(known)
+                waited = (
+                    "the process that decoders are copies of",
+                    "see whether this machine lacks memory, processes or time",
+                )
+                await decoders
+        except (OSError, AqueductError) as error:
+            log.warning(
+                "the first takeover may take longer, as this is not ready: %s: %s: %s. It is tried again then; "
+                "%s if destinations stay RETRYING.",
+                waited[0], type(error).__name__, str(error) or f"nothing for {_PREPARE_SECONDS:g} s", waited[1],
+            )  # fmt: skip
+        self._is_ready = True
+        self.leadership.wake()
+
+    async def _warm_up(self) -> None:
+        """Find out when a takeover would wait for nothing; others lead until then, where there are any."""
+        while not await self._could_lead():
+            await self.sleep(_AGAIN_SECONDS)
+        await self._is_learned.wait()
+        self._is_warm = True
+        log.info("ready to lead without delay")
+        self.leadership.wake()
+
+    async def _could_lead(self) -> bool:
+        try:
+            known = await self._installation()
+            await self._decoders()
+            await self.tail.placed()
+        except (OSError, AqueductError) as error:
+            log.debug("not ready yet: %s: %s", type(error).__name__, error)
+            return False
+        for destination in self._all.values():
+            destination.prepare(known)
+        return True
+
+    def is_ready(self) -> bool:
+        """See Troupe."""
+        return self._is_warm
+
+    async def _learn(self) -> None:
+        """Learn from Faust's tables what was asked for before, so that nobody leads what is to be stopped."""
+        try:
+            controls = await self._known()
+        except AqueductError as error:
+            log.error("%s: %s", error.name, error)
+            controls = []
+        for control in controls:
+            if control.destination not in self._heard:
+                self._heard[control.destination] = control
+                if control.destination in self._all:
+                    self._all[control.destination].learn(control)
+                    if not control.has_leader:
+                        self._all[control.destination].rest()
+        self._is_learned.set()
+        self.leadership.wake()
+
+    async def _decoders(self) -> None:
+        if any(one.decoders for one in self._settings.destinations.values()):
+            await asyncio.to_thread(NURSERY.ready)
+
+    @Service.task  # type: ignore[untyped-decorator]
+    async def _tell(self) -> None:
+        while not self.should_stop:
+            await self.sleep(STATUS_LINE_SECONDS)
+            for destination in self._all.values():
+                log.info("status %s", destination.status.line())
+
+    async def leave(self) -> None:
+        """Lead nothing any more: the first that a worker does at its end, so that others need not wait."""
+        if not self._is_gone:
+            self._is_gone = True
+            point("stop.begun")
+            await self.leadership.leave()
+            for destination in self._all.values():
+                destination.status.show(State.STOPPED, None)
+
+    async def on_stop(self) -> None:
+        """Let the central store have what was committed last, if it answers at once."""
+        await self.leave()
+        if self._store is not None:
+            await asyncio.to_thread(self._store.stop)
+
+    def wanted(self) -> Collection[str]:
+        """See Troupe."""
+        return [name for name, one in self._all.items() if self._is_ready and one.has_leader]
+
+    async def lead(self, name: str, lease: Lease) -> None:
+        """See Troupe."""
+        await self._all[name].lead(lease)
+
+    def observe(self, cursor: Claimed) -> None:
+        """Pass on a cursor that stands in the journal."""
+        if cursor.destination in self._all:
+            self._all[cursor.destination].observe(cursor)
+
+    def kafka(self, lost: AqueductError | None) -> None:
+        """Pass on that Kafka does not answer, or that it answers again (None)."""
+        for destination in self._all.values():
+            destination.kafka(lost)
+
+    def resolve(self, resolution: Resolution) -> None:
+        """Pass on a resolution that stands in the journal."""
+        if resolution.destination in self._all:
+            self._all[resolution.destination].resolve(resolution)
+
+    def ask(self, wish: Asked) -> None:
+        """Pass on a wish for another source that stands in the journal."""
+        if wish.destination in self._all:
+            self._all[wish.destination].ask(wish)
+
+    def obey(self, control: Control) -> None:
+        """Pass on a person's word that stands in the journal."""
+        name = control.destination
+        known = self._heard.get(name)
+        if known is not None and control.offset <= known.offset:
+            return
+        self._heard[name] = control
+        if name not in self._all and control.wish is Wish.RUN:
+            self.reload()
+        if name in self._all and self._all[name].obey(control):
+            if not control.has_leader:
+                self._all[name].rest()
+            self.leadership.wake()
+
+    def reload(self) -> None:
+        """Read the settings again: destinations that are new, gone or other than before."""
+        try:
+            settings = self._load()
+        except AqueductError as error:
+            log.error("the settings are not read again: %s: %s", error.name, error)
+            return
+        before, after = self._settings.destinations, settings.destinations
+        others = _others(self._settings, settings)
+        if others:
+            log.warning("these settings need a restart: %s", ", ".join(others))
+        self._settings = self._settings.model_copy(update={"destinations": after})
+        for name in before.keys() - after.keys():
+            log.info("%s: is in the settings no more", name)
+            del self._all[name]
+        for name in after.keys() - before.keys():
+            log.info("%s: is new in the settings", name)
+            self._all[name] = self._make(self._settings, name)
+            if name in self._heard:
+                self._all[name].learn(self._heard[name])
+                if not self._heard[name].has_leader:
+                    self._all[name].rest()
+        for name in before.keys() & after.keys():
+            if before[name] != after[name]:
+                log.info("%s: has other settings", name)
+                self._all[name].replan(self._plan(self._settings, name))
+        self.leadership.wake()
+
+    def status(self) -> dict[str, Any]:
+        """For the status page."""
+        return {
+            name: {
+                **one.status.to_json(),
+                "wish": one.wish.value,
+                "leader": self.leadership.why(name),
+            }
+            for name, one in self._all.items()
+            if one.wish is not Wish.DELETE
+        }
+
+
+def _others(before: Settings, after: Settings) -> list[str]:
+    """Settings beside destinations that are not as they were."""
+    names = [name for name in type(before).model_fields if name != "destinations"]
+    return [name for name in names if getattr(before, name) != getattr(after, name)]

@@ -1,0 +1,148 @@
+"""Telling the operator's command what came of it: this worker writes to the journal what it has applied.
+
+Invariant: it is written only once it holds: by the worker that leads the destination, or, where nobody is to
+lead it, by one that sees that nobody does. A request that another worker has answered for good is not answered
+again. An answer that Kafka does not take is written again; nothing else waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from app.coordination.leadership import Leadership
+from connectors.errors import AqueductError
+from tables.journal_format import Entry
+from tables.operator.control import Control
+from tables.operator.request_outcome import Applied, note_of
+
+log = logging.getLogger(__name__)
+
+_GLANCE_SECONDS = 0.1
+_OTHERS_SECONDS = 1.0
+"""For the worker that led to answer, before one that did not does."""
+_PAUSE_SECONDS = 2.0
+"""After an answer that Kafka did not take."""
+
+Append = Callable[[str, Entry], Awaitable[object]]
+"""Destination and record."""
+
+
+class Answering(Protocol):
+    """A destination, as far as requests are concerned."""
+
+    @property
+    def request(self) -> Control | None:
+        """The last one that this worker knows."""
+        ...
+
+    def outcome(self, *, here: bool, alone: bool) -> tuple[str, str | None, int] | None:
+        """State, error and epoch by which this worker has applied it; None where it has not.
+
+        It is led ``here`` or not; ``alone`` is a worker that nobody coordinates with others.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was answered about one destination."""
+
+    offset: int = -1
+    """Of the request that is answered for good."""
+    last: Applied | None = None
+    """What this worker has written last."""
+    since: tuple[int, float] = (-1, 0.0)
+    """A request that this worker could answer though it did not lead, and since when."""
+    led: int = -1
+    """The request that came while this worker led, or led since."""
+
+
+@dataclass(slots=True)
+class Acknowledge:
+    """The answers of one worker."""
+
+    worker: str
+    address: str
+    append: Append
+    destinations: Callable[[], Mapping[str, Answering]]
+    leadership: Callable[[], Leadership]
+    _known: dict[str, _Known] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Answer, until cancelled."""
+        while True:
+            try:
+                for name, one in list(self.destinations().items()):
+                    await self._answer(name, one)
+            except AqueductError as error:
+                log.warning(
+                    "the outcome of a command is not written yet: %s: %s", error.name, error
+                )
+                await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(_GLANCE_SECONDS)
+
+    def heard(self, applied: Applied) -> None:
+        """Take note of an answer that stands in the journal."""
+        known = self._known.setdefault(applied.destination, _Known())
+        if applied.is_final:
+            known.offset = max(known.offset, applied.request)
+
+    async def _answer(self, name: str, one: Answering) -> None:
+        request, known = one.request, self._known.setdefault(name, _Known())
+        if request is None or request.offset <= known.offset:
+            return
+        applied = self._applied(name, one, request, known)
+        if applied is None or _is_same(applied, known.last):
+            return
+        await self.append(name, note_of(applied))
+        known.last = applied
+        if applied.is_final:
+            known.offset = max(known.offset, request.offset)
+            log.info("%s: %s, as %s asks", name, applied.state, request.by or "somebody")
+
+    def _applied(
+        self, name: str, one: Answering, request: Control, known: _Known
+    ) -> Applied | None:
+        seen = self.leadership().why(name)
+        here = bool(seen["here"])
+        if here:
+            known.led = request.offset
+        if not here and not (seen["vacant"] and not request.has_leader):
+            return None
+        outcome = one.outcome(here=here, alone=self.leadership().to_json() is None)
+        if outcome is None or not self._is_turn(known, request):
+            return None
+        state, error, epoch = outcome
+        return Applied(
+            destination=name,
+            worker=self.worker,
+            address=self.address,
+            request=request.offset,
+            state=state,
+            error=error,
+            epoch=epoch,
+            ts_ms=time.time_ns() // 1_000_000,
+        )
+
+    def _is_turn(self, known: _Known, request: Control) -> bool:
+        """Whether this worker led it, or whoever did has had the time to answer."""
+        if known.led == request.offset:
+            return True
+        now = time.monotonic()
+        if known.since[0] != request.offset:
+            known.since = (request.offset, now)
+        return now - known.since[1] > _OTHERS_SECONDS
+
+
+def _is_same(new: Applied, last: Applied | None) -> bool:
+    """Whether one says no more than the last: of an error, its name counts."""
+    return last is not None and _gist(new) == _gist(last)
+
+
+def _gist(applied: Applied) -> tuple[object, ...]:
+    return applied.request, applied.state, (applied.error or "").partition(":")[0]

@@ -1,0 +1,392 @@
+"""One run of a destination: lead, bring tables back, read, publish.
+
+The law: a run begins from the journal, never from memory. Whatever ends it, its reader, its queue and its
+producer are thrown away before the next begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from app import metrics
+from app.destination import skipped_statements
+from app.destination.background import beside
+from app.destination.dead_letter_limit import DeadLetters
+from app.destination.failover.source_selection import Sources
+from app.destination.filter_check import FilterCheck
+from app.destination.operator_skips import Skipping
+from app.destination.plan import Accepted, Plan, Signals
+from app.destination.retry_policy import ErrorPolicy
+from app.destination.takeover.cursor_recheck import ProvingAgain
+from app.destination.takeover.initial_state import tells_columns
+from app.destination.takeover.takeover import Leading, Led
+from app.destination.takeover.timings import Phases
+from app.failpoints import point
+from app.pipeline.capture.reader_thread import Reader
+from app.pipeline.capture.schema_tracker import Historian
+from app.pipeline.decoders.factory import start as start_decoders
+from app.pipeline.decoders.protocols import Decoders
+from app.pipeline.gather.captured_tables import TableBook
+from app.pipeline.number.numbers import Numbers
+from app.pipeline.piece import Piece
+from app.pipeline.publish.budget import Budget
+from app.pipeline.publish.handoff import MAX_BYTES, Handoff
+from app.pipeline.publish.publisher import Publisher
+from app.pipeline.publish.topics_ahead import Ahead
+from app.pipeline.stage import StageSpec
+from app.pipeline.table_filter import TableFilter
+from app.schemas.history_expiry import Expiry
+from app.schemas.quarantine_release import Releasing
+from app.schemas.run_schemas import Schemas
+from app.schemas.store_mirror import Mirror
+from app.service.status import DestinationStatus, State
+from connectors.errors import BatchTooLarge, BeginsAnew, KafkaSlow, WitnessesDiffer
+from connectors.kafka.producer import ANSWER_TIMEOUT
+from connectors.mysql.binlog.event_names import type_name
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.stream.replica import BinlogStream
+from tables.cursor import Cursor
+from tables.fingerprints import Fingerprints
+from tables.journal.checkpoint import Checkpoint
+from tables.journal.state import DestinationState, partition_of
+from tables.schema_history.history import SchemaHistory
+
+log = logging.getLogger(__name__)
+
+_IDLE_CURSOR_SECONDS = 10.0
+"""How often the cursor alone is committed while nothing is captured."""
+_NEAR_SECONDS = 2.0
+"""A destination that lags no more has all but reached the end of the binlog."""
+_PARTIAL_SECONDS = 600.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A run, from the beginning to the error that ends it."""
+
+    plan: Plan
+    status: DestinationStatus
+    checkpoint: Checkpoint
+    policy: ErrorPolicy
+    signals: Signals
+    mirror: Mirror | None = None
+    """What tells the central schema store of this destination."""
+    sources: Sources
+    """Which of them is read, over all runs."""
+    unreadable: list[WitnessesDiffer] = field(default_factory=list)
+    """Tables that the run before could not read."""
+    address: SourceAddress | None = None
+    """The source that is read, or was read last."""
+    _filter: FilterCheck | None = None
+    _budget: Budget | None = None
+    """How much is published at once, over all runs."""
+    _letters: DeadLetters | None = None
+    """Kept over runs, since its limit is of an hour."""
+    _is_partial: bool = False
+    """Whether the history lacks tables because this run began too far in the past."""
+    _prints: Fingerprints | None = None
+    """Of published transactions, where they are kept."""
+    _phases: Phases = field(default_factory=Phases)
+    """Of the run that is under way, until its first commit."""
+    _next_try: float = 0.0
+    """By the monotonic clock."""
+
+    @property
+    def budget(self) -> Budget:
+        """How much is published at once."""
+        if self._budget is None:
+            self._budget = Budget(self.plan.rules.max_bytes)
+        return self._budget
+
+    async def run(self) -> None:
+        """Go on until an error."""
+        try:
+            await self._run()
+        except KafkaSlow:
+            # A claim too may be large, with the definitions of all tables, and what waited for a table.
+            self.budget.too_slow()
+            log.warning(
+                "%s: publishes %d bytes at once from now on", self.plan.name, self.budget.bytes
+            )
+            raise
+
+    async def _run(self) -> None:
+        phases = self._phases = Phases()
+        leading = Leading(
+            plan=self.plan,
+            checkpoint=self.checkpoint,
+            signals=self.signals,
+            sources=self.sources,
+            status=self.status,
+            phases=phases,
+            patience=self.budget.patience,
+        )
+        async with leading.lead(self.unreadable) as led:
+            await self._capture(led)
+
+    async def _capture(self, led: Led) -> None:
+        plan, publisher, history = self.plan, led.publisher, led.opened.history
+        self.address = led.address
+        again = ProvingAgain(
+            cursor=led.opened.cursor,
+            address=led.address,
+            accepts_unproven=plan.accepts(Accepted.UNPROVEN),
+        )
+        quarantine = led.state.quarantine
+        self._is_partial = led.opened.is_partial
+        spec = self._spec(led.facts, led.state, led.opened.cursor)
+        if history is not None:
+            releasing = Releasing(publisher, history, spec, options=plan.kafka_options)
+            await releasing.release(quarantine)
+            self.status.rows += releasing.rows
+            spec = releasing.spec
+        expiry = Expiry(
+            plan.name,
+            options=plan.kafka_options,
+            topic=plan.topics.journal().name,
+            partition=partition_of(plan.name, plan.topics.journal_partitions),
+        )
+        schemas = Schemas(
+            history,
+            quarantine,
+            plan.rules,
+            self.status,
+            expiry=expiry,
+            mirror=self.mirror,
+        )
+        schemas.begun(publisher.cursor)
+        self._filter = FilterCheck(plan.rules, led.names, self.status)
+        spec = replace(spec, known=schemas.known())
+        skipping = Skipping(plan.name, led.state.skips, spec.server_uuid)
+        ahead = self._ahead(publisher, spec)
+        reading = await self._reading(
+            skipping.begun(publisher),
+            spec,
+            history,
+            led.address,
+            skipping,
+            seen=ahead.seen,
+            by_place=led.opened.by_place,
+        )
+        ahead.begin(spec.known)
+        reading.thread.start()
+        seconds = self._phases.reached("source connected")
+        log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.told())
+        self._prints = led.state.fingerprints if spec.fingerprints else None
+        heartbeat = self.sources.heartbeat(
+            led.address, led.state, self.signals, lambda: publisher.cursor
+        )
+        try:
+            self.status.show(State.RUNNING, None)
+            async with beside(ahead.make_all()):
+                await self._publish_all(publisher, reading, schemas, skipping, again)
+        finally:
+            heartbeat.close()
+            expiry.close()
+            reading.handoff.close()
+            await asyncio.to_thread(reading.thread.stop)
+
+    def _ahead(self, publisher: Publisher, spec: StageSpec) -> Ahead:
+        rules = spec.rules
+        tables = TableBook(
+            TableFilter(rules.include, rules.black),
+            spec.charsets,
+            server=spec.server,
+            told=spec.told,
+            shadows=rules.shadow_rules(),
+            known=spec.known,
+        )
+        return Ahead(publisher, tables, prefix=rules.prefix)
+
+    def _spec(self, facts: ServerFacts, state: DestinationState, cursor: Cursor) -> StageSpec:
+        return StageSpec(
+            rules=replace(
+                self.plan.rules,
+                max_bytes=self.budget.bytes,
+                max_batch_bytes=self.budget.batch_bytes(self.plan.rules.max_batch_bytes),
+            ),
+            server_uuid=facts.server_uuid,
+            charsets=facts.charsets,
+            mariadb=facts.is_mariadb,
+            epoch=cursor.epoch,
+            versions=state.versions,
+            server=server_of(facts),
+            told=tells_columns(facts),
+            fingerprints=self.plan.failover.fingerprints and not facts.has_gtids,
+            has_gtids=facts.has_gtids,
+        )
+
+    async def _reading(
+        self,
+        cursor: Cursor,
+        spec: StageSpec,
+        history: SchemaHistory | None,
+        address: SourceAddress,
+        skipping: Skipping,
+        *,
+        seen: Callable[[Piece], None],
+        by_place: bool = False,
+    ) -> _Reading:
+        rules = self.plan.rules
+        handoff = Handoff(
+            asyncio.get_running_loop(),
+            max_bytes=max(MAX_BYTES, 2 * rules.max_bytes),
+            enough=rules.max_bytes,
+        )
+
+        def deliver(piece: Piece) -> bool:
+            seen(piece)
+            return handoff.put(piece)
+
+        stream = BinlogStream(
+            address,
+            cursor.offset,
+            prepared=cursor.prepared,
+            aim=lambda: self.budget.chunk,
+            by_place=by_place,
+            server=cursor.offset.server_uuid,
+        )
+        historian = Historian.of(history, spec) if history is not None else None
+        starting = asyncio.create_task(
+            asyncio.to_thread(
+                start_decoders,
+                spec,
+                count=self.plan.decoders,
+                state=Numbers.of(cursor),
+                deliver=deliver,
+                fail=handoff.fail,
+                name=self.plan.name,
+            )
+        )
+        try:
+            async with beside(asyncio.to_thread(stream.open)) as opened:
+                decoders = await asyncio.shield(starting)
+                self._phases.reached("decoders started")
+                await opened
+        except BaseException:
+            stream.close()
+            # Threads go on however often their run is told to end.
+            await asyncio.shield(asyncio.create_task(_closed(starting)))
+            raise
+        return _Reading(Reader(stream, decoders, historian, skipping.left_out), handoff)
+
+    async def _publish_all(
+        self,
+        publisher: Publisher,
+        reading: _Reading,
+        schemas: Schemas,
+        skipping: Skipping,
+        again: ProvingAgain,
+    ) -> None:
+        """Publish what is read, each interval or as soon as there is enough; ends only by an error."""
+        self.status.cursor = publisher.cursor
+        limit = self.plan.rules.poison_limit
+        letters = self._letters = self._letters or DeadLetters(limit, self.status)
+        held: Piece | None = None
+        committed, handoff = 0.0, reading.handoff
+        while True:
+            piece = await handoff.take(max_bytes=self.budget.bytes, timeout=1.0)
+            self.signals.check()
+            reading.thread.check()
+            self._show_kafka()
+            if schemas.waits_for(self.signals.resolution):
+                raise BeginsAnew("to bring a table back")
+            if piece is not None:
+                await again.once()
+                if held is not None:
+                    held.absorb(piece)
+                held = held or piece
+            if held is None:
+                continue
+            began = time.monotonic()
+            left_out = skipping.notes(held)
+            if held.only_moves and not left_out and began - committed < _IDLE_CURSOR_SECONDS:
+                continue
+            held.notes += left_out
+            point("handoff.taken")
+            schemas.complete(held, publisher.cursor)
+            letters.admit(held)
+            if self._prints is not None:
+                uuid = publisher.cursor.offset.server_uuid
+                held.notes += self._prints.add(held.fingerprints, uuid)
+            await self._publish(publisher, held)
+            if not committed:
+                seconds = self._phases.reached("first commit")
+                log.info("%s: first commit after %.2f s", self.plan.name, seconds)
+            letters.committed(held)
+            committed = time.monotonic()
+            schemas.committed(held, publisher.cursor)
+            skipping.committed()
+            self._published(held, publisher.cursor, seconds=committed - began)
+            if self._may_complete():
+                raise BeginsAnew("to take tables into its schema history, now that it is near them")
+            held = None
+            await handoff.gather(began + self.plan.interval - committed)
+
+    async def _publish(self, publisher: Publisher, piece: Piece) -> None:
+        """Publish a piece, and learn from how long it takes how large the next ones may be."""
+        budget, began = self.budget, time.monotonic()
+        try:
+            await publisher.publish(piece)
+        except BatchTooLarge as error:
+            budget.refused(error.where.get("limit"), sent=error.where["size"])
+            raise
+        if budget.through((time.monotonic() - began) / (budget.patience * ANSWER_TIMEOUT)):
+            log.info("%s: publishes up to %d bytes at once again", self.plan.name, budget.bytes)
+
+    def _show_kafka(self) -> None:
+        """Show Kafka's absence while there is nothing to publish, which would find it out."""
+        lost = self.signals.kafka_lost
+        if lost is not None and self.status.state is State.RUNNING:
+            self.status.show(State.RETRYING, f"{lost.name}: {lost}")
+        elif lost is None and self.status.state is State.RETRYING:
+            self.status.show(State.RUNNING, None)
+
+    def _may_complete(self) -> bool:
+        """Whether tables can be taken into the history at last; tried from time to time."""
+        lag, now = self.status.lag_seconds, time.monotonic()
+        if not self._is_partial or lag is None or lag > _NEAR_SECONDS or now < self._next_try:
+            return False
+        self._next_try = now + _PARTIAL_SECONDS
+        return True
+
+    def _published(self, piece: Piece, cursor: Cursor, *, seconds: float) -> None:
+        name = self.plan.name
+        self.policy.succeeded()
+        self.status.cursor = cursor
+        self.status.rows += piece.rows.total()
+        for (kind, handling), count in piece.events.items():
+            metrics.EVENTS.labels(name, type_name(kind), handling).inc(count)
+        skipped_statements.note(self.status, piece.statements)
+        if self._filter is not None:
+            self._filter.learn(piece.history)
+        if piece.committed_ms:
+            self.status.committed_ms = piece.committed_ms
+            self.status.lag_seconds = max(0.0, time.time() - piece.committed_ms / 1000)
+            metrics.LAG.labels(name).set(self.status.lag_seconds)
+        for op, count in piece.rows.items():
+            metrics.ROWS.labels(name, op).inc(count)
+        for way, count in piece.oversize.items():
+            metrics.OVERSIZE.labels(name, way).inc(count)
+        metrics.RECORDS.labels(name).inc(piece.records)
+        metrics.BYTES.labels(name).inc(piece.size)
+        metrics.COMMITS.labels(name).observe(seconds)
+        metrics.SEQ.labels(name).set(cursor.seq)
+
+
+async def _closed(starting: asyncio.Task[Decoders]) -> None:
+    """Wait for decoders that nobody wants any more, and end them."""
+    await asyncio.wait([starting])
+    if not starting.cancelled() and starting.exception() is None:
+        await asyncio.to_thread(starting.result().close)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    thread: Reader
+    handoff: Handoff

@@ -1,0 +1,335 @@
+"""One destination on this worker: run after run while it leads, until it is told otherwise.
+
+The law: one function decides what follows an error; a table that cannot be read does not stop the others. A run
+that is told to end finishes the transaction that is open; one that has lost the lead ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from app import metrics
+from app.coordination.lease import Lease
+from app.coordination.write_permit import Leaving
+from app.destination.failover.source_selection import Sources
+from app.destination.lag_watch import LagWatch
+from app.destination.plan import Following, Plan, Signals, at_once
+from app.destination.purge_watch import PurgeWatch
+from app.destination.retry_policy import ErrorPolicy
+from app.destination.run import Run
+from app.schemas.store_mirror import Mirror
+from app.service.status import DestinationStatus, State
+from connectors.errors import (
+    AqueductError,
+    BeginsAnew,
+    Fenced,
+    KafkaLost,
+    LeadershipLost,
+    ServerIdConflict,
+    WitnessesDiffer,
+)
+from tables.cursor import Claimed
+from tables.journal.checkpoint import Checkpoint
+from tables.operator.control import Control, Wish
+from tables.operator.source_choice import Asked
+from tables.quarantine import Resolution
+
+log = logging.getLogger(__name__)
+
+_JOURNAL_SECONDS = 15.0
+"""Within which another leader's claim reaches us through the journal, on a busy machine too."""
+_SHARED_SECONDS = 3.0
+"""The same where another may lead meanwhile, and this worker again once it has asked."""
+_GLANCE_SECONDS = 0.2
+_PAUSED = (State.PAUSED,)
+_RUN = (State.RUNNING, State.RETRYING, State.FAILED, State.FENCED)
+"""What a destination shows once it was told to run."""
+
+
+class Destination:
+    """A destination on this worker, over all its runs."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        mirror: Mirror | None = None,
+        following: Following = at_once,
+    ) -> None:
+        self.status = DestinationStatus(plan.name, schema_store=mirror.status if mirror else None)
+        self._checkpoint, self._mirror = checkpoint, mirror
+        self._signals = Signals(following=following)
+        self._told = asyncio.Event()
+        """Something was said that ends the present run, or what it waits for."""
+        self._called = asyncio.Event()
+        """A person's command has set the cursor, which ends what is waited for."""
+        self._plan(plan)
+        self._is_asked = True
+        """Whether this pass was asked for, and is no look whether another worker is gone."""
+        self._is_heeded = False
+        """Whether what this worker does now is what was asked for last."""
+        self._seen = 0
+        """The last epoch that a leader has claimed, as far as the journal was heard."""
+        self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
+        self._lag_watch = LagWatch(self.status, lambda: self._run.address, self._prove_anew)
+
+    def _plan(self, plan: Plan) -> None:
+        self.plan = plan
+        self._run = Run(
+            plan=plan,
+            status=self.status,
+            checkpoint=self._checkpoint,
+            policy=ErrorPolicy(),
+            signals=self._signals,
+            mirror=self._mirror,
+            sources=Sources(plan),
+        )
+
+    def _prove_anew(self) -> None:
+        """End the run, so that the next one proves its position; the server says nothing where it was reset."""
+        self._signals.leave = BeginsAnew(
+            "to prove its position: the source's binlog ends before it"
+        )
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether a worker is to lead it, as far as this one was told."""
+        said = self._signals.control
+        return said is None or said.has_leader
+
+    @property
+    def request(self) -> Control | None:
+        """See Answering."""
+        return self._signals.control
+
+    def outcome(self, *, here: bool, alone: bool) -> tuple[str, str | None, int] | None:
+        """See Answering."""
+        said, signals = self._signals.control, self._signals
+        if said is None or (alone and self._seen > signals.led):
+            # Without ZooKeeper, only the worker that led last speaks for the destination.
+            return None
+        if not said.has_leader:
+            return None if here else (State.STOPPED.value, None, 0)
+        shown = _PAUSED if said.wish is Wish.PAUSE else _RUN
+        if not here or not self._is_heeded or self.status.state not in shown:
+            return None
+        return self.status.state.value, self.status.error, signals.epoch
+
+    @property
+    def wish(self) -> Wish:
+        """What a person wants of it."""
+        said = self._signals.control
+        return Wish.RUN if said is None else said.wish
+
+    async def lead(self, lease: Lease) -> None:
+        """Lead it until nobody is to lead it any more; raises what ended the lead. To cancel this is to ask for
+        an end in order."""
+        self._signals.mandate.lease = lease
+        watches = [
+            asyncio.create_task(self._purge_watch.run()),
+            asyncio.create_task(self._lag_watch.run()),
+        ]
+        try:
+            while self.has_leader:
+                await self._lead(lease)
+        finally:
+            for watch in watches:
+                watch.cancel()
+            self._signals.epoch = 0
+            metrics.EPOCH.labels(self.plan.name).set(0)
+            self.rest()
+
+    def rest(self) -> None:
+        """Show that it is not led here."""
+        state = State.STANDBY if self.has_leader else State.STOPPED
+        said = self._signals.control
+        if self.status.state is not State.FENCED:
+            self.status.show(state, said.told() if said and not said.has_leader else None)
+
+    async def _lead(self, lease: Lease) -> None:
+        """One run, or what is waited for instead of one."""
+        self._is_asked = self._told.is_set() or self._called.is_set()
+        self._told.clear()
+        self._called.clear()
+        said = self._signals.control
+        self._is_heeded = True
+        if said is not None and said.wish is Wish.PAUSE:
+            self.status.show(State.PAUSED, said.told())
+            await self._until_told(lease)
+            return
+        if self.status.state is not State.FENCED or self._is_asked:
+            # Why the last run ended is shown until this one has got further.
+            was_retried = self.status.state is State.RETRYING and not self._is_asked
+            self.status.show(State.STARTING, self.status.error if was_retried else None)
+        error = await self._outcome(lease)
+        if error is None:
+            return
+        if isinstance(error, LeadershipLost):
+            self._tell(error, State.STANDBY)
+            raise error
+        if isinstance(error, WitnessesDiffer):
+            self._tell(error, State.RETRYING)
+            self._run.unreadable.append(error)
+            return
+        error = await self._true_cause(error)
+        if isinstance(error, BeginsAnew):
+            log.info("%s: begins anew %s", self.plan.name, error.detail)
+            return
+        decision = self._run.policy.decide(error)
+        if isinstance(error, Fenced) and lease.shared:
+            # Never answered by taking the id again: who leads now is found out first.
+            self._tell(error, State.STANDBY)
+            raise error
+        self._tell(error, decision.state)
+        await self._until_told(lease, decision.pause)
+
+    async def _outcome(self, lease: Lease) -> AqueductError | None:
+        """Run; what ended it, or None where it was told to end or begins anew by itself."""
+        self._signals.mandate.begin()
+        run = asyncio.create_task(self._run.run())
+        # Where this is told to end, or the lead is lost, nobody asks any more what the run ended with.
+        run.add_done_callback(_seen)
+        is_leaving = True
+        try:
+            await _first(_done(run), self._told.wait(), lease.ended.wait())
+            is_leaving = False
+        finally:
+            if not run.done():
+                await self._signals.mandate.end(run, hand_over=is_leaving)
+        lease.check()
+        if run.cancelled():
+            return None
+        try:
+            run.result()
+        except Leaving:
+            return None
+        except BeginsAnew as why:
+            log.info("%s: begins anew %s", self.plan.name, why.detail)
+        except AqueductError as error:
+            return error
+        return None
+
+    async def _until_told(self, lease: Lease, seconds: float | None = None) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await _first(self._told.wait(), self._called.wait(), lease.ended.wait())
+        lease.check()
+
+    def _tell(self, error: AqueductError, state: State) -> None:
+        """Show why a run has ended."""
+        error.where = {"destination": self.plan.name, **error.where}
+        metrics.ERRORS.labels(self.plan.name, error.name).inc()
+        if "event" in error.where:
+            kind = str(error.where["event"])
+            metrics.EVENTS.labels(self.plan.name, kind, "refused").inc()
+        self.status.show(state, f"{error.name}: {error}")
+        # What a retry meets again is on the status page and in the metrics; the log has it once.
+        level = logging.ERROR if self.status.is_news(error.name) else logging.DEBUG
+        log.log(level, "%s: %s: %s: %s", self.plan.name, state.value, error.name, error)
+
+    def observe(self, cursor: Claimed) -> None:
+        """Take note of a cursor that stands in the journal: a greater epoch is another leader's."""
+        if cursor.by is None:
+            self._seen = max(self._seen, cursor.epoch)
+        if self._signals.epoch and cursor.epoch > self._signals.epoch:
+            self._signals.superseded_by = cursor.epoch
+        if cursor.by is not None and cursor.epoch > self._signals.epoch:
+            # A person's command led for a moment, and leads no more.
+            self._signals.set_in = cursor.epoch
+            self._called.set()
+
+    def prepare(self, installation: str) -> None:
+        """Know ahead what a takeover needs first, and confirms later."""
+        self._signals.installation = self._signals.installation or installation
+
+    def kafka(self, lost: AqueductError | None) -> None:
+        """Note that Kafka does not answer, or that it answers again (None)."""
+        self._signals.kafka_lost = lost
+
+    def resolve(self, resolution: Resolution) -> None:
+        """Take note of a resolution that stands in the journal; the next run tries it."""
+        self._signals.resolution = resolution
+        self._called.set()
+
+    def ask(self, wish: Asked) -> None:
+        """Take note of a wish for another source that stands in the journal; the next run tries it."""
+        self._signals.wish = wish
+        if wish.ts_ms > self._signals.tried_ms:
+            self._called.set()
+
+    def learn(self, control: Control) -> None:
+        """Take note of what was asked for before this worker started; a run learns it from the journal, too."""
+        if self._signals.control is None:
+            self._signals.control = control
+            if control.wish is not Wish.RUN:
+                self._told.set()
+
+    def obey(self, control: Control) -> bool:
+        """Take note of a person's word that stands in the journal; whether it is news."""
+        known = self._signals.control
+        if known is not None and control.offset <= known.offset:
+            return False
+        self._signals.control = control
+        if known is None:
+            is_other = control.wish is not Wish.RUN or control.restart != ""
+        else:
+            is_other = (control.wish, control.restart) != (known.wish, known.restart)
+        if is_other:
+            log.info("%s: %s", self.plan.name, control.told())
+            self._signals.claimed = 0
+            self._is_heeded = False
+            self._told.set()
+        return is_other
+
+    def replan(self, plan: Plan) -> None:
+        """Begin anew with other settings."""
+        self._plan(plan)
+        self._told.set()
+
+    async def _true_cause(self, error: AqueductError) -> AqueductError:
+        """MySQL drops the old connection of a destination when another worker takes it over, and Kafka fences
+        its producer. The journal tells that from a stranger with our server_id, and from a transaction of
+        our own that was open for so long that the broker gave it up."""
+        if isinstance(error, Fenced | ServerIdConflict):
+            signals = self._signals
+            limit = _SHARED_SECONDS if signals.mandate.lease.shared else _JOURNAL_SECONDS
+            deadline = time.monotonic() + limit
+            while time.monotonic() < deadline:
+                if signals.superseded_by and signals.superseded_by == signals.set_in:
+                    return BeginsAnew("as a person has set its cursor")
+                try:
+                    signals.check()
+                except (Fenced, LeadershipLost) as known:
+                    return known
+                await asyncio.sleep(_GLANCE_SECONDS)
+            if isinstance(error, Fenced) and not signals.mandate.lease.shared:
+                # Whoever took the id and claims the destination later is found in the journal by the next run.
+                return KafkaLost(
+                    "it ended our transaction, which was open for too long; nobody else leads by the journal"
+                )
+        return error
+
+
+def _seen(run: asyncio.Task[Any]) -> None:
+    if not run.cancelled():
+        run.exception()
+
+
+async def _done(task: asyncio.Task[Any]) -> None:
+    await asyncio.wait([task])
+
+
+async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Until one of them is through; the others are given up."""
+    tasks = [asyncio.create_task(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

@@ -1,0 +1,1 @@
+"""Takeover, the start of a run: journal, epoch claim, cursor and schema history, all verified."""

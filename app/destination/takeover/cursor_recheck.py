@@ -1,0 +1,51 @@
+"""Proving a cursor once more, after the source has begun to send its binlog.
+
+Between the proof of a cursor and the moment in which the server opens its binlog for us, it can be reset, put
+back, or another server can answer at its address. What was opened before the second proof is what it proves.
+
+Invariant: nothing of a run is published before its second proof.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from app.destination.takeover.cursor_verification import Proving
+from connectors.errors import SourceLost
+from connectors.mysql.lookup.start import check
+from connectors.mysql.server.facts import SourceAddress, read_facts
+from tables.cursor import Cursor
+
+
+@dataclass(slots=True, kw_only=True)
+class ProvingAgain:
+    """Of one run."""
+
+    cursor: Cursor
+    """With which the run began."""
+    address: SourceAddress
+    accepts_unproven: bool = False
+    _is_proven: bool = False
+
+    async def once(self) -> None:
+        """Prove it, the first time; raises SourceReset and its kin, and SourceLost at another server."""
+        if not self._is_proven:
+            await asyncio.to_thread(self._prove)
+            self._is_proven = True
+
+    def _prove(self) -> None:
+        address, offset = self.address, self.cursor.offset
+        facts = read_facts(address)
+        if facts.server_uuid != offset.server_uuid:
+            raise SourceLost(
+                f"server {facts.server_uuid} answers there now, and {offset.server_uuid} did before",
+                source=address,
+            )
+        check(offset, facts, address)
+        Proving(
+            destination=self.cursor.destination,
+            facts=facts,
+            address=address,
+            accepts_unproven=self.accepts_unproven,
+        ).at_home(offset, self.cursor.proof)

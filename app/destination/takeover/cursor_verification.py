@@ -1,0 +1,189 @@
+"""Proving a cursor at the server that it is of, before anything is read on.
+
+The GTIDs and offsets of a server that was reset, restored or put back grow past the cursor again, and then say
+nothing. So the last published transaction is looked for in the binlog, by its place and its bytes.
+
+Invariant: a server that is proven is read on by file and offset, where nothing can be passed over; by GTIDs
+only up to where it may hold transactions that were published from another server.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from app.destination.takeover.uninterrupted import uninterrupted
+from connectors.errors import AnonymousTransaction, SourceDiverged, SourceReset, SourceUnproven
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.landmark import Landmark
+from connectors.mysql.lookup.anonymous_transactions import refuse_skipped
+from connectors.mysql.lookup.binlog_retention import begun_at
+from connectors.mysql.lookup.landmark_search import LARGEST, Found, look, survey
+from connectors.mysql.lookup.mariadb_start import position_at
+from connectors.mysql.mariadb_gtid import MariadbGtidList
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from tables.cursor_proof import FileHead, Proof
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proving:
+    """Of one destination's cursor at one server. It blocks while it asks."""
+
+    destination: str
+    facts: ServerFacts
+    address: SourceAddress
+    accepts_unproven: bool = False
+
+    def at_home(self, offset: SourceOffset, proof: Proof) -> Proof:
+        """The proof to go on with at the server that was read before.
+
+        Raises SourceReset or SourceDiverged where its binlog is another one, SourceUnproven where that cannot
+        be decided.
+        """
+        if proof.is_empty:
+            return self.first(offset, proof)
+        if proof.landmark is not None:
+            found = look(proof.landmark, self.facts, self.address)
+            if not found.is_there and not found.is_purged:
+                raise self._refusal(proof.landmark, found)
+            if found.is_there:
+                self._refuse_other_head(offset, proof, proof.landmark)
+                return self._still(offset, proof)
+        if self._has_head(offset, proof):
+            return self._still(offset, proof)
+        if uninterrupted(offset, proof, self.facts, self.address):
+            log.info(
+                "%s: the source has purged all that was read, and nothing else", self.destination
+            )
+            return replace(proof, head=None, by_gtids_to=self._end())
+        self._refuse_unproven(offset, proof)
+        return Proof(recent=proof.recent, by_gtids_to=self._end())
+
+    def first(self, offset: SourceOffset, proof: Proof) -> Proof:
+        """The proof of a cursor that has none: what the server says now, once its GTIDs and its place agree."""
+        place = offset.coordinates
+        if place.file not in dict(self.facts.binlogs):
+            return replace(proof, by_gtids_to=self._end())
+        try:
+            before = survey(place, self.address)
+        except AnonymousTransaction:
+            # What is before the place is not sent any more; what is after it is refused where it is met.
+            created = int(begun_at(self.address, place.file))
+            return replace(proof, head=FileHead(file=place.file, created=created))
+        to = None
+        if isinstance(offset.gtid_set, GtidSet):
+            to = self._agreed(offset, offset.gtid_set, before.gtids)
+        elif isinstance(offset.gtid_set, MariadbGtidList):
+            self._agreed_on_mariadb(offset, offset.gtid_set)
+        head = FileHead(file=place.file, created=before.created)
+        landmark = before.landmark
+        return Proof(landmark=landmark, head=head, recent=proof.recent, by_gtids_to=to)
+
+    def moved(self, offset: SourceOffset, proof: Proof) -> Proof:
+        """The proof at another server, of which nothing was published yet."""
+        file = offset.coordinates.file
+        created = int(begun_at(self.address, file))
+        to = self._end() if isinstance(offset.gtid_set, GtidSet) else None
+        head = FileHead(file=file, created=created)
+        return Proof(head=head, recent=proof.recent, by_gtids_to=to)
+
+    def reads_by_place(self, offset: SourceOffset, proof: Proof) -> bool:
+        """Whether the binlog is read by file and offset; raises AnonymousTransaction where a reader by GTIDs
+        would not be sent one."""
+        to, place = proof.by_gtids_to, offset.coordinates
+        if self.facts.is_mariadb or not isinstance(offset.gtid_set, GtidSet):
+            return not self.facts.is_mariadb
+        is_here = place.file in dict(self.facts.binlogs) and place.pos <= LARGEST
+        if is_here and (to is None or to.order <= place.order):
+            return True
+        refuse_skipped(offset, offset.gtid_set, self.facts, self.address)
+        return False
+
+    def _still(self, offset: SourceOffset, proof: Proof) -> Proof:
+        """A proof that holds, without what is over."""
+        to = proof.by_gtids_to
+        if to is not None and to.order <= offset.coordinates.order:
+            return replace(proof, by_gtids_to=None)
+        return proof
+
+    def _end(self) -> Coordinates:
+        return Coordinates(*self.facts.binlogs[-1])
+
+    def _refuse_other_head(self, offset: SourceOffset, proof: Proof, landmark: Landmark) -> None:
+        """Raise SourceReset where the cursor is in a later file than the landmark, and that is another one now:
+        what is between them was never read."""
+        head, file = proof.head, offset.coordinates.file
+        is_later = head is not None and file == head.file != landmark.end.file
+        if head is not None and is_later and not self._is_read(head):
+            raise SourceReset(f"it has no file {file}, which was read", source=self.address)
+
+    def _is_read(self, head: FileHead) -> bool:
+        """Whether a file is there; raises SourceReset where it is another one."""
+        if head.file not in dict(self.facts.binlogs):
+            return False
+        created = int(begun_at(self.address, head.file))
+        if created == head.created:
+            return True
+        raise SourceReset(
+            f"{head.file} was begun at {created}, the one that was read at {head.created} (seconds since "
+            "1970)",
+            source=self.address,
+        )
+
+    def _has_head(self, offset: SourceOffset, proof: Proof) -> bool:
+        """Whether the cursor's file is the one that was read; raises SourceReset where it is another one."""
+        head = proof.head
+        return head is not None and head.file == offset.coordinates.file and self._is_read(head)
+
+    def _refuse_unproven(self, offset: SourceOffset, proof: Proof) -> None:
+        """Raise SourceUnproven, unless the settings accept it."""
+        place = offset.coordinates
+        what = proof.landmark if proof.landmark is not None else place
+        error = SourceUnproven(
+            f"it has purged {what}, the last place that was read, so that nothing shows whether "
+            f"{offset} is still the same",
+            source=self.address,
+        )
+        if not self.accepts_unproven:
+            raise error
+        log.warning("%s: accepted by the settings: %s", self.destination, error)
+
+    def _refusal(self, landmark: Landmark, found: Found) -> SourceDiverged:
+        told = (
+            f"the last published transaction, {landmark} to {landmark.end}, is not there any more: "
+            f"{found.detail}"
+        )
+        begun = self._begun(landmark.start.file)
+        written = landmark.first.timestamp if landmark.first is not None else 0
+        if begun is None or begun > written:
+            return SourceReset(told, source=self.address)
+        return SourceDiverged(told, source=self.address)
+
+    def _begun(self, file: str) -> float | None:
+        if file not in dict(self.facts.binlogs):
+            return None
+        return begun_at(self.address, file)
+
+    def _agreed(self, offset: SourceOffset, gtids: GtidSet, before: GtidSet) -> Coordinates | None:
+        """Up to where to read by GTIDs: what the set has and the place has not may come later in the file."""
+        if before == gtids:
+            return None
+        if before.issubset(gtids):
+            return self._end()
+        raise SourceDiverged(
+            f"before {offset.coordinates} it has {before}, and the cursor holds {gtids}: place and GTIDs do "
+            "not agree",
+            source=self.address,
+        )
+
+    def _agreed_on_mariadb(self, offset: SourceOffset, gtids: MariadbGtidList) -> None:
+        before = position_at(offset.coordinates, self.address)
+        if not gtids.holds_all(before):
+            raise SourceDiverged(
+                f"before {offset.coordinates} it is at {before}, and the cursor at {gtids}: place and GTIDs do "
+                "not agree",
+                source=self.address,
+            )

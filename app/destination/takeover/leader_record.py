@@ -1,0 +1,27 @@
+"""Who leads in an epoch, as this worker writes it with its claim.
+
+Invariant: it names the process, not only the worker id, which a second worker may have by mistake.
+"""
+
+from __future__ import annotations
+
+import time
+
+from app.destination.plan import Plan
+from app.destination.takeover.process_identity import PROCESS
+from tables.journal.leader import Leader, note_of
+from tables.journal_format import Entry
+
+
+def claim_of(plan: Plan, epoch: int) -> Entry:
+    """The record for the transaction of the claim."""
+    return note_of(
+        Leader(
+            destination=plan.name,
+            worker=plan.worker,
+            address=plan.reached_at,
+            process=PROCESS,
+            epoch=epoch,
+            ts_ms=time.time_ns() // 1_000_000,
+        )
+    )

@@ -1,0 +1,107 @@
+"""Other workers of an installation that nobody coordinates: whether one that lives leads a destination already.
+
+Invariant: a worker that leads is left alone while it is a member of the workers' group; one that is gone is
+followed. Kafka's fencing is what keeps two apart; this keeps a second one, started by mistake, from fencing the
+first. Where Kafka does not say who is in the group, nobody is waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from app.destination.plan import Plan
+from app.destination.takeover.process_identity import PROCESS, is_gone, is_here
+from app.destination.takeover.recovery import last_claim
+from connectors.errors import AnotherWorkerLeads, AqueductError, Fenced
+from connectors.kafka.consumer_group import members
+from tables.journal.checkpoint import Checkpoint
+from tables.journal.leader import Leader
+
+log = logging.getLogger(__name__)
+
+_CLIENT = "aqueduct"
+
+
+def group_of(prefix: str) -> str:
+    """The group of all workers of an installation.
+
+    It folds the journal into the table of this name; another table takes another group.
+    """
+    return f"{prefix}.__workers"
+
+
+def client_id(worker: str) -> str:
+    """What this worker calls itself in the group."""
+    return f"{_CLIENT}.{worker}.{PROCESS}"
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """The others, as one destination's runs ask for them."""
+
+    plan: Plan
+    checkpoint: Checkpoint
+
+    async def check(self, claimed: int) -> None:
+        """Raise AnotherWorkerLeads where one that lives leads it.
+
+        Fenced: another has led it since this one ``claimed`` it, and may live. A worker that was frozen wakes
+        to an error of its connection, and would take the id back otherwise.
+        """
+        living = await self._living()
+        if not claimed and not living:
+            return
+        cursor, leader = await last_claim(
+            self.plan.name,
+            topic=self.plan.topics.journal().name,
+            partitions=self.plan.topics.journal_partitions,
+            options=self.plan.kafka_options,
+            checkpoint=self.checkpoint,
+        )
+        if cursor is None or cursor.by is not None or cursor.epoch <= claimed:
+            return
+        if leader is None or leader.epoch != cursor.epoch:
+            if claimed:
+                raise Fenced(f"epoch {cursor.epoch} is in the journal, this led in {claimed}")
+            return
+        self._judge(leader, claimed, living)
+
+    def _judge(self, leader: Leader, claimed: int, living: frozenset[str] | None) -> None:
+        if leader.process == PROCESS:
+            return
+        if living is None and claimed and not is_gone(leader.process):
+            raise Fenced(f"worker {leader.worker} leads in epoch {leader.epoch}")
+        if leader.process in (living or ()):
+            raise AnotherWorkerLeads(
+                f"worker {leader.worker!r}{_at(leader)}, in epoch {leader.epoch}",
+                destination=self.plan.name,
+            )
+        if claimed:
+            log.info("%s: worker %s, which led it, is gone", self.plan.name, leader.worker)
+
+    async def _living(self) -> frozenset[str] | None:
+        """The processes of other workers in the group; None where this one cannot know."""
+        try:
+            found = await members(self.plan.kafka_options, group_of(self.plan.rules.prefix))
+        except AqueductError as error:
+            log.info("%s: other workers are not known: %s", self.plan.name, error)
+            return None
+        return frozenset(living(found, self.plan.worker))
+
+
+def living(clients: Iterable[str], worker: str) -> Iterable[str]:
+    """The processes of other workers, out of client ids. One of the same worker id that is not here is this
+    worker before it was started again."""
+    for client in clients:
+        name, _, rest = client.partition(".")
+        who, _, process = rest.rpartition(".")
+        if name != _CLIENT or process == PROCESS or is_gone(process):
+            continue
+        if who != worker or is_here(process):
+            yield process
+
+
+def _at(leader: Leader) -> str:
+    return f" at {leader.address}" if leader.address else ""

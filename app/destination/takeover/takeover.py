@@ -1,0 +1,357 @@
+"""Taking the lead of a destination: from its journal and its server to an epoch that stands in the journal.
+
+The law, in this order: the transactional id is taken over, the journal is read, the server is looked at, and
+the first transaction is the claim of an epoch. Before that claim nothing is published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+from app import metrics
+from app.coordination.write_permit import Leaving
+from app.destination.background import beside, in_its_own_thread
+from app.destination.failover.source_selection import Sources, Standing
+from app.destination.plan import Accepted, Plan, Signals, Source
+from app.destination.takeover.initial_state import Opened, Opening
+from app.destination.takeover.leader_record import claim_of
+from app.destination.takeover.other_workers import Others
+from app.destination.takeover.recovery import (
+    Confirm,
+    installation_of,
+    known_choice,
+    known_installation,
+    recover,
+)
+from app.destination.takeover.timings import Phases
+from app.destination.takeover.weak_topics import WeakTopics
+from app.failpoints import point
+from app.pipeline.publish.publisher import Publisher
+from app.pipeline.table_filter import TableFilter, named_databases
+from app.service.status import DestinationStatus, State
+from connectors.errors import BeginsAnew, HistoryTooShort, WitnessesDiffer
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.topics.topics import Topics
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.position import Coordinates
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.schema.information_schema import InventoryReader
+from connectors.mysql.server import preflight
+from connectors.mysql.server.existing_tables import with_left_out
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected, facts_of
+from tables.cursor import Cursor, next_epoch
+from tables.journal.checkpoint import Checkpoint
+from tables.journal.state import DestinationState
+from tables.journal_format import Entry as Note
+from tables.operator.control import Wish
+from tables.quarantine import Quarantine, note_of
+from tables.schema_history.position import HistoryPlace
+
+log = logging.getLogger(__name__)
+
+Answer = tuple[SourceAddress, ServerFacts]
+_REPLICAS = uuid.UUID("5b1c2a52-6d0e-4a5c-8f2e-3f1f0c7d9a11")
+"""The namespace of the UUIDs by which MySQL knows our destinations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Led:
+    """A destination whose epoch is ours."""
+
+    publisher: Publisher
+    state: DestinationState
+    """What the journal said before the claim."""
+    opened: Opened
+    facts: ServerFacts
+    address: SourceAddress
+    names: frozenset[TableName]
+    """The server's tables that the account can see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ahead:
+    """What a source answers that is asked while the journal is read."""
+
+    source: Source | None
+    """None where it is not known which to ask."""
+    answer: asyncio.Task[Answer | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leading:
+    """How a worker takes the lead of one destination."""
+
+    plan: Plan
+    checkpoint: Checkpoint
+    signals: Signals
+    sources: Sources
+    status: DestinationStatus
+    phases: Phases
+    patience: float = 1.0
+    """How many times as long as otherwise Kafka may take for a transaction."""
+    names: dict[str, frozenset[TableName]] = field(default_factory=dict)
+    """The tables of servers that were asked, by address."""
+
+    @contextlib.asynccontextmanager
+    async def lead(self, unreadable: list[WitnessesDiffer]) -> AsyncIterator[Led]:
+        """Lead within the block; at its end the producer is thrown away.
+
+        The tables that the run before could not read are set aside, and the list is emptied.
+        """
+        plan = self.plan
+        topics = Topics(plan.kafka_options, report=WeakTopics(self.status))
+        # What was confirmed last comes first: tables may be of a journal that is no more.
+        known = self.signals.installation or known_installation(self.checkpoint)
+        if known is None:
+            known = await self._installation(topics)
+        self.phases.reached("installation known")
+        producer = TransactionalProducer(
+            f"{known}.{plan.name}",
+            options=plan.kafka_options,
+            compression=plan.compression,
+            patience=self.patience,
+        )
+        try:
+            async with beside(self._installation(topics)) as confirmed:
+                led = await self._taken(producer, topics, known, confirmed)
+            claim = claim_of(plan, led.opened.cursor.epoch)
+            notes = [*led.opened.notes, *self._set_aside(unreadable, led), claim]
+            # Noted before, as the claim may be committed without an answer.
+            self.signals.claimed = led.opened.cursor.epoch
+            await led.publisher.claim(notes)
+            self.phases.reached("epoch claimed")
+            self._leads(led.opened.cursor)
+            await self.signals.mandate.lease.announce(led.opened.cursor.epoch)
+            yield led
+        finally:
+            await producer.discard()
+
+    async def _installation(self, topics: Topics) -> str:
+        """The installation by the journal itself, once all topics that there are were checked."""
+        plan = self.plan
+        await topics.ensure(plan.topics.journal())
+        await topics.check(*plan.topics.of(plan.name))
+        found = self.signals.installation = await installation_of(
+            plan.topics.journal().name, options=plan.kafka_options, worker=plan.worker
+        )
+        return found
+
+    async def _taken(
+        self,
+        producer: TransactionalProducer,
+        topics: Topics,
+        installation: str,
+        confirmed: asyncio.Task[str],
+    ) -> Led:
+        """All that comes before the claim; what was only known so far is confirmed by then."""
+        # What is written behind the end that is read below is heard, so that no request falls between.
+        await self.signals.following()
+        point("init.before")
+        lease = self.signals.mandate.lease
+        await lease.confirm()
+        if not lease.shared:
+            await Others(self.plan, self.checkpoint).check(self.signals.claimed)
+        await producer.init_transactions()
+        self.phases.reached("id taken over")
+        point("init.after")
+
+        async def confirm(*, is_new: bool) -> None:
+            if await confirmed != installation:
+                raise BeginsAnew(f"as the journal is of {await confirmed}, not of {installation}")
+            await self.plan.topics.ready(topics, self.plan.name, is_new=is_new)
+
+        # Whoever led before writes no more, so that the server has all that the journal tells of.
+        first = self._first()
+        async with beside(self._answer(first, installation)) as answer:
+            ahead = _Ahead(source=first, answer=answer)
+            led = await self._read(producer, topics, installation, ahead, confirm=confirm)
+        point("recover.after")
+        # Who was slow from the first look to here may have taken the id from a later leader.
+        await lease.confirm()
+        return led
+
+    async def _read(
+        self,
+        producer: TransactionalProducer,
+        topics: Topics,
+        installation: str,
+        ahead: _Ahead,
+        *,
+        confirm: Confirm,
+    ) -> Led:
+        """Find out where to go on, and whether the server can."""
+        plan = self.plan
+        state = await self._recovered(installation, confirm)
+        self.phases.reached("journal read")
+        self._heed(state)
+        standing = await self._stood(state, installation, ahead)
+        self.phases.reached("server asked")
+        facts, address = standing.facts, standing.address
+        opening = Opening(
+            destination=plan.name,
+            installation=installation,
+            start=standing.source.start,
+            facts=facts,
+            address=address,
+            policy=plan.history,
+            moved=standing.moved.offset if standing.moved is not None else None,
+            is_same_binlog=standing.moved is not None and standing.moved.is_same_binlog,
+            captures=TableFilter(plan.rules.include, plan.rules.black).captures,
+            accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
+            accepts_unproven=plan.accepts(Accepted.UNPROVEN),
+            names=self.names.get(str(address), frozenset()),
+        )
+        try:
+            opened = await asyncio.to_thread(opening.open, state)
+        except HistoryTooShort:
+            # The cursor was set back behind the newest checkpoint; the journal holds older ones.
+            state = await self._recovered(installation, confirm, whole_history=True)
+            opened = await asyncio.to_thread(opening.open, state)
+        self.phases.reached("history opened")
+        opened.notes.extend(standing.notes)
+        last, now = state.cursor.epoch if state.cursor is not None else 0, time.time()
+        epoch = next_epoch(last, term=self.signals.mandate.lease.term, now=now)
+        cursor = replace(opened.cursor, epoch=epoch, written_ms=int(now * 1000))
+        opened = replace(opened, cursor=cursor)
+        publisher = Publisher(
+            producer,
+            plans=plan.topics,
+            topics=topics,
+            cursor=opened.cursor,
+            mandate=self.signals.mandate,
+            written={one.topic: one.partitions for one in state.versions.values()},
+        )
+        return Led(
+            publisher=publisher,
+            state=state,
+            opened=opened,
+            facts=facts,
+            address=address,
+            names=self.names.get(str(address), frozenset()),
+        )
+
+    def _first(self) -> Source | None:
+        """The source that is asked first as far as the tables tell, so that it can be asked ahead."""
+        if not self.sources.can_switch:
+            return self.sources.current
+        choice = known_choice(self.plan.name, self.checkpoint)
+        return self.sources.first(choice) if choice is not None else None
+
+    async def _answer(self, source: Source | None, installation: str) -> Answer | None:
+        if source is None:
+            return None
+        return await in_its_own_thread(lambda: self._asked(source, installation))
+
+    def _asked(self, source: Source, installation: str) -> Answer:
+        """Ask a server; raise where it cannot be captured at all."""
+        replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{self.plan.name}"))
+        address = replace(source.address, replica_uuid=replica)
+        has_history = self.plan.history is not None
+        with connected(address) as cursor:
+            facts, rules = facts_of(cursor), self.plan.rules
+            if not self.plan.accepts(Accepted.BINLOG_FILTERS):
+                captures = TableFilter(rules.include, rules.black).captures
+                facts = with_left_out(facts, cursor, rules.include, captures)
+            preflight.check(
+                facts,
+                address,
+                history=has_history,
+                databases=named_databases(rules.include),
+                permissive=self.plan.accepts(Accepted.ANONYMOUS_TRANSACTIONS),
+            )
+            names = InventoryReader(cursor, server_of(facts)).names()
+            self.names[str(address)] = frozenset(names)
+        return address, facts
+
+    async def _stood(self, state: DestinationState, installation: str, ahead: _Ahead) -> Standing:
+        """The source to read, once one is fit; the one that comes first was asked already, if it was known."""
+        status = self.status
+        answers: dict[str, asyncio.Task[Answer | None]] = {}
+        if ahead.source is not None and self.sources.first(state.source_choice) is ahead.source:
+            await asyncio.wait([ahead.answer])
+            answers[str(ahead.source.address)] = ahead.answer
+
+        def judge(source: Source) -> Answer:
+            # An answer is good for once: whoever asks again waits for another one.
+            task = answers.pop(str(source.address), None)
+            answer = task.result() if task is not None else None
+            return answer or self._asked(source, installation)
+
+        def tell(why: str) -> None:
+            status.show(State.RETRYING, why)
+
+        asked = state.source_choice.asked
+        self.signals.tried_ms = asked.ts_ms if asked is not None else 0
+        self.signals.leave = None
+        try:
+            standing = await in_its_own_thread(lambda: self.sources.stand(state, judge, tell))
+        finally:
+            status.sources = self.sources.to_json()
+        if standing.facts.has_gtids or not self.plan.failover.fingerprints:
+            standing.notes.extend(state.fingerprints.clear())
+        elif state.cursor is not None:
+            standing.notes.extend(state.fingerprints.cut(state.cursor.offset))
+        return standing
+
+    def _heed(self, state: DestinationState) -> None:
+        """Raise Leaving where a person wants no run of it; this worker may not have been told yet."""
+        signals, said = self.signals, state.control
+        if said is not None and (signals.control is None or said.offset > signals.control.offset):
+            signals.control = said
+        if signals.control is not None and signals.control.wish is not Wish.RUN:
+            raise Leaving
+
+    async def _recovered(
+        self,
+        installation: str,
+        confirm: Confirm,
+        *,
+        whole_history: bool = False,
+    ) -> DestinationState:
+        plan = self.plan
+        return await recover(
+            plan.name,
+            topic=plan.topics.journal().name,
+            partitions=plan.topics.journal_partitions,
+            options=plan.kafka_options,
+            checkpoint=self.checkpoint,
+            installation=installation,
+            whole_history=whole_history,
+            confirm=confirm,
+        )
+
+    def _leads(self, cursor: Cursor) -> None:
+        name = self.plan.name
+        self.signals.epoch = self.signals.led = cursor.epoch
+        self.signals.superseded_by = 0
+        metrics.EPOCH.labels(name).set(cursor.epoch)
+        log.info("%s: leads in epoch %d, from %s", name, cursor.epoch, cursor.offset)
+
+    def _set_aside(self, unreadable: list[WitnessesDiffer], led: Led) -> list[Note]:
+        """Note the tables that the run before could not read."""
+        found = unreadable[:]
+        unreadable.clear()
+        return [
+            _noted(error, led.state.quarantine, led.facts, led.opened.cursor) for error in found
+        ]
+
+
+def _noted(
+    error: WitnessesDiffer, quarantine: Quarantine, facts: ServerFacts, cursor: Cursor
+) -> Note:
+    place, gtid = error.where.get("coordinates"), error.where.get("gtid")
+    at = place if isinstance(place, Coordinates) else cursor.offset.coordinates
+    since = HistoryPlace(
+        server_uuid=facts.server_uuid,
+        start=at,
+        end=at,
+        gtid=str(gtid) if gtid else None,
+        ts_ms=time.time_ns() // 1_000_000,
+    )
+    return note_of(quarantine.add(error.name_of_table, error.detail, since))

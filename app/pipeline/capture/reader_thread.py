@@ -1,0 +1,79 @@
+"""The thread that reads one source and hands its chunks to decoders.
+
+The law: it owns the connection; it ends by telling the decoders why; and it never outlives the run that
+started it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from app.failpoints import point
+from app.pipeline.capture.schema_tracker import Historian
+from app.pipeline.decoders.protocols import Decoders
+from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
+from connectors.mysql.lookup.skipped_transactions import LeftOut
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.replica import BinlogStream
+
+log = logging.getLogger(__name__)
+
+STALL_SECONDS = 120.0
+"""For one statement, or one chunk that transactions are left out of."""
+
+
+class Reader(threading.Thread):
+    """Reads from an open stream until it breaks or nobody wants more."""
+
+    def __init__(
+        self,
+        stream: BinlogStream,
+        decoders: Decoders,
+        historian: Historian | None = None,
+        left_out: LeftOut | None = None,
+    ) -> None:
+        super().__init__(name="binlog-reader", daemon=True)
+        self._stream = stream
+        self._decoders = decoders
+        self._historian = historian
+        self._left_out = left_out
+        self._working: tuple[float, Coordinates] | None = None
+        """Since when a chunk is worked on, and where it begins."""
+
+    def run(self) -> None:
+        """Read; whatever ends it is told behind all that was read."""
+        try:
+            for chunk in self._stream.chunks(self._decoders.idle):
+                point("read.chunk")
+                self._working = (time.monotonic(), chunk.start)
+                if self._historian is not None:
+                    self._historian.note(chunk)
+                parts = (chunk,) if self._left_out is None else self._left_out.parts(chunk)
+                self._working = None
+                if not all(map(self._decoders.put, parts)):
+                    return
+        except AqueductError as error:
+            self._decoders.finish(error)
+        except OSError as error:
+            # Of this machine, not of what was read: time may heal it.
+            self._decoders.finish(SourceLost(f"{type(error).__name__}: {error}"))
+        except Exception as error:
+            log.debug("the reader failed", exc_info=True)
+            self._decoders.finish(MalformedEvent(f"{type(error).__name__}: {error}"))
+
+    def check(self) -> None:
+        """Raise ReaderStalled where the thread is stuck: it cannot be ended, and is left to itself."""
+        working = self._working
+        if working is not None and time.monotonic() - working[0] > STALL_SECONDS:
+            raise ReaderStalled(
+                f"for {time.monotonic() - working[0]:.0f} s", coordinates=working[1]
+            )
+
+    def stop(self) -> None:
+        """End the thread and the decoders: no more reading, no more waiting for room."""
+        self._decoders.close()
+        self._stream.close()
+        if self.is_alive():
+            self.join(timeout=5)

@@ -1,0 +1,198 @@
+"""Keeps the schema history in step with the binlog: each statement is applied where it stands.
+
+The law: it runs in the reader's thread, before a chunk goes to any decoder, and in the order of the binlog; so
+what a decoder learns with a chunk is what was true there. It never stops the reader: what it cannot understand,
+the decoder of that chunk refuses by name, or the table is set aside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from app.pipeline.stage import StageSpec
+from app.pipeline.statement_effect import Applied
+from connectors.errors import AqueductError
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.query_session import session_of, user_of
+from connectors.mysql.binlog.statement_kind import Kind
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.column_renames import renamed_columns
+from connectors.mysql.ddl.definition import Server, Session, Table, TableChange, TableName
+from connectors.mysql.ddl.online.cut_over import Noise, logical
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online.table_names import Standing
+from connectors.mysql.ddl.summary import summary
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.transaction_reader import TransactionReader
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import SchemaRecord
+
+_MOST_GONE = 1000
+
+
+class Historian:
+    """Applies the statements of one source to its history."""
+
+    def __init__(
+        self,
+        history: SchemaHistory,
+        *,
+        server_uuid: str,
+        charsets: Charsets,
+        mariadb: bool,
+        server: Server,
+        shadows: ShadowRules,
+    ) -> None:
+        self._history = history
+        now = history.now()
+        self._there = Standing(shadows, (*now.tables(), *now.unresolved()))
+        """The tables that there are; kept beside the history, since each statement asks for all of them."""
+        self._server = server
+        self._server_uuid = server_uuid
+        self._charsets = charsets
+        self._reader = TransactionReader(server_uuid, charsets, mariadb=mariadb)
+        self._shadows = shadows
+        self._gone: dict[TableName, Table] = {}
+        # A run may begin between the two steps in which a table is replaced.
+        for record in history.records:
+            self._remember(record)
+
+    @classmethod
+    def of(cls, history: SchemaHistory, spec: StageSpec) -> Historian:
+        """The one of a run whose decoders are made of ``spec``."""
+        return cls(
+            history,
+            server_uuid=spec.server_uuid,
+            charsets=spec.charsets,
+            mariadb=spec.mariadb,
+            server=spec.server,
+            shadows=spec.rules.shadow_rules(),
+        )
+
+    def note(self, chunk: Chunk) -> None:
+        """Apply the statement that a chunk ends with, if it does, and tell the chunk what that did."""
+        if not chunk.ends_in_statement:
+            return
+        listener = _Listener()
+        try:
+            self._reader.read(chunk, listener)
+        except AqueductError:
+            # Its decoder meets the same event, and tells where it is and what is wrong with it.
+            return
+        if listener.told is not None:
+            chunk.schema = self._applied(listener.told)
+
+    def _applied(self, told: _Told) -> Applied | None:
+        transaction, query = told.transaction, told.query
+        place = HistoryPlace(
+            server_uuid=self._server_uuid,
+            start=Coordinates(transaction.file, told.pos),
+            end=Coordinates(transaction.file, told.end),
+            gtid=transaction.gtid,
+            ts_ms=transaction.committed_ms,
+            server_id=transaction.server_id,
+            thread=query.thread,
+            user=user_of(query.status),
+        )
+        session = session_of(
+            query.status,
+            database=query.database,
+            thread=query.thread,
+            charsets=self._charsets,
+            mariadb=self._server.mariadb,
+        )
+        record = self._history.apply(place, query.database, query.sql, session)
+        if record is None:
+            return self._without_change(query.sql, session)
+        if record.is_of_views:
+            applied = self._without_change(query.sql, session)
+            return replace(applied or Applied(record=None, type=record.type), record=record)
+        self._follow(record)
+        meaning = logical(record.changes, self._shadows, known=self._there, before=self._gone.get)
+        self._remember(record)
+        return Applied(
+            record=record,
+            type=record.type,
+            meaning=meaning,
+            renames=renamed_columns(query.sql, self._server, session),
+            emptied=record.unchanged,
+            is_noise=bool(meaning or record.unresolved or record.unchanged)
+            and all(isinstance(one, Noise) for one in meaning)
+            and all(map(self._is_shadow, (*record.unresolved, *record.unchanged))),
+        )
+
+    def _without_change(self, sql: str, session: Session) -> Applied | None:
+        """A statement that its history has nothing of, or has already."""
+        told = summary(sql, self._server, session)
+        is_noise = bool(told.tables) and all(map(self._is_shadow, told.tables))
+        if told.type == "TRUNCATE TABLE":
+            emptied = tuple(sorted(told.tables))
+            return Applied(record=None, type=told.type, emptied=emptied, is_noise=is_noise)
+        return Applied(record=None, type=told.type, is_noise=True) if is_noise else None
+
+    def _is_shadow(self, name: TableName) -> bool:
+        return self._shadows.shadow(name, self._there) is not None
+
+    def _follow(self, record: SchemaRecord) -> None:
+        for change in record.changes:
+            if isinstance(change, TableChange):
+                (self._there.discard if change.new is None else self._there.add)(change.name)
+        self._there.update(record.unresolved)
+
+    def _remember(self, record: SchemaRecord) -> None:
+        """Tables that went: where another takes such a name, they were what it was before."""
+        for change in record.changes:
+            if not isinstance(change, TableChange):
+                continue
+            if change.new is not None:
+                self._gone.pop(change.name, None)
+            elif change.old is not None:
+                self._gone[change.name] = change.old
+        while len(self._gone) > _MOST_GONE:
+            del self._gone[next(iter(self._gone))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    transaction: Transaction
+    query: Query
+    pos: int
+    end: int
+
+
+class _Listener:
+    """Takes note of the statement of a chunk, and of nothing else."""
+
+    def __init__(self) -> None:
+        self.told: _Told | None = None
+
+    def rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
+    ) -> None:
+        """Not noted."""
+
+    def query(self, text: str) -> None:
+        """Not noted."""
+
+    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
+        """The last one is what the chunk ends with."""
+        # Where it ends is told after it, if that is the end of its transaction.
+        self.told = _Told(transaction, query, pos, pos + 1)
+
+    def change(self, transaction: Transaction, query: Query) -> None:
+        """Not noted."""
+
+    def undone(self, what: str, *, earlier: bool) -> None:
+        """Not noted."""
+
+    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
+        """Not noted."""
+
+    def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
+        """Where the statement ends too, if it was one."""
+        if self.told is not None:
+            self.told = replace(self.told, end=pos)

@@ -1,0 +1,146 @@
+"""What a decoder process does, with one end of a socket; ``app.pipeline.decoders.process`` has the other.
+
+The law: it ends when its parent does, busy or not: a thread of its own sees the socket's end. That thread takes
+all that comes, so neither side waits for the other while both send; the parent gives no more than a few chunks.
+What is next in the order is finished before anything is decoded ahead.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import queue
+import socket
+import sys
+import threading
+import traceback
+from collections import deque
+from typing import Any
+
+from app.pipeline.decoders.errors import named
+from app.pipeline.decoders.messages import (
+    Begin,
+    Connection,
+    Failed,
+    Finished,
+    Given,
+    Numbered,
+    Ready,
+    Turn,
+)
+from app.pipeline.decoders.protocols import Decoded, Stage
+from connectors.errors import AqueductError, DecoderLost
+from connectors.mysql.stream.chunk import Chunk
+
+_GARBAGE_THRESHOLD = 100_000
+"""Objects that are new until garbage is looked for: a chunk's rows are many, alive, and in no cycle."""
+
+_SWITCH_SECONDS = 0.001
+"""After which the receiving thread gets its turn while the main one works; others wait for what comes there."""
+
+
+class Decoder:
+    """Works on what it is given, in the main thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._given: deque[Given] = deque()
+        self._decoded: deque[tuple[Given, Decoded]] = deque()
+        self._turns: dict[int, Turn] = {}
+
+    def run(self) -> None:
+        """Work until the parent is gone."""
+        threading.Thread(target=self._receive, name="receiver", daemon=True).start()
+        stage = self._begin()
+        while True:
+            if self._decoded and self._decoded[0][0].number in self._turns:
+                self._finish(*self._decoded.popleft())
+            elif self._given and self._inbox.empty():
+                self._decode(stage, self._given.popleft())
+            else:
+                self._take(self._inbox.get())
+
+    def _send(self, message: Any) -> None:
+        try:
+            self._connection.send(message)
+        except OSError:
+            os._exit(0)
+
+    def _receive(self) -> None:
+        try:
+            while True:
+                self._inbox.put(self._connection.receive())
+        except EOFError:
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(os.EX_SOFTWARE)
+
+    def _begin(self) -> Stage:
+        begin: Begin = self._inbox.get()
+        try:
+            stage: Stage = pickle.loads(begin.spec).make()  # noqa: S301 - from our parent
+        except Exception as error:
+            if not isinstance(error, AqueductError):
+                error = DecoderLost(f"it could not start: {type(error).__name__}: {error}")
+            self._send(Failed(None, error, traceback.format_exc()))
+            sys.exit(os.EX_SOFTWARE)
+        # Modules and the stage stay for good, and need not be looked at again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GARBAGE_THRESHOLD)
+        self._send(Ready())
+        return stage
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, Given):
+            self._given.append(message)
+        else:
+            self._turns[message.number] = message
+
+    def _decode(self, stage: Stage, given: Given) -> None:
+        try:
+            decoded = stage.decode(given.chunk)
+        except Exception as error:
+            self._fail(given.number, given.chunk, error)
+        else:
+            self._decoded.append((given, decoded))
+
+    def _finish(self, given: Given, decoded: Decoded) -> None:
+        turn = self._turns.pop(given.number)
+        try:
+            # Ours to read: our parent only hands on what another decoder wrote.
+            state = pickle.loads(turn.state)  # noqa: S301
+            news = [item for some in turn.news for item in pickle.loads(some)]  # noqa: S301
+            state, announced = decoded.number(state, news)
+            self._send(
+                Numbered(
+                    given.number,
+                    pickle.dumps(state, protocol=5),
+                    pickle.dumps(announced, protocol=5) if announced else None,
+                )
+            )
+            self._send(Finished(given.number, decoded.encode()))
+        except Exception as error:
+            self._fail(given.number, given.chunk, error)
+
+    def _fail(self, number: int, chunk: Chunk, error: Exception) -> None:
+        trace = "".join(traceback.format_exception(error))
+        told = named(error, chunk)
+        try:
+            self._send(Failed(number, told, trace))
+        except Exception:
+            # What it says of where it was may be of any kind; its text will do.
+            where = {name: str(value) for name, value in told.where.items()}
+            plain = type(told)(told.detail, remedy=told.advice, **where)
+            self._send(Failed(number, plain, trace))
+
+
+def serve(descriptor: int) -> None:
+    """Be a decoder, in the main thread, for who is at the other end of that socket."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    end = socket.socket(fileno=descriptor)
+    end.set_inheritable(False)
+    Decoder(Connection(end)).run()

@@ -1,0 +1,108 @@
+"""The process that decoders are copies of; ``app.pipeline.decoders.fork_client`` starts it.
+
+The law: it has one thread, has imported all that a decoder needs, and only makes copies of itself and tells
+what became of them. It ends when the worker does; its copies see the end of their own sockets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+import app.pipeline.stage  # noqa: F401 - so that no copy has to
+from app.pipeline.decoders import child
+
+_LONGEST_REQUEST = 4096
+_ARGUMENTS = slice(45, 47)
+"""Where they begin and end, among the fields of /proc/<pid>/stat behind the name."""
+
+
+def main() -> None:
+    """Serve the socket whose number is the first argument."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    # Copies share this memory for as long as nobody writes to it; looking for garbage would.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    control.send(b"ready")
+    while True:
+        request, files, *_ = socket.recv_fds(control, _LONGEST_REQUEST, 2)
+        if not request:
+            return
+        word, _, rest = request.decode().partition(" ")
+        control.send(_born(rest, files, control) if word == "copy" else _told(word, int(rest)))
+
+
+def _born(name: str, files: list[int], control: socket.socket) -> bytes:
+    """Make a copy and hand it its socket and where it may print."""
+    try:
+        pid = os.fork()
+        if not pid:
+            _live(name, files, control)
+    except OSError as error:
+        return f"failed {error}".encode()
+    finally:
+        for each in files:
+            os.close(each)
+    return f"pid {pid}".encode()
+
+
+def _live(name: str, files: list[int], control: socket.socket) -> NoReturn:
+    """Be a decoder, in the copy; never returns."""
+    code = os.EX_SOFTWARE
+    try:
+        control.close()
+        end, output = files
+        for standard in (1, 2):
+            os.dup2(output, standard)
+        os.close(output)
+        _title(name)
+        gc.enable()
+        child.serve(end)
+        code = os.EX_OK
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _told(word: str, pid: int) -> bytes:
+    """``kill`` a copy, or say with which status it has ended, if it has."""
+    try:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return b"gone"
+    if ended:
+        return f"status {os.waitstatus_to_exitcode(status)}".encode()
+    if word == "kill":
+        # It was not waited for, so that its number is still its own.
+        os.kill(pid, signal.SIGKILL)
+    return b"alive"
+
+
+def _title(name: str) -> None:
+    """Show a decoder's name where its command line is looked at, as far as there is room."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        start, end = map(int, fields[_ARGUMENTS])
+        shown = f"{sys.executable}\0-m\0app.pipeline.decoders.child\0{name}".encode()
+        with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
+            memory.seek(start)
+            memory.write(shown[: end - start - 1].ljust(end - start - 1) + b"\0")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Decoding without processes of its own: for a small source, and for tests.
+
+The law: the same pieces come out as of any number of decoders.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.failpoints import point
+from app.pipeline.decoders.errors import named
+from app.pipeline.decoders.protocols import Deliver, Fail, Stage
+from connectors.errors import AqueductError
+from connectors.mysql.stream.chunk import Chunk
+
+
+class Inline:
+    """Runs the stage in the thread that puts."""
+
+    def __init__(self, stage: Stage, *, state: Any, deliver: Deliver, fail: Fail) -> None:
+        self._stage = stage
+        self._state = state
+        self._deliver = deliver
+        self._fail = fail
+        self._over = False
+        self._learn: tuple[Any, ...] = ()
+        """What the statement of the chunk before did to tables."""
+
+    def put(self, chunk: Chunk) -> bool:
+        """Decode and deliver."""
+        if self._over:
+            return False
+        chunk.learn = self._learn
+        self._learn = () if chunk.schema is None else (chunk.schema,)
+        point("decode.before")
+        try:
+            decoded = self._stage.decode(chunk)
+            # The one stage has announced all that there is.
+            self._state, _ = decoded.number(self._state, [])
+            pieces = decoded.encode()
+        except Exception as error:
+            self.finish(named(error, chunk))
+            return False
+        point("decode.after")
+        for piece in pieces:
+            if not self._deliver(piece):
+                self._over = True
+            elif piece.error is not None:
+                self.finish(piece.error)
+            if self._over:
+                break
+        return not self._over
+
+    def finish(self, error: AqueductError) -> None:
+        """Tell why nothing more comes."""
+        if not self._over:
+            self._over = True
+            self._fail(error)
+
+    def idle(self) -> bool:
+        """True: nothing is ever under way between two calls."""
+        return True
+
+    def close(self) -> None:
+        """Take no more."""
+        self._over = True

@@ -1,0 +1,332 @@
+"""Decoder processes: a chunk to whoever is free first, the state from chunk to chunk, pieces in order.
+
+The law: whatever a decoder does, pieces come out in the order in which chunks went in, each once, and an error
+in its place; a decoder that dies ends all, and is told behind the pieces that were finished in order by then.
+What is under way is bounded by bytes and by chunks.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import threading
+from typing import Any
+
+from app.pipeline.decoders.messages import Begin, Failed, Finished, Given, Numbered, Ready, Turn
+from app.pipeline.decoders.process import DecoderProcess
+from app.pipeline.decoders.protocols import Deliver, Fail, Limits, StageSpec
+from app.pipeline.decoders.stall_watch import Watch
+from connectors.errors import AqueductError, DecoderLost, DecoderStalled, MalformedEvent
+from connectors.mysql.stream.chunk import Chunk
+
+log = logging.getLogger(__name__)
+
+_JOIN_SECONDS = 1.0
+_LOOKS = 15
+"""How often decoders are looked at within the time that one may stand still."""
+
+
+class _Worker:
+    """A decoder as the pool knows it; all but the process is guarded by the pool's lock."""
+
+    def __init__(self, process: DecoderProcess) -> None:
+        self.process = process
+        self.ready = False
+        self.sizes: dict[int, int] = {}
+        """Of the chunks it was given and has not finished."""
+        self.news: list[bytes] = []
+        """What others announced since it was last told."""
+        self.learn: list[Any] = []
+        """What statements did to tables since it was last given a chunk."""
+        self.heard = 0
+        """How many messages came from it."""
+
+
+class Pool:
+    """Starts the processes at once; DecoderLost if that cannot be done."""
+
+    def __init__(
+        self,
+        spec: StageSpec,
+        *,
+        count: int,
+        state: Any,
+        deliver: Deliver,
+        fail: Fail,
+        name: str = "",
+        limits: Limits | None = None,
+    ) -> None:
+        self._deliver, self._fail = deliver, fail
+        self._limits = limits or Limits()
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._come = threading.Condition(self._lock)
+        self._over = False
+        self._ended = threading.Event()
+        self._lost: AqueductError | None = None
+        self._chunks_in = 0
+        self._pieces_out = 0
+        self._sizes: dict[int, int] = {}
+        self._bytes = 0
+        self._owners: dict[int, _Worker] = {}
+        """Who numbers a chunk, until the state is with them."""
+        self._state: tuple[int, bytes] | None = (0, pickle.dumps(state, protocol=5))
+        """Before a chunk that nobody was given yet."""
+        self._outcomes: dict[int, Any] = {}
+        """Pieces and errors that wait for their turn."""
+        self._workers = _started(spec, count=count, name=name)
+        self._threads = [
+            threading.Thread(
+                target=self._listen, args=(worker,), name=worker.process.name, daemon=True
+            )
+            for worker in self._workers
+        ]
+        self._threads.append(threading.Thread(target=self._run, name="decoded", daemon=True))
+        self._watch = Watch(limit=self._limits.stall_seconds)
+        self._threads.append(threading.Thread(target=self._look, name="watch", daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the decoders."""
+        return [worker.process.pid for worker in self._workers]
+
+    @property
+    def under_way(self) -> tuple[int, int]:
+        """Chunks that were put and whose pieces were not yet taken, and their bytes."""
+        with self._lock:
+            return len(self._sizes), self._bytes
+
+    def put(self, chunk: Chunk) -> bool:
+        """Give a chunk to a decoder, waiting for one with room; False when nobody wants it any more."""
+        with self._lock:
+            while not self._ends() and (worker := self._free()) is None:
+                self._room.wait()
+            if self._ends() or worker is None:
+                return False
+            number, size = self._chunks_in, chunk.size
+            self._chunks_in += 1
+            self._sizes[number] = worker.sizes[number] = size
+            self._bytes += size
+            self._owners[number] = worker
+            self._teach(worker, chunk)
+            turn = self._turn()
+        worker.process.send(Given(number, chunk))
+        self._send(turn)
+        return True
+
+    def finish(self, error: AqueductError) -> None:
+        """Nothing more comes; the error is told behind all pieces."""
+        with self._lock:
+            self._outcomes.setdefault(self._chunks_in, error)
+            self._come.notify()
+
+    def idle(self) -> bool:
+        """Whether a decoder has nothing to do, and may be given something."""
+        return self._has_room() and any(
+            worker.ready and not worker.sizes for worker in self._workers
+        )
+
+    def close(self) -> None:
+        """End all, from any thread: no process is left. Nothing is told any more."""
+        self._end()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(_JOIN_SECONDS)
+
+    # --- giving; under the lock -----------------------------------------------------------------
+
+    def _ends(self) -> bool:
+        return self._over or self._lost is not None or self._chunks_in in self._outcomes
+
+    def _free(self) -> _Worker | None:
+        if not self._has_room():
+            return None
+        free = [worker for worker in self._workers if self._takes(worker)]
+        return min(free, key=lambda worker: len(worker.sizes), default=None)
+
+    def _has_room(self) -> bool:
+        return self._bytes < self._limits.bytes and len(self._sizes) < self._limits.chunks
+
+    def _takes(self, worker: _Worker) -> bool:
+        limits, sizes = self._limits, worker.sizes
+        return (
+            worker.ready
+            and len(sizes) < limits.chunks_each
+            and sum(sizes.values()) < limits.bytes_each
+        )
+
+    def _teach(self, worker: _Worker, chunk: Chunk) -> None:
+        """Give a chunk what its decoder must know of earlier statements, and note what its own one did."""
+        chunk.learn, worker.learn = tuple(worker.learn), []
+        if chunk.schema is not None:
+            for each in self._workers:
+                each.learn.append(chunk.schema)
+
+    def _turn(self) -> tuple[_Worker, Turn] | None:
+        """The state and who is to have it, once both are known."""
+        if self._state is None or self._state[0] not in self._owners:
+            return None
+        (number, state), self._state = self._state, None
+        owner = self._owners.pop(number)
+        news, owner.news = owner.news, []
+        return owner, Turn(number, state, news)
+
+    # --- listening ------------------------------------------------------------------------------
+
+    def _send(self, turn: tuple[_Worker, Turn] | None) -> None:
+        if turn is not None:
+            turn[0].process.send(turn[1])
+
+    def _listen(self, worker: _Worker) -> None:
+        connection = worker.process.connection
+        try:
+            while True:
+                message = connection.receive()
+                worker.heard += 1
+                self._take(worker, message)
+        except EOFError:
+            if not self._over:
+                self._lose(worker.process.lost())
+        except Exception as error:
+            log.debug("%s: cannot be understood", worker.process.name, exc_info=True)
+            self._lose(DecoderLost(f"{type(error).__name__}: {error}", decoder=worker.process.name))
+        finally:
+            connection.close()
+
+    def _take(self, worker: _Worker, message: Any) -> None:
+        if isinstance(message, Numbered):
+            with self._lock:
+                if message.news is not None:
+                    for other in self._workers:
+                        if other is not worker:
+                            other.news.append(message.news)
+                self._state = (message.number + 1, message.state)
+                turn = self._turn()
+            self._send(turn)
+        elif isinstance(message, Finished):
+            self._came(worker, message.number, message.pieces)
+        elif isinstance(message, Failed):
+            log.debug("%s: %s", worker.process.name, message.trace)
+            if message.number is None:
+                self._lose(message.error)
+            else:
+                self._came(worker, message.number, message.error)
+        elif isinstance(message, Ready):
+            with self._lock:
+                worker.ready = True
+                self._room.notify()
+
+    def _came(self, worker: _Worker, number: int, outcome: Any) -> None:
+        with self._lock:
+            del worker.sizes[number]
+            # An error takes the place of what the reader said of the end, and what follows is not looked at.
+            self._outcomes[number] = outcome
+            self._room.notify()
+            self._come.notify()
+
+    def _lose(self, error: AqueductError) -> None:
+        with self._lock:
+            self._lost = self._lost or error
+            self._room.notify()
+            self._come.notify()
+
+    # --- watching -------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """End all where the decoder that is to work does not."""
+        while not self._ended.wait(self._limits.stall_seconds / _LOOKS):
+            with self._lock:
+                worker = self._next_to_work()
+                progress = worker and (worker.heard, self._pieces_out)
+            if worker is None:
+                self._watch.rest()
+                continue
+            seconds = self._watch.stalled(worker.process.pid, progress)
+            if seconds is not None:
+                self._lose(
+                    DecoderStalled(
+                        f"for {seconds:.0f} s", decoder=worker.process.name, pid=worker.process.pid
+                    )
+                )
+                return
+
+    def _next_to_work(self) -> _Worker | None:
+        """Who has the chunk that is next in order, or has not begun; under the lock."""
+        for worker in self._workers:
+            if not worker.ready:
+                return worker
+        if self._pieces_out in self._outcomes:
+            return None
+        owners = (worker for worker in self._workers if self._pieces_out in worker.sizes)
+        return next(owners, None)
+
+    # --- delivering -----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            error = self._deliver_all()
+        except Exception as unexpected:
+            log.debug("a piece could not be delivered", exc_info=True)
+            error = MalformedEvent(f"{type(unexpected).__name__}: {unexpected}")
+        with self._lock:
+            told, self._over = self._over, True
+        if error is not None and not told:
+            self._fail(error)
+        self._end()
+
+    def _deliver_all(self) -> AqueductError | None:
+        """Deliver pieces in order; the error that is the end, or None if nobody wants more."""
+        while True:
+            outcome = self._next()
+            if outcome is None or isinstance(outcome, AqueductError):
+                return outcome
+            for piece in outcome:
+                if not self._deliver(piece):
+                    return None
+                if piece.error is not None:
+                    return piece.error  # type: ignore[no-any-return]
+            with self._lock:
+                self._bytes -= self._sizes.pop(self._pieces_out)
+                self._pieces_out += 1
+                self._room.notify()
+
+    def _next(self) -> Any:
+        """Wait for the next chunk's pieces, or error; None when all has ended."""
+        with self._lock:
+            while not self._over:
+                if self._pieces_out in self._outcomes:
+                    return self._outcomes.pop(self._pieces_out)
+                if self._lost is not None:
+                    return self._lost
+                self._come.wait()
+            return None
+
+    def _end(self) -> None:
+        with self._lock:
+            self._over = True
+            self._ended.set()
+            self._room.notify_all()
+            self._come.notify_all()
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.wait()
+
+
+def _started(spec: StageSpec, *, count: int, name: str) -> list[_Worker]:
+    begin = Begin(pickle.dumps(spec, protocol=5))
+    workers: list[_Worker] = []
+    try:
+        for number in range(1, count + 1):
+            process = DecoderProcess(f"{name} decoder {number}/{count}".strip())
+            workers.append(_Worker(process))
+            process.send(begin)
+    except BaseException:
+        for worker in workers:
+            worker.process.kill()
+            worker.process.wait()
+            worker.process.connection.close()
+        raise
+    return workers

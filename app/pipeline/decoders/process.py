@@ -1,0 +1,93 @@
+"""One decoder process, from its parent's side: started, talked to, ended.
+
+The law: a child has its own end of its own socket and no other of ours; it is ended by killing it, since it
+holds nothing that must survive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from typing import IO, Any
+
+from app.pipeline.decoders.fork_client import NURSERY, Copy, heard
+from app.pipeline.decoders.messages import Connection
+from connectors.errors import DecoderLost
+
+log = logging.getLogger(__name__)
+
+_ENDING_SECONDS = 5.0
+"""For a child that has closed its socket to be gone."""
+
+
+class DecoderProcess:
+    """A child and the connection to it. Raises DecoderLost if the system has no process to give."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        try:
+            ours, said, self._copy = _born(name)
+        except OSError as error:
+            raise DecoderLost(f"no process could be started: {error}", decoder=name) from error
+        self.connection = Connection(ours)
+        self._talk = threading.Thread(
+            target=heard, args=(said, name), name=f"{name} says", daemon=True
+        )
+        self._talk.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._copy.pid
+
+    def send(self, message: Any) -> None:
+        """Send a message; whether the child is still there is seen by who listens."""
+        try:
+            self.connection.send(message)
+        except OSError:
+            log.debug("%s is gone", self.name)
+
+    def lost(self) -> DecoderLost:
+        """Why it ended, once it has closed its socket."""
+        status = self._copy.status(within=_ENDING_SECONDS)
+        if status is None:
+            return DecoderLost("closed its socket", decoder=self.name, pid=self.pid)
+        said = f"status {status}" if status >= 0 else _signal_name(-status)
+        return DecoderLost(f"ended by {said}", decoder=self.name, pid=self.pid)
+
+    def kill(self) -> None:
+        """End it now, from any thread; whoever sends to it or listens goes on."""
+        # It ends by that alone, busy or not, if nobody can kill it at once.
+        self.connection.shut()
+        self._copy.kill()
+
+    def wait(self) -> None:
+        """After ``kill``: until nothing of it is left."""
+        self._copy.killed(within=_ENDING_SECONDS)
+        self._talk.join(_ENDING_SECONDS)
+
+
+def _born(name: str) -> tuple[socket.socket, IO[bytes], Copy]:
+    """Our end of its socket, what it says, and the process; raises OSError, with nothing left open."""
+    with contextlib.ExitStack() as held:
+        ours, theirs = socket.socketpair()
+        held.callback(ours.close)
+        with theirs:
+            reading, writing = os.pipe()
+            said = os.fdopen(reading, "rb")
+            held.callback(said.close)
+            with os.fdopen(writing, "wb"):
+                copy = NURSERY.born(name, (theirs.fileno(), writing))
+        held.pop_all()
+    return ours, said, copy
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

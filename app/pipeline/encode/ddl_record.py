@@ -1,0 +1,119 @@
+"""What the DDL topic tells of a statement beside its text: what it did, and what that means to subscribers.
+
+The law: without a history of the tables nothing is told of them, rather than something that may be wrong.
+What a tool does to change a table online is told as what it comes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from app.pipeline.rules import Rules
+from app.pipeline.statement_effect import Applied
+from app.pipeline.table_filter import TableFilter
+from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
+from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, SetAside
+from connectors.mysql.schema.row_key import row_key
+from tables.impact.impact import Subscribers, ddl_effects, truncated
+
+
+def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
+    """Fields of a DDL record; none where no history is kept, or the statement concerns nothing in it."""
+    if applied is None or (applied.record is not None and applied.record.is_of_views):
+        return {}
+    record, changes = applied.record, list(_changes(applied.meaning))
+    told: dict[str, Any] = {
+        "statement_type": applied.type,
+        "outcome": record.outcome if record else "resolved",
+        "reason": record.reason if record else None,
+        "unresolved": [_name(name) for name in record.unresolved] if record else [],
+        "tables": [_table(change) for change in changes if isinstance(change, TableChange)],
+        "databases": [
+            _database(change) for change in changes if isinstance(change, DatabaseChange)
+        ],
+        "effects": list(_effects(applied, _subscribers(rules))),
+    }
+    online = [one for one in applied.meaning if isinstance(one, OnlineAlter)]
+    if online:
+        told["online"] = [{**_named(one.name), "tool": one.tool} for one in online]
+    return told
+
+
+def _effects(applied: Applied, subscribers: Subscribers) -> Iterator[dict[str, Any]]:
+    yield from ddl_effects(applied.meaning, subscribers, renames=applied.renames)
+    for name in applied.emptied:
+        yield from (one.to_json() for one in truncated(name, subscribers))
+
+
+def _subscribers(rules: Rules) -> Subscribers:
+    tables = TableFilter(rules.include, rules.black)
+    return Subscribers(prefix=rules.prefix, captured=lambda name: tables.captures(*name))
+
+
+def _changes(meaning: tuple[Logical, ...]) -> Iterator[Change]:
+    """As statements of a user would have made them."""
+    for one in meaning:
+        if isinstance(one, OnlineAlter):
+            yield one.change
+        elif isinstance(one, SetAside):
+            yield TableChange(name=one.name, old=one.old, new=None, renamed_to=one.to)
+        elif not isinstance(one, Noise):
+            yield one
+
+
+def _table(change: TableChange) -> dict[str, Any]:
+    kind = "altered"
+    if change.renamed_to or change.renamed_from:
+        kind = "renamed"
+    elif change.old is None:
+        kind = "created"
+    elif change.new is None:
+        kind = "dropped"
+    return {
+        **_named(change.name),
+        "change": kind,
+        "renamed_to": _name(change.renamed_to),
+        "renamed_from": _name(change.renamed_from),
+        "old": definition_of(change.old),
+        "new": definition_of(change.new),
+    }
+
+
+def _name(name: TableName | None) -> dict[str, str] | None:
+    return None if name is None else _named(name)
+
+
+def _named(name: TableName) -> dict[str, str]:
+    return {"database": name[0], "table": name[1]}
+
+
+def _database(change: DatabaseChange) -> dict[str, Any]:
+    return {
+        "database": change.name,
+        "old": change.old and {"charset": change.old.charset, "collation": change.old.collation},
+        "new": change.new and {"charset": change.new.charset, "collation": change.new.collation},
+    }
+
+
+def definition_of(table: Table | None) -> dict[str, Any] | None:
+    """A table as the schemas topic describes one, and what else its history knows."""
+    if table is None:
+        return None
+    return {
+        "columns": [
+            {
+                "name": column.name,
+                "type": column.type,
+                "nullable": column.nullable,
+                "charset": column.charset,
+                "collation": column.collation,
+                "generated": column.generated,
+                "invisible": column.invisible,
+            }
+            for column in table.columns
+        ],
+        "primary_key": list(row_key(table)),
+        "charset": table.charset,
+        "collation": table.collation,
+    }

@@ -1,0 +1,72 @@
+"""A row that cannot be decoded as a record among the dead letters, and back.
+
+The law: nothing of it is lost: its raw bytes, their TABLE_MAP, the transaction, its ordinal in it, and why.
+Bytes stay bytes; what describes them is JSON with its format's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from app.pipeline.gather.parked_event import META, TABLE_MAP, Record, key_of, place_of
+from app.pipeline.gather.undecodable_rows import DeadRows
+from app.pipeline.piece import DeadLetter
+from connectors.errors import JournalTooNew
+from connectors.wire import HEADER_CHANGE_ID, change_id
+
+FORMAT = 1
+
+
+def record_of_dead(item: DeadRows, ordinal: int) -> Record:
+    """The dead letter; ``ordinal`` is the first row's in its transaction."""
+    meta = {
+        "format": FORMAT,
+        "kind": item.kind,
+        "event_type": item.event_type,
+        "query": item.query,
+        "gtid": item.transaction.gtid,
+        "reason": item.reason,
+        **place_of(item.transaction, item.pos, ordinal),
+    }
+    name = change_id(item.transaction.id, ordinal)
+    headers = [
+        (HEADER_CHANGE_ID, name.encode()),
+        (META, orjson.dumps(meta)),
+        (TABLE_MAP, item.table_map.raw),
+    ]
+    return key_of(item.name), item.body, headers
+
+
+def letter_of(item: DeadRows, ordinal: int) -> DeadLetter:
+    """What the run is told of it."""
+    transaction = item.transaction
+    place = f"{transaction.file}:{item.pos}"
+    return DeadLetter(".".join(item.name), transaction.gtid, place, ordinal, item.reason)
+
+
+def told_of_dead(
+    key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int
+) -> dict[str, Any]:
+    """What a record that ``record_of_dead`` made tells, for people and programs."""
+    name, meta = orjson.loads(key), orjson.loads(headers[META])
+    if meta["format"] != FORMAT:
+        raise JournalTooNew(f"a dead letter of format {meta['format']}", offset=offset)
+    return {
+        "offset": offset,
+        "database": name["database"],
+        "table": name["table"],
+        "change_id": headers[HEADER_CHANGE_ID].decode(),
+        "kind": meta["kind"],
+        "gtid": meta["gtid"],
+        "file": meta["file"],
+        "pos": meta["pos"],
+        "row": meta["ordinal"],
+        "ts_ms": meta["ts_ms"],
+        "event_type": meta["event_type"],
+        "reason": meta["reason"],
+        "bytes": value.hex(),
+        "table_map": headers[TABLE_MAP].hex(),
+    }

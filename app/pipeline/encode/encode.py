@@ -1,0 +1,278 @@
+"""The last step of a decoder: records, in finished batches.
+
+The law: numbers, versions and the place in an open transaction are given; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from app.pipeline.encode.dead_letter import letter_of, record_of_dead
+from app.pipeline.encode.envelope import Envelope, TableText
+from app.pipeline.encode.oversize import Lightening, claim_store
+from app.pipeline.encode.transaction_markers import Begun, Borders
+from app.pipeline.gather.gather import Ddl, Item, ParkedRows, Rows
+from app.pipeline.gather.parked_event import record_of_rows, record_of_statement
+from app.pipeline.gather.undecodable_rows import DeadRows
+from app.pipeline.piece import DeadLetter
+from app.pipeline.rules import Rules
+from connectors.kafka.record_batches import BatchWriter, FinishedBatch
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES
+from connectors.wire import (
+    ddl_topic,
+    dead_letters_topic,
+    quarantine_topic,
+    row_topic,
+    transactions_topic,
+)
+from tables.table_version import TableVersion
+
+Headers = list[tuple[str, bytes]]
+
+_ENOUGH = 8 * 1024 * 1024
+"""Bytes of keys and values that are made into batches at once."""
+_OPS = {
+    int(kind): "c" if kind in WRITES else "u" if kind in UPDATES else "d" for kind in ROWS_EVENTS
+}
+
+
+class Encoder:
+    """Encodes chunk after chunk with what is the same for all of them."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        connector: str,
+        epoch: int,
+        spread: Callable[[str], int | None] | None = None,
+    ) -> None:
+        """``spread``: over how many partitions a topic's keys are, where that is not as the settings say."""
+        self.spread = spread
+        self.rules = rules
+        self.connector = connector
+        """What kind of server the source is: ``mysql`` or ``mariadb``."""
+        self.epoch = epoch
+        self.claims = claim_store(rules)
+        """For a run, as it may have a connection."""
+        self._texts: dict[tuple[str, str], TableText] = {}
+
+    def text(self, version: TableVersion) -> TableText:
+        """The constant parts of a version's envelopes."""
+        name = (version.database, version.table)
+        text = self._texts.get(name)
+        if text is None or text.version is not version:
+            text = TableText(version, connector=self.connector, epoch=self.epoch)
+            self._texts[name] = text
+        return text
+
+    def encoding(
+        self, seq: int, first: Transaction | None, begun: Begun, cut: Transaction | None
+    ) -> Encoding:
+        """What encodes one chunk, whose first transaction is this far; a part of ``cut`` ends with it."""
+        return Encoding(self, seq=seq, first=first, begun=begun, cut=cut)
+
+
+class Encoding:
+    """Encodes one chunk."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        seq: int,
+        first: Transaction | None,
+        begun: Begun,
+        cut: Transaction | None,
+    ) -> None:
+        rules = self._rules = encoder.rules
+        self._encoder = encoder
+        self._now = time.time_ns() // 1_000_000
+        self._envelope = Envelope(
+            rules,
+            connector=encoder.connector,
+            epoch=encoder.epoch,
+            seq=seq,
+            now_ms=self._now,
+        )
+        self._writers: dict[str, BatchWriter] = {}
+        self._tables: dict[int, tuple[TableText, BatchWriter]] = {}
+        self._first, self._first_begun, self._cut = first, begun, cut
+        self._transaction: Transaction | None = None
+        self._ordinal = self._order = 0
+        self._all_borders: Borders | None = None
+        if rules.borders or rules.borders_of_parts:
+            topic = transactions_topic(rules.prefix, rules.destination)
+            self._all_borders = Borders(rules, self._single(topic), epoch=encoder.epoch)
+        self._borders: Borders | None = None
+        """Of the transaction that is encoded, where any may be told."""
+        self._lightening = None if rules.oversize == "stop" else Lightening(rules, encoder.claims)
+        self._finished: list[FinishedBatch] = []
+        self._enough = _ENOUGH
+        self._counts = dict.fromkeys(_OPS, 0)
+        self._truncated = 0
+        self.parked: Counter[tuple[str, str]] = Counter()
+        """Events of tables that are set aside, by table."""
+        self.dead_letters: list[DeadLetter] = []
+        """Rows that cannot be decoded."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of keys and values so far."""
+        more = self._all_borders.size if self._all_borders is not None else 0
+        less = self._lightening.saved if self._lightening is not None else 0
+        return self._envelope.size + more - less
+
+    @property
+    def lightened(self) -> Counter[str]:
+        """Records that were too large, by what was done with them."""
+        return self._lightening.counts if self._lightening is not None else Counter()
+
+    @property
+    def rows(self) -> Counter[str]:
+        """Changes by kind."""
+        found: Counter[str] = Counter()
+        for event_type, count in self._counts.items():
+            found[_OPS[event_type]] += count
+        found["t"] = self._truncated
+        return +found
+
+    def write(self, items: list[Item], latest: Mapping[tuple[str, str], int]) -> None:
+        """Encode all that happened, in order; ``latest`` has the versions of tables that were emptied.
+
+        Items are gone behind it, and records become batches as they come: of small rows there are a hundred
+        thousand in a chunk, and each takes a kilobyte on its way.
+        """
+        items.reverse()
+        while items:
+            item = items.pop()
+            if self._envelope.size > self._enough:
+                self._finish()
+            if item.transaction is not self._transaction:
+                self._turn_to(item.transaction)
+            if type(item) is Rows:
+                self._rows(item)
+            elif type(item) is Ddl:
+                self._statement(item, latest)
+            elif type(item) is ParkedRows:
+                self._park(record_of_rows(item, self._ordinal), item.name)
+            elif type(item) is DeadRows:
+                self._bury(item)
+            else:
+                self.close_part(last=True)
+
+    def close_part(self, *, last: bool) -> None:
+        """Say what was published of the transaction, or of this part of it, if anything was."""
+        if self._borders is not None and self._transaction is not None:
+            self._borders.end(self._transaction, last=last)
+
+    def finished(self) -> list[FinishedBatch]:
+        """The batches, those of a partition in order."""
+        self._finish()
+        return self._finished
+
+    def _finish(self) -> None:
+        for writer in self._writers.values():
+            self._finished += writer.finished()
+        self._enough = self._envelope.size + _ENOUGH
+
+    def _turn_to(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._ordinal = self._order = 0
+        begun = None
+        if transaction is self._first:
+            begun = self._first_begun
+            self._ordinal, self._order = begun.ordinal, begun.order
+        is_told = self._rules.borders or begun is not None or transaction is self._cut
+        self._borders = self._all_borders if is_told else None
+        if self._borders is not None:
+            self._borders.turn_to(begun)
+
+    def _rows(self, item: Rows) -> None:
+        use = item.use
+        held = self._tables.get(id(use))
+        if held is None:
+            version = use.version
+            writer = self._many(version.topic)
+            held = self._tables[id(use)] = (self._encoder.text(version), writer)
+        order = self._order
+        self._order = self._envelope.rows(
+            item, *held, ordinal=self._ordinal + item.ordinal, order=order
+        )
+        self._counts[item.event_type] += len(item.rows)
+        if self._borders is not None:
+            self._borders.published(item.transaction, use.version.topic, self._order - order)
+
+    def _statement(self, item: Ddl, latest: Mapping[tuple[str, str], int]) -> None:
+        rules = self._rules
+        if item.told:
+            topic = ddl_topic(rules.prefix, rules.destination)
+            self._envelope.ddl(item, self._single(topic))
+        for name in item.parks:
+            self._park(record_of_statement(item, name, self._ordinal), name)
+        if item.truncated is None:
+            return
+        topic = row_topic(rules.prefix, *item.truncated)
+        if self._borders is not None:
+            self._borders.published(item.transaction, topic, 1)
+        self._order += 1
+        self._truncated += 1
+        self._envelope.truncate(
+            item,
+            latest.get(item.truncated),
+            self._many(topic),
+            ordinal=self._ordinal + item.ordinal,
+            order=self._order,
+        )
+
+    def _park(self, record: tuple[bytes, bytes, Headers], name: tuple[str, str]) -> None:
+        """Write an event of a table that is set aside to where it waits."""
+        key, value, headers = record
+        topic = quarantine_topic(self._rules.prefix, self._rules.destination)
+        self._single(topic).append(key, value, headers)
+        self._envelope.size += len(value)
+        self.parked[name] += 1
+
+    def _bury(self, item: DeadRows) -> None:
+        """Write what cannot be decoded among the dead letters."""
+        ordinal = self._ordinal + item.ordinal
+        key, value, headers = record_of_dead(item, ordinal)
+        topic = dead_letters_topic(self._rules.prefix, self._rules.destination)
+        self._single(topic).append(key, value, headers)
+        self._envelope.size += len(value)
+        self.dead_letters.append(letter_of(item, ordinal))
+
+    def _single(self, topic: str) -> BatchWriter:
+        return self._writers.get(topic) or self._writer(topic, 1)
+
+    def _many(self, topic: str) -> BatchWriter:
+        """Of rows: those alone can be made smaller."""
+        writer = self._writers.get(topic)
+        if writer is not None:
+            return writer
+        spread, rules = self._encoder.spread, self._rules
+        partitions = (spread(topic) if spread else None) or rules.partitions
+        return self._writer(topic, partitions, self._lightening, keyed=rules.compacted)
+
+    def _writer(
+        self,
+        topic: str,
+        partitions: int,
+        lightening: Lightening | None = None,
+        *,
+        keyed: bool = False,
+    ) -> BatchWriter:
+        writer = self._writers[topic] = BatchWriter(
+            topic,
+            partitions=partitions,
+            compression=self._rules.compression,
+            max_bytes=self._rules.max_batch_bytes,
+            timestamp_ms=self._now,
+            largest=self._rules.largest,
+            lighten=lightening,
+            keyed=keyed,
+        )
+        return writer

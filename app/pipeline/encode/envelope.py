@@ -1,0 +1,212 @@
+"""A change as its records: keys, values and headers as ``docs/wire.md`` has them.
+
+The law: the same change makes the same key, ChangeId and images for ever; only ``ts_ms``, ``epoch`` and ``seq``
+belong to the run that published it. What is the same for a table, an event or a chunk is rendered once, since
+each row is some microseconds of work and its text is most of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from app.about import __version__
+from app.pipeline.encode.ddl_record import told_of
+from app.pipeline.gather.gather import Ddl, Rows
+from app.pipeline.rules import Rules
+from connectors.kafka.record_batches import BatchWriter
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.query_session import user_of
+from connectors.mysql.binlog.statement_kind import type_of
+from connectors.mysql.rows.compiled.decoder import SPLIT
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.wire import HEADER_CHANGE_ID, HEADER_NEW_KEY, HEADER_OLD_KEY, WIRE_VERSION
+from tables.table_version import TableVersion
+
+
+class TableText:
+    """What is the same in the envelope of all rows of a table's version."""
+
+    __slots__ = ("head", "middle", "tail", "version")
+
+    def __init__(self, version: TableVersion, *, connector: str, epoch: int) -> None:
+        self.version = version
+        who = {"version": __version__, "connector": connector, "name": version.destination}
+        self.head = f',"source":{{{_members(who)},"server_id":'
+        names = _members({"db": version.database, "table": version.table})
+        self.middle = f",{names},"
+        numbers = {"epoch": epoch, "schema": version.version, "wire": WIRE_VERSION}
+        self.tail = f",{_members(numbers)}}},"
+
+
+class Envelope:
+    """Makes the records of one chunk, numbered from ``seq``."""
+
+    def __init__(self, rules: Rules, *, connector: str, epoch: int, seq: int, now_ms: int) -> None:
+        self._rules = rules
+        self._destination = rules.destination
+        self._connector = connector
+        self._epoch = epoch
+        self._now = now_ms
+        self.seq = seq
+        """The last number given."""
+        self.size = 0
+        """Bytes of keys and values so far."""
+
+    def rows(
+        self, item: Rows, text: TableText, writer: BatchWriter, *, ordinal: int, order: int
+    ) -> int:
+        """Write the rows of one event, the first with this ordinal; return the ``order`` of the last record."""
+        transaction, append, seq = item.transaction, writer.append, self.seq
+        name = transaction.id
+        head = f'{text.head}{_where(transaction, item.pos)},"row":'
+        query = "" if item.query is None else f',"query":{_json(item.query)}'
+        committed = transaction.committed_ms
+        middle = f'{_thread(transaction)}{text.middle}"ts_ms":{committed},"snapshot":"false"{query},"seq":'
+        end = f'","ts_ms":{self._now},"transaction":{{"id":"{name}","total_order":'
+        tail, size = f'{text.tail}"op":"', 0
+        for row in item.rows:
+            before, after, old_key, new_key, marks = row
+            if before is None:
+                op, key = "c", new_key
+            elif after is None:
+                op, key = "d", old_key
+            elif old_key == new_key:
+                op, key = "u", new_key
+            else:
+                self.seq = seq
+                self._key_change(row, (head, middle, tail, end), append, (name, ordinal, order))
+                seq, order, ordinal = seq + 2, order + 2, ordinal + 1
+                continue
+            seq += 1
+            order += 1
+            marked = f",{marks}" if marks else ""
+            value = (
+                f'{{"before":{before or "null"},"after":{after or "null"}{marked}{head}{ordinal}'
+                f"{middle}{seq}{tail}{op}{end}{order}}}}}"
+            ).encode()
+            raw_key = None if key is None else key.encode()
+            headers = [(HEADER_CHANGE_ID, f"{name}#{ordinal}".encode())]
+            append(raw_key, value, headers)
+            size += len(value)
+            if raw_key is not None:
+                size += len(raw_key)
+                if after is None:
+                    append(raw_key, None, headers)
+                    size += len(raw_key)
+            ordinal += 1
+        self.seq = seq
+        self.size += size
+        return order
+
+    def _key_change(
+        self,
+        row: Row,
+        texts: tuple[str, str, str, str],
+        append: Any,
+        place: tuple[str, int, int],
+    ) -> None:
+        """A row under a new key: gone from the old one, for a compacted topic too, and come as another."""
+        before, after, old, new, marks = row
+        head, middle, tail, end = texts
+        name, ordinal, order = place
+        old_key, new_key = (old or "").encode(), (new or "").encode()
+        first, split, second = (marks or "").partition(SPLIT)
+        marked = {1: first, 2: second if split else first}
+
+        def value(was: str, is_: str, op: str, half: int) -> bytes:
+            absent = f",{marked[half]}" if marked[half] else ""
+            return (
+                f'{{"before":{was},"after":{is_}{absent}{head}{ordinal}'
+                f"{middle}{self.seq + half}{tail}{op}{end}{order + half}}}}}"
+            ).encode()
+
+        gone = [(HEADER_CHANGE_ID, f"{name}#{ordinal}/0".encode()), (HEADER_NEW_KEY, new_key)]
+        come = [(HEADER_CHANGE_ID, f"{name}#{ordinal}/1".encode()), (HEADER_OLD_KEY, old_key)]
+        self._append(append, old_key, value(before or "null", "null", "d", 1), gone)
+        self._append(append, old_key, None, gone[:1])
+        self._append(append, new_key, value("null", after or "null", "c", 2), come)
+
+    def ddl(self, item: Ddl, writer: BatchWriter) -> None:
+        """Write a statement, and what it did where that is known."""
+        self.seq += 1
+        query, transaction = item.query, item.transaction
+        value = {
+            "source": self._source(item, query.database, None),
+            "database": query.database,
+            "ddl": query.sql,
+            "type": type_of(query.sql),
+            "user": user_of(query.status),
+            "ts_ms": self._now,
+            **told_of(item.applied, self._rules),
+        }
+        key = orjson.dumps({"destination": self._destination})
+        headers = [(HEADER_CHANGE_ID, f"{transaction.id}#ddl".encode())]
+        self._append(writer.append, key, orjson.dumps(value), headers)
+
+    def truncate(
+        self, item: Ddl, schema: int | None, writer: BatchWriter, *, ordinal: int, order: int
+    ) -> None:
+        """Write that all rows of a table are gone."""
+        self.seq += 1
+        database, table = item.truncated or ("", "")
+        source = self._source(item, database, table)
+        value = {
+            "before": None,
+            "after": None,
+            "source": {**source, "row": ordinal, "schema": schema},
+            "op": "t",
+            "ts_ms": self._now,
+            "transaction": {"id": item.transaction.id, "total_order": order},
+        }
+        headers = [(HEADER_CHANGE_ID, f"{item.transaction.id}#{ordinal}".encode())]
+        self._append(writer.append, None, orjson.dumps(value), headers)
+
+    def _append(self, append: Any, key: bytes | None, value: bytes | None, headers: Any) -> None:
+        append(key, value, headers)
+        self.size += len(key or b"") + len(value or b"")
+
+    def _source(self, item: Ddl, database: str | None, table: str | None) -> dict[str, Any]:
+        """The ``source`` field of what is no row."""
+        transaction = item.transaction
+        return {
+            "version": __version__,
+            "connector": self._connector,
+            "name": self._destination,
+            "server_id": transaction.server_id,
+            "gtid": transaction.gtid,
+            "file": transaction.file,
+            "pos": item.pos,
+            "row": None,
+            "thread": transaction.thread,
+            "db": database,
+            "table": table,
+            "ts_ms": transaction.committed_ms,
+            "snapshot": "false",
+            "seq": self.seq,
+            "epoch": self._epoch,
+            "schema": None,
+            "wire": WIRE_VERSION,
+        }
+
+
+def _where(transaction: Transaction, pos: int) -> str:
+    """From the server's id to the offset."""
+    gtid = transaction.gtid
+    shown = "null" if gtid is None else f'"{gtid}"'
+    return f'{transaction.server_id},"gtid":{shown},"file":"{transaction.file}","pos":{pos}'
+
+
+def _thread(transaction: Transaction) -> str:
+    thread = transaction.thread
+    return ',"thread":null' if thread is None else f',"thread":{thread}'
+
+
+def _members(fields: dict[str, Any]) -> str:
+    """Members of a JSON object, without its braces."""
+    return orjson.dumps(fields).decode()[1:-1]
+
+
+def _json(value: str) -> str:
+    return orjson.dumps(value).decode()

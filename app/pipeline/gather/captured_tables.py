@@ -1,0 +1,304 @@
+"""The tables that are captured, as TABLE_MAP events and their history describe them.
+
+The law: whether a table is captured is judged once for each description, and so is how its rows are decoded; a
+row is never read by a definition that a witness contradicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from app.pipeline.gather.null_check import NullCheck
+from app.pipeline.table_filter import TableFilter
+from connectors.errors import DefinitionMismatch, WitnessesDiffer
+from connectors.mysql.binlog.table_map import MappedColumn, TableMap
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Server, Table, TableChange
+from connectors.mysql.ddl.effect.options import is_sequence
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.rows.compiled.counting import RowCounter
+from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.schema.column_type import column_charset, column_type
+from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
+from connectors.mysql.schema.hidden_columns import row_hashes
+from connectors.mysql.schema.table_map_completion import tells_all
+from tables.schema_history.record import SchemaRecord, remakes
+from tables.table_version import Column, Definition
+
+Name = tuple[str, str]
+"""Database and table."""
+
+_MOST_TABLES = 20_000
+
+
+class CapturedTable:
+    """A table as one TABLE_MAP describes it, with the decoder of its rows."""
+
+    __slots__ = ("definition", "name", "rows", "shows_not_null")
+
+    def __init__(
+        self,
+        table_map: TableMap,
+        charsets: Charsets,
+        *,
+        left_out: frozenset[int] = frozenset(),
+        never_null: frozenset[int] = frozenset(),
+        key_is_told: bool = True,
+        known: Table | None = None,
+    ) -> None:
+        """``known``: the definition that its history has, from which ``table_map`` does not differ."""
+        self.name = (table_map.database, table_map.table)
+        self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
+            table_map, charsets, left_out=left_out, key_is_told=key_is_told
+        ).rows
+        if never_null:
+            self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
+        self.shows_not_null = not table_map.hides_not_null
+        """Whether ``definition`` has the columns' nullability."""
+        self.definition = _definition(table_map, charsets, left_out, known)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Stands for the definition of a table that waits for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Stands for the definition of a table that a person gave up: what comes of it is dropped."""
+
+
+Schema = Table | SetAside | GivenUp
+"""A table as its history has it; of one that it never met, it has nothing."""
+
+
+class ParkedTable:
+    """A table that is set aside."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: Name) -> None:
+        self.name = name
+
+
+class DroppedTable:
+    """A table that was given up."""
+
+    __slots__ = ()
+
+
+Met = CapturedTable | ParkedTable | DroppedTable
+"""What is to be done with a table's rows."""
+
+
+class TableBook:
+    """All tables that a decoder has met."""
+
+    def __init__(
+        self,
+        filter_: TableFilter,
+        charsets: Charsets,
+        *,
+        server: Server,
+        told: bool = True,
+        shadows: ShadowRules | None = None,
+        known: Mapping[Name, Schema] | None = None,
+    ) -> None:
+        self._filter = filter_
+        self._shadows = shadows or ShadowRules()
+        self._names: set[Name] = set(known or ())
+        """Tables that are there, as far as one knows."""
+        self._wanted: dict[Name, bool] = {}
+        self._charsets = charsets
+        self._server = server
+        self._told = told
+        self._known: dict[Name, Schema] = dict(known or {})
+        self._tables: dict[int, tuple[TableMap, Met | None]] = {}
+        self._counters: dict[int, tuple[TableMap, RowCounter]] = {}
+
+    def learn(self, record: SchemaRecord) -> None:
+        """Take note of what a statement did to tables; their descriptions are judged anew.
+
+        A table that is set aside stays so: what comes of it belongs behind what waits. One that was given up
+        stays so until it is made anew.
+        """
+        for change in record.changes:
+            if not isinstance(change, TableChange) or self._is_aside(change.name):
+                continue
+            if not self.is_given_up(change.name) or remakes(change):
+                self.put(change.name, change.new)
+        for name in self.lost(record):
+            self.put(name, SetAside())
+
+    def lost(self, record: SchemaRecord) -> list[Name]:
+        """Captured tables whose rows cannot be read behind a statement that could not be resolved.
+
+        One that its history never met needs none, where the binlog itself tells all.
+        """
+        return [
+            name
+            for name in record.unresolved
+            if self.captures(name)
+            and not self._is_aside(name)
+            and not self.is_given_up(name)
+            and (name in self._known or not self._told)
+        ]
+
+    def put(self, name: Name, schema: Schema | None) -> None:
+        """Know a table as it is from here on; None where its history has nothing of it."""
+        if schema is None:
+            self._known.pop(name, None)
+            self._names.discard(name)
+        else:
+            self._known[name] = schema
+            self._names.add(name)
+        self._tables.clear()
+        self._wanted.clear()
+
+    def captures(self, name: Name) -> bool:
+        """Whether rows of a table are wanted; those of a sequence, or that a tool makes beside one, are not."""
+        wanted = self._wanted.get(name)
+        if wanted is None:
+            wanted = self._wanted[name] = (
+                self._filter.captures(*name)
+                and not self.is_shadow(name)
+                and not self._is_sequence(name)
+            )
+        return wanted
+
+    def may_capture_of(self, database: str) -> bool:
+        """Whether a table of a database may be captured, whatever its name is."""
+        return self._filter.may_capture_of(database)
+
+    def is_shadow(self, name: Name) -> bool:
+        """Whether a table is one that a tool makes beside another."""
+        return self._shadows.shadow(name, self._names) is not None
+
+    def may_be_shadow(self, name: Name) -> bool:
+        """Whether a table has a shadow's name, even if the table that it would belong to is away."""
+        return self._shadows.fits(name)
+
+    def _is_sequence(self, name: Name) -> bool:
+        known = self._known.get(name)
+        return isinstance(known, Table) and is_sequence(known)
+
+    def set_aside(self, record: SchemaRecord | None, truncated: Name | None) -> tuple[Name, ...]:
+        """The captured tables that wait for a person, of those that a statement concerns."""
+        names = set(record.tables) if record is not None else set()
+        if truncated is not None:
+            names.add(truncated)
+        return tuple(sorted(name for name in names if self._is_aside(name) and self.captures(name)))
+
+    def is_given_up(self, name: Name) -> bool:
+        """Whether what comes of a table is dropped."""
+        return isinstance(self._known.get(name), GivenUp)
+
+    def _is_aside(self, name: Name) -> bool:
+        return isinstance(self._known.get(name), SetAside)
+
+    def of(self, table_map: TableMap) -> Met | None:
+        """The table, or None where nobody subscribes to it.
+
+        Raises UnsupportedEvent where a column of a captured table cannot be read, and WitnessesDiffer where its
+        rows are not of the definition that its history has.
+        """
+        known = self._tables.get(id(table_map))
+        return known[1] if known is not None else self._judged(table_map)
+
+    def count(self, table_map: TableMap, event_type: int, body: bytes) -> int:
+        """How many rows an event of a table that is not captured holds."""
+        held = self._counters.get(id(table_map))
+        if held is None:
+            if len(self._counters) > _MOST_TABLES:
+                self._counters.clear()
+            held = self._counters[id(table_map)] = (table_map, RowCounter(table_map))
+        return held[1].count(event_type, body)
+
+    def _judged(self, table_map: TableMap) -> Met | None:
+        name = (table_map.database, table_map.table)
+        table = self._described(table_map, name) if self.captures(name) else None
+        if len(self._tables) > _MOST_TABLES:
+            self._tables.clear()
+        # The map is kept beside, so that its id is not given to another while it stands here.
+        self._tables[id(table_map)] = (table_map, table)
+        return table
+
+    def _described(self, table_map: TableMap, name: Name) -> Met:
+        known = self._known.get(name)
+        if isinstance(known, SetAside):
+            return ParkedTable(name)
+        if isinstance(known, GivenUp):
+            return DroppedTable()
+        names_columns = tells_all(table_map)
+        never_null: frozenset[int] = frozenset()
+        if known is not None:
+            told, table_map = table_map, self._completed(table_map, name, known)
+            never_null = _unproven(told, table_map)
+        elif names_columns:
+            self._meet(name)
+        else:
+            raise WitnessesDiffer.of(
+                name, "its rows have no names, and its history has no definition"
+            )
+        left_out = row_hashes(table_map, known, server=self._server)
+        return CapturedTable(
+            table_map,
+            self._charsets,
+            left_out=left_out,
+            never_null=never_null,
+            key_is_told=names_columns,
+            known=known,
+        )
+
+    def _meet(self, name: Name) -> None:
+        """A table is there of which no history told: others may be its shadows."""
+        if name not in self._names:
+            self._names.add(name)
+            self._tables.clear()
+            self._wanted.clear()
+
+    def _completed(self, table_map: TableMap, name: Name, known: Table) -> TableMap:
+        """The table map with all that the history knows; WitnessesDiffer where they contradict each other."""
+        faults = differences(table_map, known, self._charsets, server=self._server)
+        if faults:
+            raise WitnessesDiffer.of(name, "; ".join(faults))
+        if tells_all(table_map):
+            return with_nullability(table_map, known, self._charsets, server=self._server)
+        try:
+            return completed_map(table_map, known, self._charsets, server=self._server)
+        except DefinitionMismatch as error:
+            raise WitnessesDiffer.of(name, error.detail) from error
+
+
+def _unproven(told: TableMap, completed: TableMap) -> frozenset[int]:
+    """The NOT NULL columns that the table map marks as nullable, unless its key proves an outer join."""
+    if told.hides_not_null:
+        return frozenset()
+    both = enumerate(zip(told.columns, completed.columns, strict=True))
+    return frozenset(index for index, (one, other) in both if one.nullable and not other.nullable)
+
+
+def _definition(
+    table_map: TableMap, charsets: Charsets, left_out: frozenset[int], known: Table | None
+) -> Definition:
+    columns = [_column(column, charsets) for column in table_map.columns]
+    # A server lists its own columns nowhere, and rows have them after all others.
+    for index, column in enumerate(known.columns if known is not None else ()):
+        shown = None if column.by_rows else column.type
+        columns[index] = replace(columns[index], column_type=shown)
+    for index in table_map.primary_key or ():
+        columns[index] = replace(columns[index], nullable=False)
+    key = tuple(columns[index].name for index in table_map.primary_key or ())
+    told = tuple(column for at, column in enumerate(columns) if at not in left_out)
+    return Definition(columns=told, primary_key=key)
+
+
+def _column(column: MappedColumn, charsets: Charsets) -> Column:
+    return Column(
+        name=column.name or "",
+        type=column_type(column, charsets),
+        nullable=column.nullable,
+        charset=column_charset(column, charsets),
+    )

@@ -1,0 +1,139 @@
+"""Events of a table that is set aside, as the records in which they wait, and back.
+
+The law: nothing is lost of what is needed to decode them later: the raw bytes, their TABLE_MAP, the
+transaction, and their ordinal in it. Bytes stay bytes; what describes them is JSON with its format's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.pipeline.gather.gather import Ddl, ParkedRows
+from connectors.errors import JournalTooNew
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import Query
+
+FORMAT = 1
+META, TABLE_MAP = "meta", "table_map"
+"""Headers."""
+
+Headers = list[tuple[str, bytes]]
+Record = tuple[bytes, bytes, Headers]
+
+
+def key_of(name: tuple[str, str]) -> bytes:
+    """The key of all that waits for a table."""
+    return orjson.dumps({"database": name[0], "table": name[1]})
+
+
+def record_of_rows(item: ParkedRows, begun: int) -> Record:
+    """A rows event; ``begun`` is how many rows of its transaction came before its chunk."""
+    meta = {
+        "format": FORMAT,
+        "kind": "rows",
+        "event_type": item.event_type,
+        "rows": item.rows,
+        "query": item.query,
+        **place_of(item.transaction, item.pos, begun + item.ordinal),
+    }
+    headers = [(META, orjson.dumps(meta)), (TABLE_MAP, item.table_map.raw)]
+    return key_of(item.name), item.body, headers
+
+
+def record_of_statement(item: Ddl, name: tuple[str, str], begun: int) -> Record:
+    """A statement that concerns a table that waits."""
+    query = item.query
+    meta = {
+        "format": FORMAT,
+        "kind": "statement",
+        "statement": item.kind.value,
+        "database": query.database,
+        "sql_mode": query.sql_mode,
+        "status": query.status.hex(),
+        **place_of(item.transaction, item.pos, begun + item.ordinal),
+    }
+    return key_of(name), query.sql.encode(), [(META, orjson.dumps(meta))]
+
+
+def place_of(transaction: Transaction, pos: int, ordinal: int) -> dict[str, Any]:
+    """A place in a transaction, as the description of an event has it."""
+    return {
+        "file": transaction.file,
+        "start": transaction.pos,
+        "pos": pos,
+        "source": transaction.source,
+        "number": transaction.number,
+        "id": transaction.id,
+        "ts_ms": transaction.committed_ms,
+        "server_id": transaction.server_id,
+        "thread": transaction.thread,
+        "ordinal": ordinal,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """One event that waits."""
+
+    offset: int
+    """In the quarantine topic."""
+    name: tuple[str, str]
+    transaction: Transaction
+    pos: int
+    ordinal: int
+    event_type: int
+    """Of rows; 0 for a statement."""
+    table_map: bytes
+    body: bytes
+    text: str | None
+    """The statement whose rows these are, where it is published."""
+    query: Query | None
+    """A statement that concerns the table."""
+    statement: str
+    """Its kind, as ``connectors.mysql.binlog.statement_kind.Kind`` has it."""
+
+
+def parked_of(key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int) -> Parked:
+    """Read what ``record_of_rows`` and ``record_of_statement`` wrote."""
+    name, meta = orjson.loads(key), orjson.loads(headers[META])
+    if meta["format"] != FORMAT:
+        raise JournalTooNew(f"a parked event of format {meta['format']}", offset=offset)
+    transaction = Transaction(
+        meta["file"],
+        meta["start"],
+        meta["source"],
+        meta["number"],
+        meta["id"],
+        meta["ts_ms"],
+        meta["server_id"],
+    )
+    transaction.thread = meta["thread"]
+    is_rows = meta["kind"] == "rows"
+    return Parked(
+        offset=offset,
+        name=(name["database"], name["table"]),
+        transaction=transaction,
+        pos=meta["pos"],
+        ordinal=meta["ordinal"],
+        event_type=meta["event_type"] if is_rows else 0,
+        table_map=headers[TABLE_MAP] if is_rows else b"",
+        body=value if is_rows else b"",
+        text=meta["query"] if is_rows else None,
+        query=None if is_rows else _query(meta, value),
+        statement="" if is_rows else meta["statement"],
+    )
+
+
+def _query(meta: dict[str, Any], sql: bytes) -> Query:
+    return Query(
+        thread=meta["thread"] or 0,
+        database=meta["database"],
+        sql=sql.decode(),
+        sql_mode=meta["sql_mode"],
+        error_code=0,
+        status=bytes.fromhex(meta["status"]),
+    )

@@ -1,0 +1,118 @@
+"""A chunk in shares: each about as much as one Kafka transaction takes.
+
+A chunk is cut by its bytes in the binlog; of small rows, records are a hundred times as large, and a compressed
+transaction or one large event comes whole. So what it becomes is cut again, between transactions or within one,
+down to single rows.
+
+Invariant: a share is to those after it what a chunk is to the next one; so numbers, parts of a transaction and
+the place where another run goes on are made as they are for chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any, NamedTuple, Protocol
+
+from app.pipeline.gather.gather import UPDATES, Gathering, key_changes, weight, weight_of_rows
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.landmark import Landmark
+from connectors.mysql.lookup.fingerprint.fingerprint import Prints
+from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.rows.compiled.generate import Row
+
+
+class Digests(Protocol):
+    """Makes what digests the transactions of a share."""
+
+    def __call__(self, *, is_cut: bool) -> Prints | Recents | None:
+        """``is_cut``: whether the share begins within a transaction."""
+
+
+class Share(NamedTuple):
+    """What was gathered of a part of a chunk."""
+
+    gathered: Gathering
+    open: Transaction | None
+    """The transaction that it ends within."""
+    landmark: Landmark | None
+
+
+class Sharing(Gathering):
+    """Gathers a chunk, and begins anew where there is enough for one Kafka transaction."""
+
+    def __init__(
+        self, *args: Any, digests: Digests, landmark: Callable[[Transaction], Landmark | None]
+    ) -> None:
+        """``landmark``: the transaction that ended last, as it stands in the chunk."""
+        super().__init__(*args)
+        self._digests, self._landmark = digests, landmark
+        self._shares: list[Share] = []
+        self._limit = self._rules.max_bytes
+        self._size = self._before = 0
+        """Bytes of the share; and of it, what was there before the transaction that is open."""
+        self._current: Transaction | None = None
+        """Whose rows came last."""
+        self._is_cut = False
+        """Whether the share begins within that one."""
+
+    def rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
+    ) -> None:
+        """Decode the rows of an event; cut before them or between them where that is enough."""
+        if transaction is not self._current:
+            if self._size >= self._limit:
+                self._cut(None)
+            self._current, self._before, self._is_cut = transaction, self._size, False
+        self._cut_if_enough(transaction)
+        super().rows(transaction, table_map, event_type, body, pos)
+        if self._parked is not None:
+            self._size += weight(self.items[-1], 0)
+
+    def _keep(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
+        values = len(rows) + (key_changes(rows) if event_type in UPDATES else 0)
+        size, table_map = weight_of_rows(rows, values), self._map
+        if size < 2 * self._limit or len(rows) == 1 or table_map is None:
+            self._size += size
+            super()._keep(transaction, rows, event_type, pos)
+            return
+        some = -(-len(rows) * self._limit // size)
+        for at in range(0, len(rows), some):
+            if self._cut_if_enough(transaction):
+                self._meet(table_map, transaction, pos)
+            self._keep(transaction, rows[at : at + some], event_type, pos)
+
+    def _cut_if_enough(self, transaction: Transaction) -> bool:
+        """Cut within the transaction of which more rows follow; whether that was done."""
+        if self._size - self._before < self._limit:
+            return False
+        self._cut(transaction)
+        return True
+
+    def undone(self, what: str, *, earlier: bool) -> None:
+        """Refuse what takes back rows that are published, or that are in an earlier share."""
+        super().undone(what, earlier=earlier or self._is_cut)
+
+    def all(self, open_: Transaction | None) -> list[Share]:
+        """The shares of the chunk, which ends within this transaction; one at least."""
+        if self.error is not None:
+            open_ = None
+        if open_ is not None:
+            self.count_passed()
+        return [*self._shares, self._share(open_)]
+
+    def _share(self, open_: Transaction | None) -> Share:
+        landmark = self._landmark(self.last) if self.last is not None else None
+        return Share(copy(self), open_, landmark)
+
+    def _cut(self, open_: Transaction | None) -> None:
+        """What follows is of another share; ``open_``: the transaction that is cut."""
+        self.count_passed()
+        self._shares.append(self._share(open_))
+        self._begin()
+        # Tables are met anew.
+        self._map = self._use = self._parked = None
+        self._is_cut = open_ is not None
+        self._size = self._before = 0
+        self.prints = self._digests(is_cut=self._is_cut)

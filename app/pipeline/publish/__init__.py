@@ -1,0 +1,1 @@
+"""Publish: finished pieces handed to the event loop, and one Kafka transaction for rows and cursor."""

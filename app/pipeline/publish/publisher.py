@@ -1,0 +1,280 @@
+"""Publishing pieces: one Kafka transaction for rows, table versions and the cursor after them.
+
+The law: every send's future is awaited without error before the commit, because a refused batch does not stop
+aiokafka's commit; and the cursor is the last record of its transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from app.coordination.write_permit import Mandate
+from app.failpoints import point
+from app.pipeline.piece import Decision, Piece
+from connectors.errors import KafkaSlow, RecordTooLarge
+from connectors.kafka.producer import TransactionalProducer, send_finished
+from connectors.kafka.rejected_record import refused_batch, too_large
+from connectors.kafka.topics.topics import Compaction, TopicPlan, Topics
+from connectors.mysql.position import SourceOffset
+from connectors.mysql.stream.prepared_xa import PreparedAt
+from connectors.wire import (
+    ddl_topic,
+    dead_letters_topic,
+    journal_topic,
+    quarantine_topic,
+    schemas_topic,
+    transactions_topic,
+)
+from tables.cursor import Cursor
+from tables.journal import state as journal
+from tables.journal_format import Entry as Note
+from tables.schema_history.codec.journal_records import history_records
+
+_COMPACTION = Compaction(
+    segment_bytes=16 * 1024 * 1024,
+    segment_ms=3_600_000,
+    dirty_ratio=0.1,
+    max_lag_ms=3_600_000,
+    delete_retention_ms=60_000,
+)
+"""Of the journal and what is made of it. What is not compacted yet is read where there is no checkpoint: some
+25,000 cursors, where Kafka's own default is a gigabyte. No tombstone is written, so that only the markers of
+transactions wait for ``delete_retention_ms``; by default they stay for a day."""
+
+_CHANGELOG_COMPACTION = replace(_COMPACTION, delete_retention_ms=3_600_000)
+"""Faust's tables remove a row by a tombstone, which must stay until each worker that starts has read it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlans:
+    """How the topics of an installation have to be."""
+
+    prefix: str
+    partitions: int
+    replication_factor: int
+    cleanup_policy: str
+    retention_ms: int
+    max_message_bytes: int
+    journal_partitions: int
+    takes_all: bool = False
+    """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
+
+    def rows(self, name: str, spread: int | None = None) -> TopicPlan:
+        """A topic of rows; ``spread``: the partitions that its keys are in, where it was written to before."""
+        partitions = spread or self.partitions
+        plan = self._plan(name, partitions, self.cleanup_policy, self.retention_ms)
+        return replace(plan, takes_all=self.takes_all, may_have_more=spread is not None)
+
+    def journal(self) -> TopicPlan:
+        """The journal: compacted and kept for ever, with a count of partitions that never changes."""
+        plan = self._plan(journal_topic(self.prefix), self.journal_partitions, "compact", -1)
+        return replace(plan, compaction=_COMPACTION)
+
+    def changelog(self, name: str) -> TopicPlan:
+        """What is behind one of Faust's tables; by its assignor, with as many partitions as the journal."""
+        plan = self._plan(name, self.journal_partitions, "compact", -1)
+        return replace(plan, compaction=_CHANGELOG_COMPACTION)
+
+    def schemas(self) -> TopicPlan:
+        """The topic of table versions."""
+        return self._plan(schemas_topic(self.prefix), 1, "compact", -1)
+
+    def ordered(self, name: str) -> TopicPlan:
+        """A topic with one order for a whole destination: borders, DDL."""
+        return self._plan(name, 1, "delete", self.retention_ms)
+
+    def quarantine(self, destination: str) -> TopicPlan:
+        """The topic where raw events wait: kept for ever, since nobody else has them in time."""
+        return self._plan(quarantine_topic(self.prefix, destination), 1, "delete", -1)
+
+    def dead_letters(self, destination: str) -> TopicPlan:
+        """The topic of rows that cannot be decoded: kept for ever, and made with the first of them."""
+        return self._plan(dead_letters_topic(self.prefix, destination), 1, "delete", -1)
+
+    def of(self, destination: str) -> list[TopicPlan]:
+        """All topics a destination needs before its first row."""
+        names = (transactions_topic(self.prefix, destination), ddl_topic(self.prefix, destination))
+        return [
+            self.journal(),
+            self.schemas(),
+            *map(self.ordered, names),
+            self.quarantine(destination),
+        ]
+
+    async def ready(self, topics: Topics, destination: str, *, is_new: bool) -> None:
+        """Have all of these; of one that has a past, none is made again. Raises as ``ensure`` does."""
+        plans = self.of(destination)
+        await topics.ensure(*plans, before=() if is_new else {plan.name for plan in plans})
+
+    def _plan(self, name: str, partitions: int, cleanup: str, retention_ms: int) -> TopicPlan:
+        return TopicPlan(
+            name=name,
+            partitions=partitions,
+            replication_factor=self.replication_factor,
+            cleanup_policy=cleanup,
+            retention_ms=retention_ms,
+            max_message_bytes=self.max_message_bytes,
+        )
+
+
+class Publisher:
+    """The one writer of a destination, for one epoch."""
+
+    def __init__(
+        self,
+        producer: TransactionalProducer,
+        *,
+        plans: TopicPlans,
+        topics: Topics,
+        cursor: Cursor,
+        mandate: Mandate | None = None,
+        written: Mapping[str, int | None] | None = None,
+    ) -> None:
+        """``written``: the topics of rows that were written to before, and over how many partitions."""
+        self._producer = producer
+        self._written = dict(written or {})
+        self._plans = plans
+        self._topics = topics
+        self._mandate = mandate or Mandate()
+        self._single = {plan.name for plan in plans.of(cursor.destination)}
+        self.cursor = cursor
+        """What was last committed, or is to be claimed."""
+
+    async def claim(self, notes: Iterable[Note] = ()) -> None:
+        """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader,
+        which shows its epoch to all."""
+        await self._topics.ensure(*self._plans.of(self.cursor.destination))
+        async with self._mandate.writing(), self._producer.transaction() as kafka:
+            sent = [await self._note(kafka, note) for note in notes]
+            sent.append(await self._send_cursor(kafka, self.cursor))
+            await asyncio.gather(*sent)
+            point("claim.before")
+            self._mandate.lease.check()
+        point("claim.after")
+
+    async def publish(self, piece: Piece) -> None:
+        """Commit a piece and the cursor after it; on any error nothing of it is visible."""
+        # Of a version that the journal has the topic was there, whatever became of the first rows.
+        names = {batch.topic for batch in piece.batches} | {one.topic for one in piece.versions}
+        await self.prepare(names)
+        await self._producer.learn(names)
+        point("topics.made")
+        cursor = _after(self.cursor, piece)
+        sent: list[Any] = []
+        writing = self._mandate.writing()
+        async with writing, self._named(piece, sent), self._producer.transaction() as kafka:
+            sent += [future async for future in self._sent(kafka, piece)]
+            point("produce.rows")
+            cursor_sent = await self._send_cursor(kafka, cursor)
+            await asyncio.gather(*sent, cursor_sent)
+            point("commit.before")
+            self._mandate.lease.check()
+        point("commit.after")
+        self.cursor = cursor
+
+    async def prepare(self, names: Iterable[str]) -> None:
+        """Have the topics of rows among these: make what is missing, once. Raises as ``Topics.ensure`` does."""
+        plans = map(self._plan_of, sorted(set(names) - self._single))
+        await self._topics.ensure(*plans, before=self._written)
+
+    def _plan_of(self, name: str) -> TopicPlan:
+        """How a topic has to be that is made when it is first written to."""
+        destination = self.cursor.destination
+        if name == dead_letters_topic(self._plans.prefix, destination):
+            return self._plans.dead_letters(destination)
+        return self._plans.rows(name, self._written.get(name))
+
+    @contextlib.asynccontextmanager
+    async def _named(self, piece: Piece, sent: list[Any]) -> AsyncIterator[None]:
+        """Where the broker takes a batch for too large, tell which record it is; batches were sent last."""
+        try:
+            yield
+        except KafkaSlow as error:
+            raise KafkaSlow(
+                error.detail, records=piece.records, bytes=sum(len(b.raw) for b in piece.batches)
+            ) from error
+        except RecordTooLarge as error:
+            of_batches = zip(reversed(piece.batches), reversed(sent), strict=False)
+            batch = refused_batch(of_batches, error.__cause__)
+            if batch is None:
+                raise
+            raise too_large(batch, await self._topics.largest(batch.topic)) from error
+
+    async def _sent(self, kafka: Any, piece: Piece) -> Any:
+        schemas = schemas_topic(self._plans.prefix)
+        for version in piece.versions:
+            key, value = orjson.dumps(version.key_json()), version.to_json()
+            yield await kafka.send(schemas, key=key, value=orjson.dumps(value), partition=0)
+            yield await self._note(kafka, (journal.version_key(version), journal.encoded(value)))
+        # A checkpoint of the history, among the notes, is of before this piece; so its records come behind it.
+        for note in piece.notes:
+            yield await self._note(kafka, note)
+        for record in piece.history:
+            for note in history_records(record):
+                yield await self._note(kafka, note)
+        point("produce.schemas")
+        for batch in piece.batches:
+            yield await send_finished(kafka, batch)
+
+    async def _note(self, kafka: Any, note: Note) -> Any:
+        """Send a record of the journal."""
+        return await kafka.send(
+            journal_topic(self._plans.prefix),
+            key=note[0],
+            value=note[1],
+            partition=self._journal_partition(),
+        )
+
+    def _journal_partition(self) -> int:
+        return journal.partition_of(self.cursor.destination, self._plans.journal_partitions)
+
+    async def _send_cursor(self, kafka: Any, cursor: Cursor) -> Any:
+        note = journal.cursor_key(cursor.destination), journal.encoded(cursor.to_json())
+        return await self._note(kafka, note)
+
+
+def _after(cursor: Cursor, piece: Piece) -> Cursor:
+    """The cursor once a piece is committed."""
+    old = cursor.offset
+    gtids = old.gtid_set
+    if gtids is not None and piece.gtids:
+        gtids = gtids.copy()
+        for source, first, last in piece.gtids:
+            gtids.add_interval(source, first, last)
+    return Cursor(
+        destination=cursor.destination,
+        installation=cursor.installation,
+        epoch=cursor.epoch,
+        seq=piece.seq,
+        versions=piece.version_count,
+        offset=SourceOffset(
+            server_uuid=old.server_uuid, coordinates=piece.coordinates, gtid_set=gtids
+        ),
+        resume=piece.resume,
+        prepared=_decided(cursor.prepared, piece.decisions),
+        history=max((record.number for record in piece.history), default=cursor.history),
+        written_ms=time.time_ns() // 1_000_000,
+        proof=cursor.proof.after(piece.landmark, piece.recent, piece.head),
+    )
+
+
+def _decided(
+    prepared: Mapping[str, PreparedAt], decisions: list[Decision]
+) -> Mapping[str, PreparedAt]:
+    """The XA transactions that are prepared, once these were prepared or decided."""
+    if not decisions:
+        return prepared
+    after = dict(prepared)
+    for xid, place in decisions:
+        if place is None:
+            after.pop(xid, None)
+        else:
+            after[xid] = place
+    return after

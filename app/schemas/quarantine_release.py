@@ -1,0 +1,155 @@
+"""Tables come back, at the beginning of a run: what waited is published before anything newer is read.
+
+The law: how far that is stands in the journal, written in the Kafka transaction of the rows before it; so a
+worker that dies in the midst of it goes on where it was, and nothing is published twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from app.failpoints import point
+from app.pipeline.gather.parked_event import Parked, key_of, parked_of
+from app.pipeline.piece import Piece
+from app.pipeline.publish.publisher import Publisher
+from app.pipeline.stage import StageSpec
+from app.schemas.parked_replay import Release
+from connectors.kafka.reading.partition_reader import read_in_pieces
+from connectors.mysql.ddl.definition import Database
+from connectors.wire import quarantine_topic
+from tables.quarantine import Entry, Outcome, Quarantine, Resolution, note_of
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import SchemaRecord
+
+log = logging.getLogger(__name__)
+
+_DEFAULTS = Database(charset="utf8mb4", collation="utf8mb4_general_ci")
+"""Of a database that the history does not know."""
+
+
+class Releasing:
+    """Publishes what waited for tables of one destination."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        history: SchemaHistory,
+        spec: StageSpec,
+        *,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._publisher = publisher
+        self._history = history
+        self.spec = spec
+        """With the table versions that were announced meanwhile: whoever reads on goes on behind them."""
+        self._options = options
+        self.rows = 0
+        """Changes that were published."""
+
+    async def release(self, quarantine: Quarantine) -> None:
+        """Try each resolution that was not tried yet."""
+        for resolution in quarantine.pending():
+            entry = quarantine.entries[resolution.name]
+            take = self._give_up if resolution.gives_up else self._one
+            entry = quarantine.entries[resolution.name] = await take(resolution, entry)
+            who, table = resolution.destination, ".".join(resolution.name)
+            if entry.is_given_up:
+                log.warning(
+                    "%s: table %s is given up by %s: %s event(s) that waited, and what comes of it, are lost",
+                    who, table, resolution.by, entry.lost,
+                )  # fmt: skip
+            elif entry.is_set_aside:
+                log.error("%s: table %s stays set aside: %s", who, table, entry.reason)
+            else:
+                log.info("%s: table %s is back", who, table)
+
+    async def _one(self, resolution: Resolution, entry: Entry) -> Entry:
+        release = Release(self.spec, resolution, entry)
+        async for events in self._waiting(resolution, release.offset):
+            while events:
+                released = await asyncio.to_thread(release.decode, events, self._publisher.cursor)
+                events = events[released.events :]
+                point("release.decoded")
+                entry = await self._publish(released.piece, released.entry)
+                point("release.published")
+                if entry.outcome is Outcome.REFUSED:
+                    return entry
+        piece = self._nothing()
+        piece.history += self._resolved(resolution, release, entry)
+        return await self._publish(piece, release.entry(Outcome.RELEASED))
+
+    async def _give_up(self, resolution: Resolution, entry: Entry) -> Entry:
+        """Pass by what waits; it stays in the quarantine topic."""
+        offset, lost = entry.offset, 0
+        async for events in self._waiting(resolution, offset):
+            offset, lost = events[-1].offset + 1, lost + len(events)
+        given_up = replace(
+            entry,
+            outcome=Outcome.GIVEN_UP,
+            offset=offset,
+            resolution=resolution.id,
+            reason="",
+            table=None,
+            given=resolution.given,
+            lost=lost,
+        )
+        piece = self._nothing()
+        piece.history += self._history.resolve(
+            resolution.name, None, self._now(entry.since), resolution.given
+        )
+        return await self._publish(piece, given_up)
+
+    def _now(self, since: HistoryPlace) -> HistoryPlace:
+        """The place where the run begins."""
+        return HistoryPlace.between(self._publisher.cursor.offset, ts_ms=since.ts_ms)
+
+    async def _waiting(self, resolution: Resolution, start: int) -> AsyncIterator[list[Parked]]:
+        """The events that wait for a table, in their order."""
+        key = key_of(resolution.name)
+        topic = quarantine_topic(self.spec.rules.prefix, resolution.destination)
+        async for records in read_in_pieces(self._options, topic, 0, start=start):
+            events = [
+                parked_of(record.key, record.value, dict(record.headers), record.offset)
+                for record in records
+                if record.key == key
+            ]
+            if events:
+                yield events
+
+    def _resolved(
+        self, resolution: Resolution, release: Release, entry: Entry
+    ) -> list[SchemaRecord]:
+        """The history's records: what was given holds from where the table was set aside, or from now on where
+        it was given up, and what came of it holds now."""
+        history, name, given = self._history, resolution.name, resolution.given
+        now = self._now(entry.since)
+        records: list[SchemaRecord] = []
+        if resolution.table is not None:
+            since = now if entry.is_given_up else entry.since
+            records += history.resolve(name, resolution.table, since, given)
+        final = release.definition(history.now().database(name[0]) or _DEFAULTS)
+        if final is not None and history.find(*name) != final:
+            records += history.resolve(name, final, now, given)
+        return records or list(history.resolve(name, None, now, given))
+
+    def _nothing(self) -> Piece:
+        cursor = self._publisher.cursor
+        return Piece(
+            coordinates=cursor.offset.coordinates,
+            resume=cursor.resume,
+            seq=cursor.seq,
+            version_count=cursor.versions,
+        )
+
+    async def _publish(self, piece: Piece, entry: Entry) -> Entry:
+        piece.notes.append(note_of(entry))
+        await self._publisher.publish(piece)
+        versions = {(one.database, one.table): one for one in piece.versions}
+        self.spec = replace(self.spec, versions={**self.spec.versions, **versions})
+        self.rows += piece.rows.total()
+        return entry

@@ -1,0 +1,121 @@
+"""The tables of one destination over one run: what their history says, and which of them are set aside.
+
+The law: what is told here is what the journal holds once the present piece is committed; the reader's thread
+may be further in the history, so everything is asked as of the cursor.
+"""
+
+from __future__ import annotations
+
+import time
+
+from app import metrics
+from app.pipeline.gather.captured_tables import GivenUp, Schema, SetAside
+from app.pipeline.piece import Piece
+from app.pipeline.rules import Rules
+from app.pipeline.table_filter import TableFilter
+from app.schemas.history_expiry import Expiry
+from app.schemas.store_mirror import Mirror
+from app.service.status import DestinationStatus
+from tables.cursor import Cursor
+from tables.quarantine import Quarantine, Resolution, note_of
+from tables.schema_history.codec.journal_records import checkpoint_records
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import HistoryPlace
+from tables.schema_history.record import SchemaRecord
+
+
+class Schemas:
+    """Completes pieces with what the journal is to hold of tables, and shows it."""
+
+    def __init__(
+        self,
+        history: SchemaHistory | None,
+        quarantine: Quarantine,
+        rules: Rules,
+        status: DestinationStatus,
+        *,
+        expiry: Expiry,
+        mirror: Mirror | None = None,
+    ) -> None:
+        self._history = history
+        self._expiry = expiry
+        self._is_new = False
+        """Whether the piece that is being published holds a checkpoint of the history."""
+        self._quarantine = quarantine
+        self._rules = rules
+        self._status = status
+        self._mirror = mirror
+
+    def known(self) -> dict[tuple[str, str], Schema]:
+        """The captured tables, as decoders are to know them at the beginning."""
+        filter_ = TableFilter(self._rules.include, self._rules.black)
+        tables = self._history.now().tables() if self._history is not None else {}
+        known: dict[tuple[str, str], Schema] = {
+            name: table for name, table in tables.items() if filter_.captures(*name)
+        }
+        known.update(dict.fromkeys(self._quarantine.set_aside, SetAside()))
+        known.update(dict.fromkeys(self._quarantine.given_up, GivenUp()))
+        self._show()
+        return known
+
+    def complete(self, piece: Piece, cursor: Cursor) -> None:
+        """Add to a piece what goes into the journal with it; ``cursor`` is the one before it."""
+        for record in piece.history:
+            piece.notes += map(note_of, self._quarantine.made_anew(record))
+        for aside in piece.set_aside:
+            entry = self._quarantine.add(aside.name, aside.why, aside.since)
+            piece.notes.append(note_of(entry))
+        history, now = self._history, time.time_ns() // 1_000_000
+        if history is None:
+            return
+        if history.is_due(now, cursor.offset.server_uuid):
+            at = HistoryPlace.between(cursor.offset, ts_ms=piece.committed_ms or now)
+            checkpoint = history.checkpoint(at, made_ms=now, count=cursor.history)
+            piece.notes += checkpoint_records(checkpoint)
+            self._is_new = True
+        expired = self._expiry.found()
+        if expired is not None:
+            piece.notes += expired.entries
+            if expired.checkpoint is not None:
+                history.forget_before(expired.checkpoint)
+
+    def waits_for(self, resolution: Resolution | None) -> bool:
+        """Whether a table is set aside, or given up, of which this says something new."""
+        if resolution is None:
+            return False
+        held = self._quarantine.set_aside | self._quarantine.given_up
+        entry = held.get(resolution.name)
+        return entry is not None and entry.resolution != resolution.id
+
+    def begun(self, cursor: Cursor) -> None:
+        """The run's own cursor is committed, so the history up to there may be told elsewhere."""
+        if self._mirror is not None and self._history is not None:
+            self._mirror.begin(self._history, cursor.history or 0)
+
+    def committed(self, piece: Piece, cursor: Cursor) -> None:
+        """Show what has come of a piece that is committed, and tell the central store's thread."""
+        name = self._rules.destination
+        if self._mirror is not None and cursor.history is not None:
+            self._mirror.committed(cursor.history)
+        for record in piece.history:
+            if record.changes or record.reason is not None:
+                metrics.SCHEMA_CHANGES.labels(name, self._outcome(record)).inc()
+        if piece.parked:
+            self._status.parked.update(piece.parked)
+            metrics.PARKED.labels(name).inc(piece.parked.total())
+        if piece.set_aside or piece.history:
+            self._show()
+        if self._is_new and self._history is not None:
+            self._is_new = False
+            self._expiry.begin(self._history.policy.expire_ms)
+
+    def _outcome(self, record: SchemaRecord) -> str:
+        """For the metric: what is not resolved and sets nothing aside is no reason to wake anybody."""
+        is_harmless = not self._quarantine.set_aside.keys() & set(record.unresolved)
+        return "unknown" if record.outcome == "unresolved" and is_harmless else record.outcome
+
+    def _show(self) -> None:
+        waiting, given_up = self._quarantine.set_aside, self._quarantine.given_up
+        self._status.set_aside, self._status.given_up = waiting, given_up
+        metrics.SET_ASIDE.labels(self._rules.destination).set(len(waiting))
+        metrics.GIVEN_UP.labels(self._rules.destination).set(len(given_up))

@@ -1,0 +1,310 @@
+"""All settings of a worker: one YAML file, overridden by the environment.
+
+The law: they are read once, checked whole, and never change; every fault is told in one message, and no secret
+is ever printed. ``docs/settings.md`` explains each.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as EnvironmentFault
+
+from app.pipeline.statement_filter import StatementTypes, shadow_rules
+from app.pipeline.table_filter import TableFilter, expressions
+from app.settings.environment import refuse_unknown
+from app.settings.errors import faults
+from app.settings.file import SettingsFile, refuse_unreadable
+from app.settings.sources import Accept, FailoverSettings, SourceSettings
+from app.settings.start import Start
+from app.settings.undeliverable import RecordSettings
+from app.settings.zookeeper import ZooKeeperSettings
+from connectors.errors import Faults, SettingsError
+from connectors.mysql.charset.connection_charsets import connection_charset
+from connectors.secret import FileSecret
+
+CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
+DEFAULT_CONFIG = "aqueduct.yaml"
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+"""Names that stand in topics, environment variables and ZooKeeper paths alike."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WorkerSettings(_Part):
+    """Who this worker is."""
+
+    id: str = Field(default_factory=lambda: os.uname().nodename, min_length=1)
+    advertised_address: str = ""
+    """``host:port`` at which other workers and people reach its HTTP server."""
+
+
+class HttpSettings(_Part):
+    """The worker's own HTTP server: /metrics, /health, /status."""
+
+    bind: str = "127.0.0.1"
+    port: int = Field(default=8083, ge=0, le=65535)
+
+
+class KafkaSettings(_Part):
+    """How to reach Kafka."""
+
+    bootstrap_servers: str = Field(min_length=1)
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    ssl_cafile: Path | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    sasl_password_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        if self.sasl_password_file and self.sasl_password:
+            raise ValueError("give sasl_password or sasl_password_file, not both")
+        if self.sasl_password_file and not self.sasl_password_file.is_file():
+            raise ValueError(f"sasl_password_file {self.sasl_password_file} is not a file")
+        return self
+
+    def secret(self) -> str | None:
+        """The password, from wherever it is kept."""
+        if self.sasl_password_file:
+            return FileSecret(self.sasl_password_file)
+        return self.sasl_password.get_secret_value() if self.sasl_password else None
+
+    @field_validator("ssl_cafile")
+    @classmethod
+    def _is_a_file(cls, path: Path | None) -> Path | None:
+        if path is not None and not path.is_file():
+            raise ValueError(f"{path} is not a file")
+        return path
+
+
+class TopicSettings(_Part):
+    """How topics are made, and how existing ones must be."""
+
+    partitions: int = Field(default=4, ge=1, le=10_000)
+    replication_factor: int = Field(default=3, ge=1)
+    retention_ms: int = Field(default=-1, ge=-1)
+    cleanup_policy: Literal["delete", "compact", "compact,delete"] = "delete"
+    max_message_bytes: int = Field(default=10 * 1024 * 1024, ge=1024)
+    journal_partitions: int = Field(default=4, ge=1, le=1000)
+
+
+class PublishSettings(_Part):
+    """How records are gathered into Kafka transactions."""
+
+    interval_ms: int = Field(default=200, ge=1, le=5000)
+    max_bytes: int = Field(default=8 * 1024 * 1024, ge=64 * 1024)
+    """Above this much, a MySQL transaction is published in parts."""
+    compression: Literal["lz4", "gzip", "zstd", "snappy"] | None = "lz4"
+
+
+class FilterSettings(_Part):
+    """Which tables are captured, as Canal writes it: ``database\\.table`` expressions with commas."""
+
+    include: str = r".*\..*"
+    black: str = ""
+    statements: str = ""
+    """Tables whose triggers and views lead to no captured one, so that statements on them may be skipped."""
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Self:
+        TableFilter(self.include, self.black)
+        expressions(self.statements)
+        return self
+
+
+class CentralStoreSettings(_Part):
+    """A MySQL that gets a copy of all schema histories, in the tables that Canal has for them."""
+
+    host: str = ""
+    port: int = Field(default=3306, ge=1, le=65535)
+    user: str = ""
+    password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    database: str = "aqueduct"
+    tls: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] = "preferred"
+    tls_ca: Path | None = None
+
+    def secret(self) -> str:
+        """The password, from wherever it is kept."""
+        if self.password_file:
+            return FileSecret(self.password_file)
+        return self.password.get_secret_value()
+
+
+class SchemaHistorySettings(_Part):
+    """How the history of all tables is kept."""
+
+    store: Literal["journal", "mysql", "off"] = "journal"
+    """In the journal alone, in a MySQL too, or not at all."""
+    snapshot_interval_hours: float = Field(default=24, gt=0)
+    snapshot_statements: int = Field(default=5000, ge=1)
+    """Statements after which a snapshot is made, whatever the time."""
+    snapshot_expire_hours: float = Field(default=360, gt=0)
+    mysql: CentralStoreSettings = CentralStoreSettings()
+
+    @model_validator(mode="after")
+    def _has_a_server(self) -> Self:
+        if self.store == "mysql" and not (self.mysql.host and self.mysql.user):
+            raise ValueError("store: mysql needs mysql.host and mysql.user")
+        return self
+
+
+class DdlSettings(_Part):
+    """Which statements are published."""
+
+    include: str = ""
+    """Types with commas, such as ``ALTER TABLE, DROP TABLE``; empty: all."""
+    exclude: str = ""
+    never_online: str = ""
+    """Expressions over ``database.table`` for tables that no tool for online schema changes has made."""
+    also_online: str = ""
+    """Expressions over names that such a tool gives, with a group ``table`` for the name of the real table."""
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Self:
+        StatementTypes(self.include, self.exclude)
+        shadow_rules(never=self.never_online, also=self.also_online)
+        return self
+
+
+class DestinationSettings(RecordSettings):
+    """One subscribed MySQL source."""
+
+    source: SourceSettings | None = None
+    sources: tuple[SourceSettings, ...] = ()
+    """Several servers with the same data, in the order in which they are to be read."""
+    failover: FailoverSettings = FailoverSettings()
+    accept: tuple[Accept, ...] = ()
+    """What may lose changes and is to be done all the same, each by its name."""
+    server_id: int = Field(ge=1, le=2**32 - 1)
+    """Ours at the source; no other replica of it may have the same."""
+    default_database: str | None = None
+    connection_charset: str = "utf8mb4"
+    time_zone: str = Field(
+        default="+00:00", pattern=r"^([+-]\d{2}:\d{2}|[A-Za-z][\w+-]*(/[\w+-]+)*)$"
+    )
+    heartbeat_seconds: float = Field(default=5.0, ge=0.5, le=3600)
+    decoders: int = Field(default=2, ge=0, le=64)
+    """Processes that decode; 0 decodes in the worker's own."""
+    filter: FilterSettings = FilterSettings()
+    start: Start | None = None
+    """Where to begin without a cursor; unset means the end."""
+
+    @model_validator(mode="after")
+    def _has_sources(self) -> Self:
+        if (self.source is None) == (not self.sources):
+            raise ValueError("give source, or sources for several, and not both")
+        places = [(source.host, source.port) for source in self.sources]
+        if len(set(places)) < len(places):
+            raise ValueError("the sources must be different servers")
+        return self
+
+    @property
+    def listed(self) -> tuple[SourceSettings, ...]:
+        """Its sources in their order, at least one."""
+        return self.sources if self.source is None else (self.source,)
+
+    @field_validator("connection_charset")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        found = connection_charset(name)
+        if found is None:
+            raise ValueError(f"{name!r} is no character set of MySQL connections; utf8mb4 is")
+        return found
+
+
+class Settings(BaseSettings):
+    """A worker's settings."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="AQUEDUCT_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    prefix: Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9.-]{0,99}$")]
+    """What all topics begin with; one for each installation."""
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)
+    http: HttpSettings = HttpSettings()
+    kafka: KafkaSettings
+    zookeeper: ZooKeeperSettings = ZooKeeperSettings()
+    topics: TopicSettings = TopicSettings()
+    publish: PublishSettings = PublishSettings()
+    data_dir: Path = Path(".aqueduct")
+    provide_transaction_metadata: bool | Literal["parts"] = "parts"
+    """Of all transactions, of those that are published in parts, or of none."""
+    include_query: bool = False
+    """Whether the statement that changed rows is published with each of them."""
+    schema_history: SchemaHistorySettings = SchemaHistorySettings()
+    ddl: DdlSettings = DdlSettings()
+    destinations: dict[Name, DestinationSettings] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _distinct_server_ids(self) -> Self:
+        owners: dict[tuple[str, int, int], str] = {}
+        for name, destination in self.destinations.items():
+            for source in destination.listed:
+                place = (source.host, source.port, destination.server_id)
+                if place in owners:
+                    raise ValueError(
+                        f"destinations {owners[place]} and {name} have the same server_id "
+                        f"{destination.server_id} at {source.host}:{source.port}; each needs its own"
+                    )
+                owners[place] = name
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes before the file; nothing else is read."""
+        path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
+        return init_settings, env_settings, SettingsFile(settings_cls, path)
+
+
+def load() -> Settings:
+    """The settings from the file and the environment; raise SettingsError with all that is wrong."""
+    path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
+    if CONFIG_VARIABLE in os.environ and not path.is_file():
+        raise SettingsError(f"{CONFIG_VARIABLE} names {path}, which is not a file")
+    refuse_unknown(Settings.model_fields, CONFIG_VARIABLE)
+    refuse_unreadable(path)
+    try:
+        return Settings()  # type: ignore[call-arg]  # the values come from the file and the environment
+    except ValidationError as error:
+        found = faults(error.errors())
+        if not path.is_file():
+            raise SettingsError(
+                Faults.listed(
+                    f"there is no file {path} here, and the environment alone is not enough:", found
+                ),
+                remedy=f"Start in the folder of {path}, or name the file by {CONFIG_VARIABLE}",
+            ) from None
+        raise SettingsError(
+            Faults.listed(f"{len(found)} fault(s) in {path} and the environment:", found),
+            remedy="docs/settings.md explains each setting",
+        ) from None
+    except EnvironmentFault as error:
+        # Its cause would show the value, which may be a secret.
+        raise SettingsError(f"the environment cannot be read: {error}") from None

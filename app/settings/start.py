@@ -1,0 +1,108 @@
+"""Settings of a start: where to begin to read a source of which no cursor is kept.
+
+The law: as in ``app/settings/model.py``; a time has a zone or is milliseconds since 1970, and nothing else
+is guessed from it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
+
+from connectors.mysql.lookup.start import (
+    FIRST_EVENT,
+    AfterGtids,
+    AtCoordinates,
+    AtTime,
+    Earliest,
+    Latest,
+)
+from connectors.mysql.lookup.start import Start as Place
+from connectors.mysql.position import Coordinates, parse_gtids
+
+_LEAST = 100_000_000_000
+"""Milliseconds since 1970 in 1973: what is less was meant as seconds."""
+_MOST = 100 * _LEAST
+
+
+def milliseconds(value: Any) -> int:
+    """A moment as milliseconds since 1970; raise ValueError where it is none or has no zone."""
+    if isinstance(value, str) and value.strip().isdigit():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not _LEAST <= value < _MOST:
+            raise ValueError("it is no time in milliseconds since 1970")
+        return value
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise ValueError(
+                "a time is milliseconds since 1970 or ISO 8601 with a zone, as 2026-11-21T10:00:00Z"
+            ) from None
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise ValueError("a time needs its zone, as 2026-11-21T10:00:00Z or …+02:00")
+    return milliseconds(round(value.astimezone(UTC).timestamp() * 1000))
+
+
+class StartPlace(BaseModel):
+    """A file with an offset or a time, a time alone, or a set of GTIDs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: str | None = Field(default=None, min_length=1)
+    pos: int | None = Field(default=None, ge=FIRST_EVENT)
+    timestamp: Annotated[int | None, BeforeValidator(milliseconds)] = None
+    """Milliseconds since 1970, once it is read."""
+    gtid_set: str | None = None
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> Self:
+        if self.gtid_set is not None:
+            str(parse_gtids(self.gtid_set))
+            if (self.file, self.pos, self.timestamp) != (None, None, None):
+                raise ValueError("give gtid_set alone")
+        elif self.file is None and self.pos is not None:
+            raise ValueError("pos needs its file")
+        elif self.pos is not None and self.timestamp is not None:
+            raise ValueError("give pos or timestamp, not both")
+        elif self.file is None and self.timestamp is None:
+            raise ValueError("give file (with pos or timestamp), timestamp, or gtid_set")
+        return self
+
+    def place(self) -> Place:
+        """What it means; a file alone is its head."""
+        if self.gtid_set is not None:
+            return AfterGtids(parse_gtids(self.gtid_set))
+        if self.timestamp is not None:
+            return AtTime(self.timestamp, self.file)
+        assert self.file is not None
+        return AtCoordinates(Coordinates(self.file, self.pos or FIRST_EVENT))
+
+
+def _form(value: Any) -> str:
+    """Which of its two forms a start has, so that faults are told of that one alone."""
+    return "(place)" if isinstance(value, dict | StartPlace) else "(word)"
+
+
+Start = Annotated[
+    Annotated[Literal["earliest", "latest"], Tag("(word)")] | Annotated[StartPlace, Tag("(place)")],
+    Discriminator(_form),
+]
+
+
+def place_of(start: Start | None) -> Place:
+    """Where to begin; without a start, at the end."""
+    if isinstance(start, StartPlace):
+        return start.place()
+    return Earliest() if start == "earliest" else Latest()

@@ -1,0 +1,44 @@
+"""Settings of ZooKeeper, through which several workers share the destinations.
+
+The law: as in ``app/settings/model.py``; without hosts there is one worker, and it runs all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from connectors.secret import FileSecret
+
+
+class ZooKeeperSettings(BaseModel):
+    """How workers find each other."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hosts: str = ""
+    """``host:port`` of each server, with commas; empty: none, and one worker runs everything."""
+    root: str = Field(default="/aqueduct", pattern=r"^(/[\w.-]+)+$")
+    session_timeout_seconds: float = Field(default=6.0, ge=1, le=60)
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    balance_delay_seconds: float = Field(default=5.0, ge=0, le=3600)
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        if self.password_file and self.password.get_secret_value():
+            raise ValueError("give password or password_file, not both")
+        if self.password_file and not self.password_file.is_file():
+            raise ValueError(f"password_file {self.password_file} is not a file")
+        if bool(self.username) != bool(self.secret()):
+            raise ValueError("a username needs a password, and a password a username")
+        return self
+
+    def secret(self) -> str:
+        """The password, from wherever it is kept."""
+        if self.password_file:
+            return FileSecret(self.password_file)
+        return self.password.get_secret_value()

@@ -1,0 +1,199 @@
+"""From settings to what the parts are given.
+
+The law: nothing below this file knows the settings' names, and nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from app.destination.plan import Accepted, Failover, Plan, Source
+from app.pipeline.publish.publisher import TopicPlans
+from app.pipeline.rules import Rules
+from app.settings.model import DestinationSettings, Settings
+from app.settings.sources import SourceSettings
+from app.settings.start import place_of
+from connectors.claims.s3 import S3Access
+from connectors.kafka.client import KafkaClient
+from connectors.kafka.record_batches import MAX_BATCH_BYTES
+from connectors.mysql.schema_store.store import MetaStore
+from connectors.mysql.server.facts import SourceAddress, Tls
+from connectors.zookeeper.kazoo_session import ZooKeeperClient
+from tables.schema_history.checkpoint import HOUR_MS, CheckpointPolicy
+
+_STORE_ANSWERS = 60.0
+"""Seconds of silence after which the central store is lost: it may have much to look through."""
+
+
+def kafka_client(settings: Settings) -> KafkaClient:
+    """How to reach Kafka."""
+    kafka = settings.kafka
+    return KafkaClient(
+        bootstrap_servers=kafka.bootstrap_servers,
+        security_protocol=kafka.security_protocol,
+        ssl_cafile=kafka.ssl_cafile,
+        sasl_mechanism=kafka.sasl_mechanism,
+        sasl_username=kafka.sasl_username,
+        sasl_password=kafka.secret(),
+    )
+
+
+def topic_plans(settings: Settings) -> TopicPlans:
+    """How this installation's topics have to be."""
+    topics = settings.topics
+    return TopicPlans(
+        prefix=settings.prefix,
+        partitions=topics.partitions,
+        replication_factor=topics.replication_factor,
+        cleanup_policy=topics.cleanup_policy,
+        retention_ms=topics.retention_ms,
+        max_message_bytes=topics.max_message_bytes,
+        journal_partitions=topics.journal_partitions,
+    )
+
+
+def destination_plan(
+    settings: Settings, name: str, options: dict[str, Any], topics: TopicPlans
+) -> Plan:
+    """What one destination's run needs to know."""
+    destination = settings.destinations[name]
+    return Plan(
+        name=name,
+        worker=settings.worker.id,
+        reached_at=settings.worker.advertised_address,
+        address=source_address(settings, name),
+        start=place_of(destination.listed[0].start or destination.start),
+        sources=tuple(
+            Source(
+                address=_address(settings, destination, one),
+                start=place_of(one.start or destination.start),
+            )
+            for one in destination.listed
+        ),
+        failover=_failover(destination),
+        accepted=frozenset(map(Accepted, destination.accept)),
+        rules=Rules(
+            prefix=settings.prefix,
+            destination=name,
+            include=destination.filter.include,
+            black=destination.filter.black,
+            trusted=destination.filter.statements,
+            borders=settings.provide_transaction_metadata is True,
+            borders_of_parts=settings.provide_transaction_metadata is not False,
+            statements=settings.include_query,
+            partitions=topics.partitions,
+            compression=settings.publish.compression,
+            max_bytes=settings.publish.max_bytes,
+            max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),
+            compacted="compact" in topics.cleanup_policy,
+            largest=topics.max_message_bytes,
+            oversize=destination.oversize,
+            claims=destination.claims,
+            claims_access=S3Access(**destination.claim_check_s3.model_dump()),
+            poison_limit=destination.poison_limit if destination.poison == "dead_letter" else 0,
+            ddl_include=settings.ddl.include,
+            ddl_exclude=settings.ddl.exclude,
+            never_shadows=settings.ddl.never_online,
+            also_shadows=settings.ddl.also_online,
+        ),
+        history=history_policy(settings),
+        decoders=destination.decoders,
+        topics=replace(topics, takes_all=destination.oversize != "stop"),
+        kafka_options=options,
+        compression=settings.publish.compression,
+        interval=settings.publish.interval_ms / 1000,
+    )
+
+
+def history_policy(settings: Settings) -> CheckpointPolicy | None:
+    """How the schema history is kept; None where it is not."""
+    history = settings.schema_history
+    if history.store == "off":
+        return None
+    return CheckpointPolicy(
+        interval_ms=int(history.snapshot_interval_hours * HOUR_MS),
+        statements=history.snapshot_statements,
+        expire_ms=int(history.snapshot_expire_hours * HOUR_MS),
+    )
+
+
+def central_store(settings: Settings) -> MetaStore | None:
+    """The MySQL that gets a copy of all schema histories, if the settings name one."""
+    history = settings.schema_history
+    if history.store != "mysql":
+        return None
+    mysql = history.mysql
+    address = SourceAddress(
+        host=mysql.host,
+        port=mysql.port,
+        user=mysql.user,
+        password=mysql.secret(),
+        server_id=0,
+        replica_uuid="",
+        heartbeat=_STORE_ANSWERS / 3,
+        tls=Tls(mysql.tls),
+        tls_ca=str(mysql.tls_ca) if mysql.tls_ca else None,
+    )
+    return MetaStore(address, mysql.database)
+
+
+def coordination_plan(settings: Settings) -> tuple[ZooKeeperClient, str, float] | None:
+    """How to reach ZooKeeper, the root there, and how long a better spread waits; None without it."""
+    zookeeper = settings.zookeeper
+    if not zookeeper.hosts:
+        return None
+    client = ZooKeeperClient(
+        hosts=zookeeper.hosts,
+        timeout=zookeeper.session_timeout_seconds,
+        username=zookeeper.username or None,
+        password=zookeeper.secret(),
+    )
+    return client, zookeeper.root, zookeeper.balance_delay_seconds
+
+
+def source_address(settings: Settings, name: str) -> SourceAddress:
+    """How to reach a destination's first source."""
+    destination = settings.destinations[name]
+    return _address(settings, destination, destination.listed[0])
+
+
+def _failover(destination: DestinationSettings) -> Failover:
+    failover = destination.failover
+    has_others = len(destination.listed) > 1
+    return Failover(
+        automatic=failover.enabled,
+        heartbeat=failover.heartbeat.sql if failover.heartbeat.enabled else None,
+        interval=failover.heartbeat.interval_seconds,
+        retries=failover.heartbeat.retries,
+        back=failover.back,
+        back_after=failover.back_after_seconds,
+        accept_errant=failover.errant == "accept",
+        fingerprints=failover.fingerprints == "on"
+        or (failover.fingerprints == "auto" and has_others),
+        fallback_ms=int(failover.fallback_seconds * 1000),
+        report_lost=failover.lost_in_replication == "report",
+        accept_filters=Accepted.REPLICATION_FILTERS in destination.accept,
+        accept_unproven=Accepted.UNPROVEN in destination.accept,
+    )
+
+
+def _address(
+    settings: Settings, destination: DestinationSettings, source: SourceSettings
+) -> SourceAddress:
+    return SourceAddress(
+        host=source.host,
+        port=source.port,
+        user=source.user,
+        password=source.secret(),
+        server_id=destination.server_id,
+        replica_uuid="",
+        report_host=settings.worker.advertised_address.rpartition(":")[0] or settings.worker.id,
+        default_database=destination.default_database,
+        charset=destination.connection_charset,
+        time_zone=destination.time_zone,
+        heartbeat=destination.heartbeat_seconds,
+        statements=settings.include_query,
+        tls=Tls(source.tls),
+        tls_ca=str(source.tls_ca) if source.tls_ca else None,
+    )

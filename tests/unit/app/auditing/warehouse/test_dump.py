@@ -1,0 +1,73 @@
+"""A file that the sink has written of its warehouse: taken whole and of this warehouse, or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.auditing.errors import WarehouseUnreadable
+from app.auditing.warehouse.dump import Origin, given, lines
+
+WHOSE = Origin("aq", "c")
+LINES: list[dict[str, Any]] = [
+    {"format": 2, "prefix": "aq", "cluster": "c", "warehouse": "/wh", "applied": []},
+    {"database": "shop", "table": "t", "columns": ["id"], "types": ["int"], "key": ["id"]},
+    *({"seq": seq, "values": {"c0": seq}} for seq in range(3)),
+    {"end": True, "tables": 1, "rows": 3, "floors": []},
+]
+
+
+@pytest.fixture
+def whole_file(tmp_path: Path) -> Path:
+    file = tmp_path / "dump.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    return file
+
+
+@pytest.mark.parametrize("text", ['{"format": 1}\n', '{"format": 3}\n', "no json\n", "[]\n"])
+def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "dump.jsonl"
+    file.write_text(text)
+    with given(file) as found, pytest.raises(WarehouseUnreadable, match="no dump"):
+        list(lines(found, WHOSE))
+    with pytest.raises(WarehouseUnreadable, match="not a file"), given(tmp_path / "none"):
+        pass
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_a_dump_that_is_cut_anywhere_is_refused(whole_file: Path, cut: int) -> None:
+    file = whole_file
+    whole = file.read_text().splitlines(keepends=True)
+    assert len(whole) == len(list(lines(file, WHOSE))) == 6
+    for text in ("".join(whole[:cut]), "".join(whole[:cut]) + whole[cut][:9]):
+        file.write_text(text)
+        with pytest.raises(WarehouseUnreadable, match=r"is empty|not whole|cut or spoiled|no dump"):
+            list(lines(file, WHOSE))
+    file.write_text("".join(whole[:3] + whole[4:]))
+    with pytest.raises(WarehouseUnreadable, match="1 tables and 2 rows, and should have 1 and 3"):
+        list(lines(file, WHOSE))
+    file.write_text("".join([*whole, whole[2]]))
+    with pytest.raises(WarehouseUnreadable, match="goes on behind its end"):
+        list(lines(file, WHOSE))
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"prefix": None}, "no sink has ever filled this warehouse.*warehouse=/wh"),
+        ({"prefix": "aq2"}, "of prefix 'aq2', and the worker's is 'aq'"),
+        ({"cluster": "d"}, "of Kafka cluster 'd', and the worker's is 'c'"),
+    ],
+)
+def test_a_dump_of_another_warehouse_is_refused(
+    whole_file: Path, told: dict[str, Any], says: str
+) -> None:
+    file = whole_file
+    assert list(lines(file, Origin("aq")))  # nobody tells the cluster
+    first, _, rest = file.read_text().partition("\n")
+    file.write_text(json.dumps(json.loads(first) | told) + "\n" + rest)
+    with pytest.raises(WarehouseUnreadable, match=says):
+        list(lines(file, WHOSE))

@@ -1,0 +1,109 @@
+"""A binlog file is of one server, and no cursor is set by it on another one."""
+
+from __future__ import annotations
+
+import argparse
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from app.commands.cursor import set as cursor_set
+from app.destination.plan import Source
+from connectors.errors import SourceDiverged, SourceLost, UsageError
+from connectors.mysql.lookup.start import Earliest
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from tables.cursor import Cursor
+from tables.journal.state import DestinationState
+
+PLACE = ("--file", "binlog.000003", "--pos", "1543")
+TIME = ("--file", "binlog.000003", "--time", "2026-11-21T10:00:00Z")
+
+
+class Taken(Exception):
+    """Where the command goes on to."""
+
+
+class World:
+    """Two sources, of which the journal's cursor is of the first; who is down is told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        listed = tuple(Source(address=address(name), start=Earliest()) for name in "ab")
+        self.state = DestinationState("shop")
+        self.down: set[str] = set()
+        plan = SimpleNamespace(name="shop", address=listed[0].address, sources=listed)
+        asked = SimpleNamespace(plan=plan, begun=lambda: self.state)
+        monkeypatch.setattr("app.commands.cursor.set.Journal.of", lambda _: asked)
+        monkeypatch.setattr("app.commands.source_connection.read_facts", self._facts)
+        monkeypatch.setattr(cursor_set, "first_offset", self._taken)
+
+    def has_cursor(self) -> None:
+        offset = SourceOffset(server_uuid="uuid-a", coordinates=Coordinates("binlog.000002", 4))
+        self.state.cursor = Cursor(
+            destination="shop", installation="i", epoch=1, seq=1, versions=0, offset=offset
+        )
+
+    def _facts(self, of: SourceAddress) -> ServerFacts:
+        if of.host in self.down:
+            raise SourceLost("refused", source=of)
+        return cast(ServerFacts, SimpleNamespace(server_uuid=f"uuid-{of.host}"))
+
+    def _taken(self, _start: Any, facts: ServerFacts, _address: SourceAddress) -> SourceOffset:
+        raise Taken(facts.server_uuid)
+
+    def set(self, *words: str) -> None:
+        parser = argparse.ArgumentParser()
+        cursor_set.configure(parser)
+        cursor_set.run(parser.parse_args(["shop", *words, "--why", "x", "--yes-lose-changes"]))
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def address(name: str) -> SourceAddress:
+    return SourceAddress(host=name, port=3306, user="u", password="", server_id=5, replica_uuid="")
+
+
+@pytest.mark.parametrize("place", [PLACE, TIME])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_another_server_is_refused_that_answers_in_place_of_the_one_whose_file_it_is(
+    world: World, place: tuple[str, ...], is_first: bool
+) -> None:
+    if not is_first:
+        world.has_cursor()
+    world.down.add("a")
+    with pytest.raises(SourceDiverged) as caught:
+        world.set(*place)
+    told = str(caught.value)
+    assert "the one that answers is uuid-b" in told
+    assert ("at a:3306" if is_first else "of server uuid-a") in told
+    assert "Nothing was changed." in told
+    assert "--server uuid-b" in told
+    with pytest.raises(Taken, match="uuid-b"):
+        world.set(*place, "--server", "uuid-b")
+
+
+def test_the_server_of_the_file_is_found_among_the_sources(world: World) -> None:
+    world.has_cursor()
+    with pytest.raises(Taken, match="uuid-a"):
+        world.set(*PLACE)
+    with pytest.raises(Taken, match="uuid-b"):
+        world.set(*PLACE, "--server", "uuid-b")
+    with pytest.raises(SourceDiverged, match="of server uuid-c"):
+        world.set(*PLACE, "--server", "uuid-c")
+
+
+def test_what_every_server_knows_may_be_set_by_another_one(world: World) -> None:
+    world.has_cursor()
+    world.down.add("a")
+    for place in (("--earliest",), ("--latest",), ("--time", "2026-11-21T10:00:00Z")):
+        with pytest.raises(Taken, match="uuid-b"):
+            world.set(*place)
+
+
+def test_a_server_without_a_file_is_none(world: World) -> None:
+    with pytest.raises(UsageError, match="--server says whose --file it is"):
+        world.set("--earliest", "--server", "uuid-a")

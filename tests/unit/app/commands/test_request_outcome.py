@@ -1,0 +1,108 @@
+"""What a command makes of the records that follow its request in the journal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from app.commands import request_outcome
+from app.commands.journal_access import Journal
+from app.commands.request_outcome import request
+from connectors.errors import NotApplied, RequestReplaced
+from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.journal_format import Entry
+from tables.operator.control import Control, Wish
+from tables.operator.control import note_of as control_note
+from tables.operator.request_outcome import Applied
+from tables.operator.request_outcome import note_of as applied_note
+
+OFFSET = 7
+CONTROL = Control(destination="shop", wish=Wish.PAUSE, by="me", ts_ms=1)
+
+
+def applied(state: str, request_at: int = OFFSET, error: str | None = None) -> Entry:
+    return applied_note(
+        Applied(
+            destination="shop", worker="a", address="a:1", request=request_at, state=state,
+            error=error, epoch=3, ts_ms=2,
+        )
+    )  # fmt: skip
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Journal]:
+    """A journal in which these records follow the request, and then nothing."""
+
+    def made(*notes: Entry) -> Journal:
+        class Tail:
+            def __init__(self, *, take: Any, start: Any, **_: Any) -> None:
+                self._take = take
+                assert start == {2: OFFSET + 1}
+
+            async def run(self) -> None:
+                for number, note in enumerate(notes, OFFSET + 1):
+                    self._take(2, StoredRecord(*note, number))
+                await asyncio.Event().wait()
+
+        monkeypatch.setattr(request_outcome, "Tail", Tail)
+        monkeypatch.setattr(request_outcome, "workers_text", lambda _: "no worker runs")
+        journal = SimpleNamespace(options={}, topic="t", partition=2, write=lambda _: OFFSET)
+        return cast(Journal, journal)
+
+    return made
+
+
+def test_what_a_worker_has_reached_is_the_outcome(asked: Callable[..., Journal]) -> None:
+    found = request(asked(applied("PAUSED")), CONTROL, timeout=30)
+    assert found is not None
+    assert found.is_reached
+    assert found.text().startswith("PAUSED, applied by worker a (a:1) after ")
+    assert found.to_json()["state"] == "PAUSED"
+
+
+def test_of_another_request_and_another_destination_nothing_is_taken(
+    asked: Callable[..., Journal],
+) -> None:
+    other = applied_note(
+        Applied(
+            destination="shop2", worker="a", address="", request=OFFSET, state="PAUSED",
+            error=None, epoch=3, ts_ms=2,
+        )
+    )  # fmt: skip
+    with pytest.raises(NotApplied, match="no worker runs"):
+        request(asked(applied("PAUSED", 6), other), CONTROL, timeout=0.2)
+
+
+def test_a_failure_is_an_outcome_and_a_retry_is_one_only_in_the_end(
+    asked: Callable[..., Journal],
+) -> None:
+    notes = applied("RETRYING", error="KafkaLost: so"), applied("FAILED", error="PositionGone: so")
+    found = request(asked(*notes), CONTROL, timeout=30)
+    assert found is not None
+    assert not found.is_reached
+    assert found.text().endswith(": PositionGone: so")
+    found = request(asked(notes[0]), CONTROL, timeout=0.2)
+    assert found is not None
+    assert not found.is_reached
+    assert found.text().endswith(": KafkaLost: so")
+
+
+def test_another_request_replaces_it_by_name(asked: Callable[..., Journal]) -> None:
+    other = Control(destination="shop", wish=Wish.RUN, by="you", ts_ms=2)
+    with pytest.raises(RequestReplaced, match="run, asked for by you"):
+        request(asked(control_note(other)), CONTROL, timeout=30)
+
+
+def test_without_waiting_nothing_is_said_of_workers(asked: Callable[..., Journal]) -> None:
+    assert request(asked(), CONTROL, timeout=None) is None
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "inf"])
+def test_a_time_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="--no-wait"):
+        request_outcome._seconds(text)

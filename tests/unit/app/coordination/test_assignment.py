@@ -1,0 +1,90 @@
+"""Which worker leads what: even, the same for all, and moved as little as can be."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.coordination.assignment import Seen, leaders
+
+WORKERS = ("a", "b", "c", "d")
+
+
+def seen(candidates: str, leader: str | None = None, ready: str | None = None) -> Seen:
+    fit = None if ready is None else frozenset(ready)
+    return Seen(candidates=frozenset(candidates), leader=leader, ready=fit)
+
+
+def test_destinations_without_a_leader_are_spread_evenly() -> None:
+    wanted = leaders({f"d{n}": seen("ab") for n in range(10)})
+    assert Counter(wanted.values()) == {"a": 5, "b": 5}
+
+
+def test_what_a_dead_worker_led_is_spread_and_nothing_else_moves() -> None:
+    before = {f"d{n}": "abc"[n % 3] for n in range(9)}
+    after = leaders(
+        {name: seen("ab", leader if leader != "c" else None) for name, leader in before.items()}
+    )
+    assert all(after[name] == leader for name, leader in before.items() if leader != "c")
+    assert sorted(Counter(after.values()).values()) == [4, 5]
+
+
+def test_a_worker_that_joins_takes_its_share_and_no_more() -> None:
+    after = leaders({f"d{n}": seen("abc", "ab"[n % 2]) for n in range(6)})
+    assert Counter(after.values()) == {"a": 2, "b": 2, "c": 2}
+    assert sum(after[f"d{n}"] != "ab"[n % 2] for n in range(6)) == 2
+
+
+def test_one_destination_does_not_move_to_a_worker_that_joins() -> None:
+    assert leaders({"d": seen("ab", "a")}) == {"d": "a"}
+
+
+def test_a_leader_that_is_no_candidate_any_more_is_to_be_followed_by_another() -> None:
+    assert leaders({"d": seen("b", "a")}) == {"d": "b"}
+
+
+def test_a_worker_that_is_not_ready_gets_what_nobody_else_could_lead_and_no_more() -> None:
+    all_of_a = {f"d{n}": seen("ab", "a", ready="a") for n in range(6)}
+    assert set(leaders(all_of_a).values()) == {"a"}
+    assert set(leaders({f"d{n}": seen("ab", ready="a") for n in range(6)}).values()) == {"a"}
+    assert leaders({"d": seen("b", ready="")}) == {"d": "b"}
+    now_ready = {name: seen("ab", "a", ready="ab") for name in all_of_a}
+    assert Counter(leaders(now_ready).values()) == {"a": 3, "b": 3}
+
+
+def test_a_destination_that_nobody_can_lead_is_left_out() -> None:
+    assert leaders({"d": seen(""), "e": seen("", "a")}) == {}
+
+
+@st.composite
+def views(draw: st.DrawFn) -> dict[str, Seen]:
+    count = draw(st.integers(0, 12))
+    return {
+        f"d{n}": Seen(
+            candidates=draw(st.frozensets(st.sampled_from(WORKERS))),
+            leader=draw(st.sampled_from((None, *WORKERS))),
+        )
+        for n in range(count)
+    }
+
+
+@given(views())
+def test_whoever_looks_again_after_all_have_moved_moves_nothing(view: dict[str, Seen]) -> None:
+    wanted = leaders(view)
+    assert set(wanted) == {name for name, each in view.items() if each.candidates}
+    assert all(worker in view[name].candidates for name, worker in wanted.items())
+    moved = {
+        name: Seen(candidates=each.candidates, leader=wanted.get(name))
+        for name, each in view.items()
+    }
+    assert leaders(moved) == wanted
+
+
+@given(views())
+def test_no_destination_could_go_to_a_worker_with_two_fewer(view: dict[str, Seen]) -> None:
+    wanted = leaders(view)
+    load = Counter(wanted.values())
+    for name, worker in wanted.items():
+        assert all(load[worker] - load[other] < 2 for other in view[name].candidates)

@@ -1,0 +1,40 @@
+"""The only worker there is: it leads all, and does not go on without one that nobody leads any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+import pytest
+
+from app.coordination.leadership import Alone
+from app.coordination.lease import Lease
+
+
+class Troupe:
+    """Two destinations, of which one meets what nobody foresaw."""
+
+    def __init__(self) -> None:
+        self.led: list[str] = []
+
+    def is_ready(self) -> bool:
+        return True
+
+    def wanted(self) -> Collection[str]:
+        return ["sound", "broken"]
+
+    async def lead(self, name: str, _lease: Lease) -> None:
+        self.led.append(name)
+        await asyncio.sleep(0)
+        if name == "broken":
+            raise TypeError("unhashable")
+        await asyncio.Event().wait()
+
+
+async def test_what_nobody_foresaw_ends_the_worker_and_not_one_destination_in_silence() -> None:
+    troupe = Troupe()
+    alone = Alone(troupe)
+    with pytest.raises(TypeError):
+        await asyncio.wait_for(alone.run(), 5)
+    assert troupe.led == ["sound", "broken"]
+    await alone.leave()

@@ -1,0 +1,158 @@
+"""A run writes while it may, and ends between two transactions."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.coordination.lease import Unshared
+from app.coordination.write_permit import Leaving, Mandate
+
+
+async def test_a_run_that_writes_ends_behind_its_transaction() -> None:
+    mandate, done = Mandate(), []
+
+    async def run() -> None:
+        while True:
+            async with mandate.writing():
+                await asyncio.sleep(0.1)
+                done.append("written")
+            mandate.check()
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0.05)
+    await mandate.end(task)
+    assert done == ["written"]
+    assert isinstance(task.exception(), Leaving)
+
+
+async def test_a_run_that_waits_ends_at_once() -> None:
+    mandate = Mandate()
+    task = asyncio.create_task(asyncio.sleep(3600))
+    await asyncio.sleep(0)
+    await asyncio.wait_for(mandate.end(task), 1)
+    assert task.cancelled()
+
+
+async def test_nothing_new_is_written_by_a_run_that_leaves() -> None:
+    mandate = Mandate(is_leaving=True)
+    with pytest.raises(Leaving):
+        async with mandate.writing():
+            pass
+
+
+class Handed(Unshared):
+    """Takes note of when it is handed over."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self.told = told
+
+    async def hand_over(self) -> None:
+        self.told.append("handed over")
+
+
+async def writes_and_waits(mandate: Mandate, told: list[str]) -> None:
+    """A run with one transaction, which then waits for more, and takes its time to be torn down."""
+    try:
+        async with mandate.writing():
+            await asyncio.sleep(0.1)
+            told.append("written")
+        await asyncio.sleep(3600)
+    finally:
+        await asyncio.sleep(0.1)
+        told.append("torn down")
+
+
+async def test_the_lead_is_handed_over_behind_the_transaction_and_before_what_is_torn_down() -> (
+    None
+):
+    told: list[str] = []
+    mandate = Mandate(lease=Handed(told))
+
+    task = asyncio.create_task(writes_and_waits(mandate, told))
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(1):
+        await mandate.end(task, hand_over=True)
+    assert told == ["written", "handed over", "torn down"]
+
+
+async def test_a_run_that_ends_by_itself_behind_its_transaction_is_left_to_tear_down() -> None:
+    told: list[str] = []
+    mandate = Mandate(lease=Handed(told))
+
+    async def run() -> None:
+        try:
+            async with mandate.writing():
+                await asyncio.sleep(0.05)
+            mandate.check()
+        finally:
+            await asyncio.sleep(0.05)
+            told.append("torn down")
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0.01)
+    await mandate.end(task, hand_over=True)
+    assert told == ["handed over", "torn down"]
+    assert isinstance(task.exception(), Leaving)
+
+
+async def test_whoever_is_told_to_end_does_not_cut_the_transaction_of_a_run_that_ends() -> None:
+    told: list[str] = []
+    mandate = Mandate(lease=Handed(told))
+
+    task = asyncio.create_task(writes_and_waits(mandate, told))
+    await asyncio.sleep(0.01)
+    end = asyncio.create_task(mandate.end(task))
+    for _ in range(3):
+        await asyncio.sleep(0.02)
+        end.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await end
+    assert told == ["written", "handed over", "torn down"]
+    mandate.begin()
+    async with mandate.writing():
+        pass
+
+
+async def test_a_run_that_has_lost_the_lead_ends_in_the_midst_of_its_transaction() -> None:
+    told: list[str] = []
+    mandate = Mandate(lease=Handed(told))
+
+    async def run() -> None:
+        async with mandate.writing():
+            await asyncio.sleep(3600)
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0)
+    end = asyncio.create_task(mandate.end(task, hand_over=True))
+    await asyncio.sleep(0.01)
+    assert not end.done()
+    mandate.lease.ended.set()
+    async with asyncio.timeout(1):
+        await end
+    assert task.cancelled()
+    assert told == []
+
+
+async def test_a_run_that_waited_in_doubt_writes_nothing_once_it_is_to_leave() -> None:
+    certain = asyncio.Event()
+
+    class Doubtful(Unshared):
+        async def hold(self) -> None:
+            await certain.wait()
+
+    mandate = Mandate(lease=Doubtful())
+    written = []
+
+    async def run() -> None:
+        async with mandate.writing():
+            written.append("something")
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0)
+    end = asyncio.create_task(mandate.end(task))
+    certain.set()
+    await end
+    assert written == []

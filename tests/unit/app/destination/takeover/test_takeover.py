@@ -1,0 +1,325 @@
+"""Taking the lead: what is waited for, what is asked for and in which order, with Kafka and MySQL left out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Container, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from app.coordination.lease import Unshared
+from app.coordination.write_permit import Mandate
+from app.destination.failover.source_selection import Sources
+from app.destination.plan import Failover, Plan, Signals, Source
+from app.destination.takeover.initial_state import Opened
+from app.destination.takeover.takeover import Leading
+from app.destination.takeover.timings import Phases
+from app.service.status import DestinationStatus
+from connectors.errors import BeginsAnew, SourceLost, TopicGone
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.topics.topics import TopicPlan
+from connectors.mysql.lookup.start import Latest
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from tables.cursor import Cursor, next_epoch
+from tables.journal import state as journal
+from tables.journal.checkpoint import MemoryCheckpoint
+from tables.operator.source_choice import Current, note_of
+from tests.unit.app.interleaved.worker import PLANS
+
+SERVER = "aaaaaaaa-0000-0000-0000-000000000001"
+SLOW = 3.0
+"""Seconds for which a server that does not answer is waited for."""
+
+
+class Scene:
+    """A destination with two sources, and what was asked of whom."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.events: list[str] = []
+        self.asked: list[str] = []
+        self.silent: set[str] = set()
+        self.gone: set[str] = set()
+        """Topics that are not there."""
+        self.released = threading.Event()
+        self.installation = "i"
+        """By the journal."""
+        self.records: list[StoredRecord] = []
+        """Of the journal."""
+        self.claimed: list[Cursor] = []
+        self.checkpoint = MemoryCheckpoint()
+        self.signals = Signals(mandate=Mandate(lease=Unshared()))
+        self.plan = cast(
+            Plan,
+            SimpleNamespace(
+                name="shop",
+                worker="w",
+                reached_at="",
+                topics=PLANS,
+                kafka_options={},
+                compression=None,
+                history=None,
+                sources=tuple(Source(address=address(one), start=Latest()) for one in "ab"),
+                failover=Failover(retries=1),
+                rules=SimpleNamespace(include="", black=""),
+                accepts=lambda _: False,
+            ),
+        )
+        self.sources = Sources(self.plan)
+        self._put_in(monkeypatch)
+
+    def _put_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        scene = self
+
+        class Producer:
+            def __init__(self, name: str, **_: Any) -> None:
+                self._name = name
+
+            async def init_transactions(self) -> None:
+                scene.events.append(f"took over {self._name}")
+
+            async def discard(self) -> None:
+                pass
+
+        class Topics:
+            checked: frozenset[str] | set[str] = frozenset()
+
+            def __init__(self, _: Mapping[str, Any], **_report: object) -> None:
+                pass
+
+            async def ensure(self, *plans: TopicPlan, before: Container[str] = ()) -> None:
+                made = [plan.name for plan in plans if plan.name not in self.checked]
+                if gone := [name for name in made if name in before]:
+                    raise TopicGone(topic=gone[0])
+
+            async def check(self, *plans: TopicPlan) -> None:
+                await asyncio.sleep(0.05)
+                self.checked = {plan.name for plan in plans} - scene.gone
+                scene.events.append("topics checked")
+
+        async def installation_of(*_: Any, **__: Any) -> str:
+            scene.events.append("asked for the installation")
+            return scene.installation
+
+        async def read_each(*_: Any, start: int, take: Callable[[StoredRecord], object]) -> int:
+            found = [one for one in scene.records if one.offset >= start]
+            for record in found:
+                take(record)
+            return len(found)
+
+        async def asks_for(_: Any, topic: str, *__: Any, **___: Any) -> None:
+            scene.events.append(f"asked for {topic}")
+
+        async def nothing(_: Any) -> None:
+            pass
+
+        def asked(_: Leading, source: Source, __: str) -> tuple[SourceAddress, ServerFacts]:
+            host = source.address.host
+            scene.asked.append(host)
+            if host in scene.silent:
+                scene.released.wait(SLOW)
+                raise SourceLost("timed out")
+            return source.address, cast(
+                ServerFacts, SimpleNamespace(server_uuid=SERVER, has_gtids=True)
+            )
+
+        def opening(**_: Any) -> Any:
+            return SimpleNamespace(open=lambda _: Opened(cursor=cursor("i"), history=None))
+
+        def publisher(*_: Any, cursor: Cursor, **__: Any) -> Any:
+            scene.claimed.append(cursor)
+
+            async def claim(_: Any) -> None:
+                scene.events.append("claimed")
+
+            return SimpleNamespace(claim=claim)
+
+        class Others:
+            def __init__(self, *_: Any) -> None:
+                pass
+
+            async def check(self, claimed: int) -> None:
+                pass
+
+        monkeypatch.setattr("app.destination.takeover.takeover.Others", Others)
+        monkeypatch.setattr("app.destination.takeover.takeover.TransactionalProducer", Producer)
+        monkeypatch.setattr("app.destination.takeover.takeover.Topics", Topics)
+        monkeypatch.setattr("app.destination.takeover.takeover.installation_of", installation_of)
+        monkeypatch.setattr("app.destination.takeover.recovery.read_each", read_each)
+        monkeypatch.setattr("app.destination.takeover.recovery.end_of", asks_for)
+        monkeypatch.setattr("app.destination.takeover.recovery.read_first", asks_for)
+        monkeypatch.setattr(
+            "app.destination.takeover.recovery.Published",
+            lambda **_: SimpleNamespace(check=nothing),
+        )
+        monkeypatch.setattr("app.destination.takeover.takeover.Leading._asked", asked)
+        monkeypatch.setattr("app.destination.takeover.takeover.Opening", opening)
+        monkeypatch.setattr("app.destination.takeover.takeover.Publisher", publisher)
+
+    def write(self, *entries: tuple[bytes, bytes], is_folded: bool = True) -> None:
+        """Put records into the journal, and into the tables if they got that far."""
+        for entry in entries:
+            record = StoredRecord(*entry, len(self.records))
+            self.records.append(record)
+            if is_folded:
+                self.checkpoint.fold(record)
+
+    async def lead(self) -> str:
+        """Take the lead, within less than a server that does not answer takes; which one is read then."""
+        leading = Leading(
+            plan=self.plan,
+            checkpoint=self.checkpoint,
+            signals=self.signals,
+            sources=self.sources,
+            status=DestinationStatus("shop"),
+            phases=Phases(),
+        )
+        try:
+            async with asyncio.timeout(SLOW / 2), leading.lead([]) as led:
+                return led.address.host
+        finally:
+            self.released.set()
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch)
+
+
+def address(name: str) -> SourceAddress:
+    return SourceAddress(host=name, port=3306, user="u", password="", server_id=5, replica_uuid="")
+
+
+def cursor(installation: str) -> Cursor:
+    return Cursor(
+        destination="shop",
+        installation=installation,
+        epoch=1,
+        seq=0,
+        versions=0,
+        offset=SourceOffset(
+            server_uuid=SERVER, coordinates=Coordinates("binlog.000001", 4), gtid_set=None
+        ),
+    )
+
+
+def cursor_note(installation: str = "i") -> tuple[bytes, bytes]:
+    return journal.cursor_key("shop"), journal.encoded(cursor(installation).to_json())
+
+
+def installation_note(installation: str) -> tuple[bytes, bytes]:
+    return journal.installation_key(installation), journal.encoded({"installation": installation})
+
+
+def reads(name: str) -> tuple[bytes, bytes]:
+    told = Current(destination="shop", address=f"{name}:3306", server_uuid=SERVER, why="", ts_ms=1)
+    return note_of(told)
+
+
+async def test_one_that_was_given_up_by_its_heartbeat_is_not_waited_for(scene: Scene) -> None:
+    scene.write(installation_note("i"), cursor_note())
+    scene.silent.add("a")
+    scene.sources.silent()
+    assert await scene.lead() == "b"
+
+
+async def test_an_earlier_one_is_gone_back_to_though_the_present_one_is_silent(
+    scene: Scene,
+) -> None:
+    scene.write(installation_note("i"), cursor_note(), reads("b"))
+    scene.sources.current = scene.sources.sources[1]
+    scene.silent.add("b")
+    scene.sources.go_back()
+    assert await scene.lead() == "a"
+
+
+async def test_one_that_the_journal_does_not_name_is_not_asked(scene: Scene) -> None:
+    scene.write(installation_note("i"), cursor_note(), reads("b"))
+    assert await scene.lead() == "b"
+    assert scene.asked == ["b"]
+
+
+async def test_where_the_tables_know_nothing_the_journal_says_who_is_asked(scene: Scene) -> None:
+    scene.write(installation_note("i"), cursor_note(), reads("b"), is_folded=False)
+    assert await scene.lead() == "b"
+    assert scene.asked == ["b"]
+
+
+async def test_where_the_tables_lag_the_journal_says_who_is_read(scene: Scene) -> None:
+    scene.write(installation_note("i"), cursor_note())
+    scene.write(reads("b"), is_folded=False)
+    scene.silent.add("a")
+    assert await scene.lead() == "b"
+
+
+async def test_an_installation_that_is_known_ahead_is_confirmed_beside_the_rest(
+    scene: Scene,
+) -> None:
+    scene.signals.installation = "i"
+    scene.write(installation_note("i"), cursor_note(), is_folded=False)
+    await scene.lead()
+    assert scene.events[0] == "took over i.shop"
+    assert scene.events.count("asked for the installation") == 1
+
+
+@pytest.mark.parametrize("has_cursor", [True, False])
+async def test_tables_of_another_journal_are_believed_once_at_most(
+    scene: Scene, has_cursor: bool
+) -> None:
+    scene.write(installation_note("j"))
+    scene.records.clear()
+    if has_cursor:
+        scene.write(cursor_note("i"))
+    with pytest.raises(BeginsAnew, match="as the journal is of i, not of j"):
+        await scene.lead()
+    assert "claimed" not in scene.events
+    await scene.lead()
+    assert scene.events[-1] == "claimed"
+
+
+async def test_no_topic_is_asked_for_before_it_is_made(scene: Scene) -> None:
+    scene.write(installation_note("i"))
+    await scene.lead()
+    first = next(n for n, event in enumerate(scene.events) if event.startswith("asked for aq."))
+    assert scene.events.index("topics checked") < first
+
+
+@pytest.mark.parametrize("has_past", [True, False])
+async def test_a_topic_of_a_destination_is_made_once_in_its_life(
+    scene: Scene, has_past: bool
+) -> None:
+    scene.write(installation_note("i"), *([cursor_note("i")] if has_past else []))
+    gone = "aq.__ddl.shop"
+    scene.gone = {gone}
+    if not has_past:
+        await scene.lead()
+        return
+    with pytest.raises(TopicGone) as error:
+        await scene.lead()
+    assert error.value.where["topic"] == gone
+    assert "claimed" not in scene.events
+
+
+async def test_an_epoch_is_claimed_that_an_older_copy_of_the_journal_cannot_claim_again(
+    scene: Scene,
+) -> None:
+    scene.write(installation_note("i"), cursor_note())
+    before = int(time.time())
+    await scene.lead()
+    (claimed,) = scene.claimed
+    assert claimed.epoch >= before
+    assert claimed.written_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("last", "term", "now", "epoch"),
+    [(1, 0, 1000.9, 1000), (1000, 0, 1000.0, 1001), (5, 1 << 40, 1000.0, 1 << 40), (7, 3, 0.0, 8)],
+)
+def test_an_epoch_is_greater_than_the_last_one_and_than_any_that_a_lost_journal_may_have_held(
+    last: int, term: int, now: float, epoch: int
+) -> None:
+    assert next_epoch(last, term=term, now=now) == epoch

@@ -1,0 +1,50 @@
+"""How many rows may be put among the dead letters, over runs, in an hour."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.destination.dead_letter_limit import HOUR, DeadLetters
+from app.pipeline.piece import DeadLetter, Piece
+from app.service.status import DestinationStatus
+from connectors.errors import PoisonLimitReached
+from connectors.mysql.position import Coordinates
+
+
+def piece(*rows: int) -> Piece:
+    letters = [DeadLetter("shop.t", f"gtid:{row}", "b.000001:4", row, "bad") for row in rows]
+    place = Coordinates("b.000001", 9)
+    return Piece(coordinates=place, seq=0, version_count=0, dead_letters=letters)
+
+
+def test_the_first_one_too_many_is_named_and_the_hour_moves_on() -> None:
+    now = [0.0]
+    status = DestinationStatus("limits")
+    letters = DeadLetters(3, status, clock=lambda: now[0])
+    for one in (piece(1), piece(), piece(2)):
+        letters.admit(one)
+        letters.committed(one)
+    now[0] = HOUR / 2
+    with pytest.raises(PoisonLimitReached) as caught:
+        letters.admit(piece(3, 4))
+    assert caught.value.where == {
+        "table": "shop.t",
+        "coordinates": "b.000001:4",
+        "gtid": "gtid:4",
+        "row": 4,
+    }
+    letters.admit(piece())
+    now[0] = HOUR
+    letters.admit(piece(4, 5, 6))
+    with pytest.raises(PoisonLimitReached, match="3 are allowed"):
+        letters.admit(piece(4, 5, 6, 7))
+    assert status.to_json()["dead_letters"]["here"] == {"shop.t": 2}
+    assert status.to_json()["dead_letters"]["last"]["row"] == 2
+    assert "2 dead letter(s)" in status.line()
+
+
+def test_what_was_refused_does_not_count() -> None:
+    letters = DeadLetters(1, DestinationStatus("refused"), clock=lambda: 0.0)
+    with pytest.raises(PoisonLimitReached):
+        letters.admit(piece(1, 2))
+    letters.admit(piece(1))

@@ -1,0 +1,70 @@
+"""The reader's thread, stuck in a statement: seen, and left behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from app.pipeline.capture import reader_thread
+from app.pipeline.capture.reader_thread import Reader
+from connectors.errors import ReaderStalled
+from connectors.mysql.position import Coordinates
+
+PLACE = Coordinates("binlog.000001", 400)
+
+
+class Stream:
+    """Two chunks, the second only when it is asked for."""
+
+    def __init__(self) -> None:
+        self.more = threading.Event()
+
+    def chunks(self, _: Any) -> Iterator[Any]:
+        yield SimpleNamespace(start=PLACE)
+        self.more.wait(60)
+
+    def close(self) -> None:
+        self.more.set()
+
+
+class Historian:
+    """Works on a statement until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.let_go = threading.Event(), threading.Event()
+
+    def note(self, _: Any) -> None:
+        self.begun.set()
+        assert self.let_go.wait(60)
+
+
+def test_a_reader_that_is_stuck_in_a_statement_is_named_with_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream, historian, put = Stream(), Historian(), threading.Event()
+
+    def taken(_: Any) -> bool:
+        put.set()
+        return True
+
+    decoders = SimpleNamespace(idle=bool, put=taken, finish=lambda _: None, close=lambda: None)
+    one = Reader(cast(Any, stream), cast(Any, decoders), cast(Any, historian))
+    one.start()
+    try:
+        assert historian.begun.wait(60)
+        one.check()
+        monkeypatch.setattr(reader_thread, "STALL_SECONDS", 0.0)
+        with pytest.raises(ReaderStalled) as caught:
+            one.check()
+        assert caught.value.where["coordinates"] == PLACE
+        historian.let_go.set()
+        assert put.wait(60)
+        # It waits for the source now, which is no stall of its own.
+        one.check()
+    finally:
+        historian.let_go.set()
+        one.stop()

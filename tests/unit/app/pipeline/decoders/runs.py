@@ -1,0 +1,109 @@
+"""Decoders under test, and what came out of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from app.pipeline.decoders.factory import start
+from app.pipeline.decoders.pool import Pool
+from app.pipeline.decoders.protocols import Decoders, Limits, StageSpec
+from connectors.errors import AqueductError, SourceLost
+from connectors.mysql.stream.chunk import Chunk
+from tests.unit.app.pipeline.decoders.stages import Counting, Made
+
+DEADLINE = 60.0
+"""Far off: whoever reaches it hangs."""
+
+
+class Outlet:
+    """Takes pieces, and may be shut for a while."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Made] = []
+        self.errors: list[AqueductError] = []
+        self.wanted = True
+        self.open = threading.Event()
+        self.open.set()
+        self.waiting = threading.Event()
+        self.ended = threading.Event()
+
+    def deliver(self, piece: Made) -> bool:
+        self.waiting.set()
+        assert self.open.wait(DEADLINE)
+        self.pieces.append(piece)
+        return self.wanted
+
+    def fail(self, error: AqueductError) -> None:
+        self.errors.append(error)
+        self.ended.set()
+
+    @property
+    def error(self) -> AqueductError:
+        assert self.ended.wait(DEADLINE)
+        (error,) = self.errors
+        return error
+
+
+@contextmanager
+def decoders(
+    count: int,
+    outlet: Outlet,
+    *,
+    spec: StageSpec | None = None,
+    state: Any = 0,
+    limits: Limits | None = None,
+) -> Iterator[Decoders]:
+    """So many decoders; whatever happens, they are closed."""
+    running = start(
+        spec or Counting(),
+        count=count,
+        state=state,
+        deliver=outlet.deliver,
+        fail=outlet.fail,
+        name="shop",
+        limits=limits,
+    )
+    try:
+        yield running
+    finally:
+        outlet.open.set()
+        running.close()
+
+
+def run(count: int, chunks: Iterable[Chunk], **more: Any) -> Outlet:
+    """All chunks put, and the reader's end behind them."""
+    outlet = Outlet()
+    with decoders(count, outlet, **more) as running:
+        for chunk in chunks:
+            if not running.put(chunk):
+                break
+        running.finish(SourceLost("the end"))
+        assert outlet.ended.wait(DEADLINE)
+    return outlet
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Until something is so."""
+    end = time.monotonic() + DEADLINE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def all_ready(pool: Pool) -> None:
+    """Until each decoder takes chunks: as long as one alone does, it gets all."""
+    wait_until(lambda: all(worker.ready for worker in pool._workers))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"

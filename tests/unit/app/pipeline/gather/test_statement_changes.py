@@ -1,0 +1,110 @@
+"""Statements that change rows: passed by where no captured table changed, else refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.pipeline.gather.captured_tables import GivenUp, TableBook
+from app.pipeline.gather.gather import Gathering
+from app.pipeline.gather.statement_changes import Passing
+from app.pipeline.table_filter import TableFilter
+from connectors.errors import AqueductError, StatementBasedChange
+from connectors.mysql.binlog.events import EventType, Query
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Server
+from connectors.mysql.transaction_reader import TransactionReader
+from tests.made import SERVER, START, chunk_of, gtid, int_rows, int_table, query, table_map, xid
+from tests.unit.app.pipeline.runs import RULES
+
+CHARSETS, OURS = Charsets({}, {}), Server(version=(8, 4, 0))
+BEGIN, MAP = query("BEGIN"), table_map(int_table())
+MAP_AND_ROWS = MAP, int_rows(int_table(), 5)
+
+
+def book(include: str) -> TableBook:
+    known = {("shop", "lost"): GivenUp()}
+    return TableBook(TableFilter(include, ""), CHARSETS, server=OURS, known=known)
+
+
+def passing(include: str = r"shop\..*", trusted: str = "") -> Passing:
+    return Passing(book(include), OURS, trusted)
+
+
+def change(sql: str, *databases: str, database: str = "shop") -> Query:
+    names = b"".join(name.encode() + b"\0" for name in databases)
+    status = bytes([12, len(databases)]) + names if databases else b""
+    return Query(thread=1, database=database, sql=sql, sql_mode=0, error_code=0, status=status)
+
+
+def refused(query: Query, **more: str) -> StatementBasedChange:
+    with pytest.raises(StatementBasedChange) as caught:
+        passing(**more).passed(query)
+    return caught.value
+
+
+def test_what_only_used_databases_without_captured_tables_is_passed_by() -> None:
+    assert passing().passed(change("INSERT INTO a.t VALUES (1)", "a")) == {("a", "t")}
+    assert passing().passed(change("INSERT INTO a.t SELECT * FROM b.u", "A", "b")) == {("a", "t")}
+
+
+@pytest.mark.parametrize("databases", [(), ("a", "shop"), ("b",), ("",)])
+def test_what_may_have_used_others_is_refused_with_its_tables(databases: tuple[str, ...]) -> None:
+    error = refused(change("INSERT INTO a.t VALUES ('secret')", *databases))
+    assert error.where["tables"] == "a.t"
+    assert "filter.statements" in str(error)
+    assert "secret" not in str(error)
+
+
+def test_a_tools_own_table_or_one_that_the_settings_name_may_be_filled_from_captured_ones() -> None:
+    checksum = "REPLACE INTO percona.checksums SELECT COUNT(*) FROM shop.orders"
+    assert passing().passed(change(checksum, "percona", "shop")) == {("percona", "checksums")}
+    named = change("INSERT INTO a.t SELECT id FROM shop.orders", "a", "shop")
+    assert passing(trusted=r"b\.u, a\..*").passed(named) == {("a", "t")}
+
+
+@pytest.mark.parametrize("trusted", ["", r".*\..*"])
+def test_a_captured_table_is_named_whatever_the_settings_trust(trusted: str) -> None:
+    sql = "UPDATE a.t, orders SET n = 'secret'"
+    error = refused(change(sql, "a", "shop"), trusted=trusted)
+    assert error.where["tables"] == "shop.orders"
+    assert "secret" not in str(error)
+
+
+def test_a_table_that_was_given_up_is_no_captured_one() -> None:
+    assert passing(trusted=r"shop\.lost").passed(change("DELETE FROM lost")) == {("shop", "lost")}
+
+
+def test_a_statement_that_is_not_understood_is_refused_without_its_data() -> None:
+    error = refused(change("CALL f('secret')", "a"))
+    assert "not certain" in str(error)
+    assert error.where["database"] == "shop"
+    assert "secret" not in str(error)
+
+
+def gathered(*events: bytes, include: str, context: tuple[bytes, ...] = ()) -> Gathering:
+    """What a decoder makes of a chunk."""
+    gathering = Gathering(book(include), RULES, passing=passing(include))
+    chunk = chunk_of(*events, context=context, context_start=START if context else None)
+    TransactionReader(SERVER, CHARSETS).read(chunk, gathering)
+    return gathering
+
+
+def test_a_statement_that_is_passed_by_is_counted_and_moves_the_cursor() -> None:
+    sql = "INSERT INTO mysql.rds_heartbeat2 VALUES (1)"
+    found = gathered(gtid(5), BEGIN, query(sql), query(sql), xid(), include=r"shop\..*")
+    assert found.statements == {("mysql", "rds_heartbeat2"): 2}
+    assert found.filtered == {EventType.QUERY: 2}
+    assert found.gtids == [(SERVER, 5, 5)]
+    assert found.end_pos is not None
+    assert [type(item).__name__ for item in found.items] == ["End"]
+
+
+@pytest.mark.parametrize("sql", ["ROLLBACK", "ROLLBACK TO `s`"])
+def test_rows_that_are_taken_back_stop_only_where_they_were_captured(sql: str) -> None:
+    events = gtid(5), BEGIN, *MAP_AND_ROWS, query(sql), xid()
+    ends = events if sql != "ROLLBACK" else events[:-1]
+    assert gathered(*ends, include=r"other\..*").gtids == [(SERVER, 5, 5)]
+    with pytest.raises(AqueductError, match="ROLLBACK"):
+        gathered(*ends, include=r"shop\..*")
+    with pytest.raises(AqueductError, match="ROLLBACK"):
+        gathered(query(sql), xid(), include=r"other\..*", context=(gtid(5), BEGIN))

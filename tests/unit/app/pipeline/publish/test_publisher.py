@@ -1,0 +1,117 @@
+"""The cursor after a piece, which a run that begins anew goes on from; and the order in the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Container
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from app.pipeline.piece import Piece, Run
+from app.pipeline.publish.publisher import Publisher, TopicPlans, _after
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates, SourceOffset
+from tables.cursor import Cursor, Resume
+from tests.unit.tables.made import applied, begun
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+END = Coordinates("b.000002", 900)
+
+
+def cursor(gtids: str | None) -> Cursor:
+    offset = SourceOffset(
+        server_uuid="server",
+        coordinates=Coordinates("b.000001", 4),
+        gtid_set=None if gtids is None else GtidSet.parse(gtids),
+    )
+    return Cursor(destination="shop", installation="i", epoch=3, seq=5, versions=1, offset=offset)
+
+
+def piece(*gtids: tuple[int, int], resume: Resume | None = None) -> Piece:
+    runs: list[Run] = [(UUID, first, last) for first, last in gtids]
+    return Piece(
+        gtids=runs,
+        coordinates=END,
+        resume=resume,
+        seq=9,
+        version_count=2,
+    )
+
+
+def test_the_cursor_takes_over_place_and_counts_and_keeps_who_it_is_of() -> None:
+    after = _after(cursor(None), piece())
+    assert (after.seq, after.versions, after.offset.coordinates) == (9, 2, END)
+    assert (after.destination, after.installation, after.epoch) == ("shop", "i", 3)
+    assert after.offset.server_uuid == "server"
+
+
+def test_the_transactions_of_a_piece_are_added_and_the_old_cursor_stays_as_it_was() -> None:
+    before = cursor(f"{UUID}:1-3")
+    after = _after(before, piece((4, 5), (9, 9)))
+    assert str(after.offset.gtid_set) == f"{UUID}:1-5:9"
+    assert str(before.offset.gtid_set) == f"{UUID}:1-3"
+
+
+def test_the_first_transaction_of_a_new_server_is_added_to_an_empty_set() -> None:
+    assert str(_after(cursor(""), piece((1, 1))).offset.gtid_set) == f"{UUID}:1"
+
+
+def test_a_source_without_gtids_stays_without_them() -> None:
+    assert _after(cursor(None), piece()).offset.gtid_set is None
+
+
+def test_where_a_cut_transaction_goes_on_is_kept_until_it_has_ended() -> None:
+    resume = Resume(transaction_id=f"{UUID}:4", rows=7, published=6, part=2)
+    cut = _after(cursor(f"{UUID}:1-3"), piece(resume=resume))
+    assert cut.resume == resume
+    assert str(cut.offset.gtid_set) == f"{UUID}:1-3"
+    ended = _after(cut, piece((4, 4)))
+    assert ended.resume is None
+    assert str(ended.offset.gtid_set) == f"{UUID}:1-4"
+
+
+class Sent:
+    """A producer that takes note of what is sent, in its order."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Sent]:
+        yield self
+
+    async def send(self, _topic: str, *, key: bytes, **_others: Any) -> asyncio.Future[None]:
+        self.keys.append(key)
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    async def learn(self, _topics: object) -> None:
+        """All partitions are known."""
+
+    async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
+        """All topics are there."""
+
+
+async def test_the_records_of_a_piece_come_behind_the_checkpoint_that_does_not_hold_them() -> None:
+    # The next run reads the journal from that checkpoint's first part on.
+    plans = TopicPlans(
+        prefix="aq",
+        partitions=1,
+        replication_factor=1,
+        cleanup_policy="delete",
+        retention_ms=-1,
+        max_message_bytes=1,
+        journal_partitions=1,
+    )
+    sent = Sent()
+    publisher = Publisher(
+        cast(Any, sent), plans=plans, topics=cast(Any, sent), cursor=cursor(f"{UUID}:1-3")
+    )
+    record = applied(begun("orders"), 200, "ALTER TABLE orders ADD a INT")
+    told = piece((4, 4))
+    told.history.append(record)
+    told.notes.append((b"checkpoint/shop/2/0", b"{}"))
+    await publisher.publish(told)
+    assert [key.partition(b"/")[0] for key in sent.keys] == [b"checkpoint", b"history", b"cursor"]
+    assert publisher.cursor.history == 1

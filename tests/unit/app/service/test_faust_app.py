@@ -1,0 +1,53 @@
+"""What Faust is bent to: who reads which partitions, while brokers do not tell of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.protocol.metadata import MetadataResponse_v1
+
+from app.service.faust_app import AqueductApp, Assignor
+from tables.journal.faust_checkpoint import FaustCheckpoint
+
+PARTITIONS = 4
+JOURNAL = "aq.__journal"
+
+
+def told(topics: list[str]) -> ClusterMetadata:
+    """What a broker answers that knows of these topics alone."""
+    cluster = ClusterMetadata()
+    partitions = [(0, number, 1, [1], [1]) for number in range(PARTITIONS)]
+    brokers = [(1, "127.0.0.1", 9092, None)]
+    cluster.update_metadata(
+        MetadataResponse_v1(brokers, 1, [(0, topic, False, partitions) for topic in topics])
+    )
+    return cluster
+
+
+@pytest.fixture
+def assignor() -> Assignor:
+    app = AqueductApp("aq.__worker", store="memory://", topic_partitions=PARTITIONS)
+    FaustCheckpoint(app, partitions=PARTITIONS)
+    app.finalize()
+    assert not app.conf.topic_allow_declare, "Faust would make topics"
+    assert isinstance(app.assignor, Assignor)
+    return app.assignor
+
+
+def given(assignor: Assignor, cluster: ClusterMetadata) -> Mapping[str, set[int]]:
+    """The partitions that the only member of a group gets, by topic."""
+    every = {JOURNAL, *changelogs()}
+    answers = assignor.assign(cluster, {"one": assignor.metadata(every)})
+    return {topic: set(partitions) for topic, partitions in answers["one"].assignment}
+
+
+def changelogs() -> list[str]:
+    return ["aq.__worker-checkpoint-changelog"]
+
+
+@pytest.mark.parametrize("known", [[JOURNAL, *changelogs()], [JOURNAL], changelogs(), []])
+def test_all_is_given_out_whatever_a_broker_tells_of(assignor: Assignor, known: list[str]) -> None:
+    every = set(range(PARTITIONS))
+    assert given(assignor, told(known)) == dict.fromkeys((JOURNAL, *changelogs()), every)
