@@ -50,6 +50,8 @@ def freeze_fork_server(at: Scene) -> str:
     at.mysql.door("refuse")
     at.mysql.reset()
     at.wait(lambda: not children_of(at.worker.pid, _DECODER), "keeps decoders without a source")
+    # Until the run has ended, it may still ask that process about its decoders, and would replace it at once.
+    _wait_retrying(at, "SourceLost")
     (frozen,) = children_of(at.worker.pid, _FORK_SERVER)
     os.kill(frozen, signal.SIGSTOP)
     began = time.monotonic()
