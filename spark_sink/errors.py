@@ -1,9 +1,9 @@
-"""Every fault the sink reports by name, so that one line tells an operator what to do.
+"""Every error of the sink, each reported by name on one line with what to do.
 
-The docstring of a class is its default message; the text given on raising says where.
-A TableError concerns one table: its changes wait in Kafka, and all other tables go on. Any other
-error stops the sink and leaves its tables and its checkpoint as they were, so that a start after the
-cause is gone resumes from there.
+The docstring of a class is its message; the text given when it is raised is the location.
+A TableError concerns one table: its changes wait in Kafka while all other tables are applied. Any other
+error stops the sink and leaves its tables and its checkpoint unchanged, so that a start after the
+cause is removed resumes from there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SinkError(Exception):
 
 
 class TableError(SinkError):
-    """A table's changes cannot be applied; this table waits, and the others go on."""
+    """A table's changes cannot be applied; this table waits, the others are applied."""
 
 
 class BadSettings(SinkError):
@@ -46,7 +46,7 @@ class PoisonRecord(TableError):
 
 
 class UnsupportedWire(SinkError):
-    """A record follows another number of the wire contract than 1."""
+    """A record follows a version of the wire contract other than 1."""
 
 
 class UnsupportedPartialImage(TableError):
@@ -61,7 +61,7 @@ class RowLeftOut(TableError):
 
 
 class ClaimLost(SinkError):
-    """The value of a record that was too large for the topic cannot be read from the claim store."""
+    """The value of a record too large for its topic cannot be read from the claim store."""
 
 
 class UnknownSchema(TableError):
@@ -73,7 +73,7 @@ class UnsupportedType(TableError):
 
 
 class ColumnClash(TableError):
-    """Two columns of a table have names that the warehouse takes for one."""
+    """Two columns of a table have names that are the same to the warehouse."""
 
 
 class ReservedName(TableError):
@@ -89,11 +89,11 @@ class KeyChanged(TableError):
 
 
 class ForeignTable(TableError):
-    """The folder of a table holds something that the sink did not make."""
+    """The folder of a table holds something that the sink did not create."""
 
 
 class ReloadRequested(TableError):
-    """A table is loaded anew on request."""
+    """A table is being reloaded on request."""
 
 
 class ReloadRefused(SinkError):
@@ -101,7 +101,7 @@ class ReloadRefused(SinkError):
 
 
 class TablesWaiting(SinkError):
-    """All other tables are up to date, but some wait for a person."""
+    """Some tables wait for an operator; all others are up to date."""
 
 
 class UnknownTable(SinkError):
@@ -121,7 +121,7 @@ class WarehouseUnusable(SinkError):
 
 
 class JavaMissing(SinkError):
-    """Spark needs Java 17 or later, and none was started."""
+    """Spark needs Java 17 or later, which could not be started."""
 
 
 class ForeignCheckpoint(SinkError):
@@ -129,7 +129,7 @@ class ForeignCheckpoint(SinkError):
 
 
 class WarehouseBehind(SinkError):
-    """The checkpoint is ahead of the warehouse's ledger, so records would be left out."""
+    """The checkpoint is past the warehouse's ledger, so records would be skipped."""
 
 
 class CheckpointDamaged(SinkError):

@@ -6,7 +6,7 @@ from connectors.errors import AqueductError
 
 
 class ProgramMissing(AqueductError):
-    """The program that prints binlogs is not there."""
+    """The program that prints binlogs is not installed."""
 
     remedy = "Install MySQL's client programs, or name mysqlbinlog with --mysqlbinlog."
 
@@ -30,13 +30,13 @@ def remedy_of(refusal: str, usual: str = TruthUnreadable.remedy) -> str:
 
 
 class NotAuditable(AqueductError):
-    """There is nothing to audit by."""
+    """There is nothing to audit against."""
 
 
 class WarehouseUnreadable(AqueductError):
-    """The sink could not tell what the warehouse holds."""
+    """The sink could not list the contents of the warehouse."""
 
     remedy = (
-        "Why is said above. Run `python -m spark_sink --config sink.yaml dump FILE` where this prefix's sink "
-        "runs, and give FILE to --warehouse."
+        "The cause is given above. Run `python -m spark_sink --config sink.yaml dump FILE` where this prefix's "
+        "sink runs, and give FILE to --warehouse."
     )

@@ -1,8 +1,9 @@
-"""The root of all errors: what each is made of, and how it prints.
+"""The root of all errors: their parts, and how they print.
 
-The law: a class's docstring is its message; ``retry`` says whether time heals it; ``remedy`` tells the
-operator what to do, with the very command, in which DEST becomes the destination. What and where are given
-when it is raised, and all of it prints as one line, whatever a name contains; only ``Faults`` take several.
+Invariant: a class's docstring is its message; ``retry`` states whether the error can resolve by itself;
+``remedy`` is what the operator does, with the exact command, in which DEST is replaced by the destination. The
+detail and the location are given when it is raised. An error prints as one line, whatever a name contains; only
+``Faults`` take several.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import ClassVar
 
 
 class Retry(Enum):
-    """What may be done about an error without a person."""
+    """Whether an error is retried without an operator."""
 
     TIMED = "timed"
-    """Time may heal it: begin anew from the cursor, with backoff."""
+    """It may resolve by itself: a new run from the cursor, with backoff."""
     MANUAL = "manual"
-    """A person must act first; nothing is lost meanwhile."""
+    """An operator must act first; nothing is lost meanwhile."""
 
 
 class Faults(str):
@@ -28,7 +29,7 @@ class Faults(str):
 
     @classmethod
     def listed(cls, head: str, faults: Iterable[str]) -> Faults:
-        """A heading, and the faults below it."""
+        """A heading, and the faults after it."""
         return cls("\n  - ".join(map(printed, (head, *faults))) + "\n")
 
 
@@ -59,16 +60,16 @@ class AqueductError(Exception):
                 + ", ".join(f"{name}={printed(value)}" for name, value in self.where.items())
                 + "]"
             )
-        # A list of faults ends in a line's end; what to do then stands on a line of its own.
+        # A list of faults ends with a newline, so the remedy gets a line of its own.
         end = "" if text.endswith("\n") else ". "
         advice = printed(self.advice.replace("DEST", str(self.where.get("destination", "DEST"))))
         return f"{text.rstrip('.')}{end}{advice}".strip()
 
 
 def printed(value: object) -> str:
-    """A value within a line for people: what is no visible character as its escape.
+    """A value within a line of text, with characters that are not printable escaped.
 
-    So no name ends a line, moves the cursor of a terminal, or turns the direction in which it is read.
+    So no name can end a line, move a terminal's cursor, or reverse the direction of the text.
     """
     text = str(value)
     if text.isprintable():

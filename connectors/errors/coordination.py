@@ -1,4 +1,4 @@
-"""Why a worker does not lead, as far as ZooKeeper and other workers have to do with it."""
+"""Coordination: ZooKeeper, other workers, and requests that workers apply."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from connectors.errors.base import AqueductError, Retry
 
 
 class CoordinationLost(AqueductError):
-    """ZooKeeper does not answer, or the session is over."""
+    """ZooKeeper does not answer, or the session has expired."""
 
     retry = Retry.TIMED
     remedy = (
-        "This worker leads nothing until it has a session again, which it tries by itself; "
+        "This worker leads no destination until it has a session again, for which it retries by itself; "
         "check the ZooKeeper servers and the network."
     )
 
@@ -21,15 +21,15 @@ class CoordinationRefused(AqueductError):
     retry = Retry.TIMED
     remedy = (
         "Check zookeeper.username and the password in the settings, and the ACLs of the nodes below "
-        "zookeeper.root; Aqueduct tries again by itself."
+        "zookeeper.root; Aqueduct retries by itself."
     )
 
 
 class NodeUnfit(AqueductError):
-    """A node in ZooKeeper is not as a worker makes it."""
+    """A node in ZooKeeper was not written by a worker."""
 
     retry = Retry.TIMED
-    remedy = "Somebody made or changed it by hand. Delete it; a worker takes over by itself then."
+    remedy = "It was created or changed by hand. Delete it; a worker then takes over by itself."
 
 
 class WorkerIdTaken(AqueductError):
@@ -37,18 +37,18 @@ class WorkerIdTaken(AqueductError):
 
     retry = Retry.TIMED
     remedy = (
-        "Give each worker a worker.id of its own. After a crash it is the session before, and is over in "
-        "zookeeper.session_timeout_seconds."
+        "Give each worker a worker.id of its own. After a crash this is the previous session, which "
+        "expires after zookeeper.session_timeout_seconds."
     )
 
 
 class AnotherWorkerLeads(AqueductError):
-    """Another worker that lives leads the destination, and nothing coordinates the two."""
+    """Another running worker leads the destination, and the two are not coordinated."""
 
     retry = Retry.TIMED
     remedy = (
         "Stop one of the two, or configure ZooKeeper for both. Meanwhile this worker publishes nothing of the "
-        "destination; it leads it by itself once the other is gone."
+        "destination; it takes over by itself once the other is gone."
     )
 
 
@@ -56,7 +56,7 @@ class NotApplied(AqueductError):
     """No worker has applied the request."""
 
     remedy = (
-        "It stays in the journal, and whoever leads the destination applies it then. Start a worker, or see on "
+        "It stays in the journal, and the next leader of the destination applies it. Start a worker, or see in "
         "/status of the workers why none leads it; `python -m app destination list` shows them."
     )
 
@@ -64,13 +64,11 @@ class NotApplied(AqueductError):
 class RequestReplaced(AqueductError):
     """Another request has replaced this one before any worker applied it."""
 
-    remedy = (
-        "Agree with whoever made it; `python -m app destination list` shows what is wanted now."
-    )
+    remedy = "Ask the person who made it; `python -m app destination list` shows the desired state."
 
 
 class LeadershipLost(AqueductError):
     """This worker no longer leads the destination."""
 
     retry = Retry.TIMED
-    remedy = "Whoever leads now goes on from the journal; nothing is lost or repeated."
+    remedy = "The new leader continues from the journal; nothing is lost or repeated."

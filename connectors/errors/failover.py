@@ -1,7 +1,7 @@
-"""Why a destination cannot go on at another of its sources.
+"""Failover: why a destination cannot be read from another of its sources.
 
-The law: a source is passed over or refused by name, with what it lacks; nobody goes on at one where it is not
-proven that nothing is lost or repeated.
+Invariant: a refused source is named, with what it lacks; no source is read where it is not proven that nothing
+is lost or repeated.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ class SourceSilent(AqueductError):
     """The source does not answer the heartbeat."""
 
     retry = Retry.TIMED
-    remedy = "Aqueduct goes on at the next source that is fit; check this one and the network."
+    remedy = "Aqueduct fails over to the next fit source; check this one and the network."
 
 
 class StandbyLags(AqueductError):
-    """The source does not have yet all that was published."""
+    """The source does not yet have all that was published."""
 
     retry = Retry.TIMED
     remedy = (
         "Aqueduct waits until it has: see SHOW REPLICA STATUS there. "
-        "If it can never have it, its replication is to be ended, and then it is refused."
+        "If it can never catch up, stop its replication; it is then refused."
     )
 
 
 class NoSourceFits(AqueductError):
-    """None of the sources can be gone on with now."""
+    """No source can be resumed from now."""
 
     retry = Retry.TIMED
-    remedy = "Aqueduct asks all of them again by itself; mend what is said above of each."
+    remedy = "Aqueduct checks all of them again by itself; correct what is stated above for each."
 
 
 class LostInReplication(AqueductError):
     """The source lacks transactions that were published from another one, and has later ones."""
 
     remedy = (
-        "Find them in the other source's binlog at those places; repair the replica, or the warehouse. "
-        "failover.lost_in_replication: report goes on without them."
+        "Find them in the other source's binlog at those positions; repair the replica, or the warehouse. "
+        "With failover.lost_in_replication: report Aqueduct continues without them."
     )
 
 
 class NoAlignment(AqueductError):
-    """The last published transactions are not found in the source as one run."""
+    """The last published transactions are not found in the source in one sequence."""
 
     remedy = (
-        "Without GTIDs nothing else tells where to go on. Raise failover.fallback_seconds if that was too "
-        "little, turn on GTIDs, or choose a new start and reload the tables."
+        "Without GTIDs the position cannot be found otherwise. Raise failover.fallback_seconds if it was too "
+        "short, turn on GTIDs, or choose a new start and reload the tables."
     )
 
 
@@ -55,6 +55,6 @@ class StandbyFiltered(AqueductError):
     """The source replicates with a filter, so it may lack rows of captured tables."""
 
     remedy = (
-        "Take another source, or remove the filter and rebuild the replica. If the filter leaves out no "
+        "Use another source, or remove the filter and rebuild the replica. If the filter leaves out no "
         "captured table, add replication_filters to the destination's `accept` in the settings."
     )

@@ -1,7 +1,7 @@
-"""Why a destination cannot begin or go on at a place of its source's binlog.
+"""Positions: why a destination cannot start or resume at a position of its source's binlog.
 
-The law: what is gone is named for what became of it, and what to do follows from that; nobody goes on
-"from now" but who was told to.
+Invariant: a missing binlog is named by its cause, which determines the remedy; no destination skips to "now"
+unless an operator requests it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from connectors.errors.base import AqueductError
 
 
 class PreparedRowsGone(AqueductError):
-    """The rows of a prepared XA transaction cannot be read any more."""
+    """The rows of a prepared XA transaction can no longer be read."""
 
     remedy = (
-        "It was committed, and its rows stand before the start, or in a binlog file that was purged. "
-        "Choose a new start behind its XA COMMIT, and reload the tables that it changed."
+        "It was committed, and its rows are before the start, or in a binlog file that was purged. "
+        "Choose a new start after its XA COMMIT, and reload the tables that it changed."
     )
 
 
@@ -22,8 +22,8 @@ class PositionGone(AqueductError):
     """The server no longer has the binlog at the cursor."""
 
     remedy = (
-        "Put the binlog files back; or accept the gap, reload the tables and go on with the oldest change that "
-        "is there: `python -m app cursor set DEST --earliest --why REASON`, or with the end: --latest."
+        "Put the binlog files back; or accept the gap, reload the tables and resume from the oldest change "
+        "available: `python -m app cursor set DEST --earliest --why REASON`, or from the end: --latest."
     )
 
 
@@ -31,8 +31,8 @@ class PositionPurged(PositionGone):
     """The server has purged the binlog that comes next."""
 
     remedy = (
-        "Put the binlog files back; or accept the gap, reload the tables and go on with the oldest change that "
-        "is there: `python -m app cursor set DEST --earliest --why REASON`, or with the end: --latest. "
+        "Put the binlog files back; or accept the gap, reload the tables and resume from the oldest change "
+        "available: `python -m app cursor set DEST --earliest --why REASON`, or from the end: --latest. "
         "Then keep binlogs longer (binlog_expire_logs_seconds)."
     )
 
@@ -48,29 +48,31 @@ class BinlogFileMissing(PositionGone):
 
 
 class PositionWithin(PositionGone):
-    """The place is not where a transaction begins or ends."""
+    """The position is within a transaction."""
 
-    remedy = "Take one of the two places named above; nothing was read."
+    remedy = "Use one of the two positions named above; nothing was read."
 
 
 class AlreadyBehind(AqueductError):
-    """The cursor is behind this transaction already."""
+    """The cursor is already past this transaction."""
 
-    remedy = "It was published or left out, so there is nothing to skip. See `python -m app cursor show`."
+    remedy = (
+        "It was published or skipped, so there is nothing to skip. See `python -m app cursor show`."
+    )
 
 
 class NotConfirmed(AqueductError):
-    """Nothing was changed, since nobody agreed to what it costs."""
+    """Nothing was changed, since the loss was not confirmed."""
 
     remedy = "Type the destination's name where it asks, or add --yes-lose-changes."
 
 
 class TimeInFuture(PositionGone):
-    """The start is a moment that has not come yet."""
+    """The start is a time in the future."""
 
     remedy = (
         "Times are milliseconds since 1970, or ISO 8601 with a zone, as 2026-11-21T10:00:00Z. "
-        "Without a start, reading begins at the end."
+        "Without a start, reading begins at the end of the binlog."
     )
 
 
@@ -84,7 +86,7 @@ class StartIncomplete(AqueductError):
 
 
 class EndPositionUnknown(AqueductError):
-    """The server does not tell the end of its binlog."""
+    """The server does not report the end of its binlog."""
 
     remedy = "Turn on log_bin, and grant REPLICATION CLIENT to the account."
 
@@ -94,28 +96,28 @@ class SourceDiverged(AqueductError):
 
     remedy = (
         "It was reset, restored from a backup, or is another server. "
-        "Point the destination to the right server; or go on from the end of this one with "
+        "Point the destination to the right server; or resume from the end of this one with "
         "`python -m app cursor set DEST --latest --why REASON`, and reload the tables."
     )
 
 
 class PositionAhead(SourceDiverged):
-    """The place is behind the end of the server's binlog."""
+    """The position is past the end of the server's binlog."""
 
     remedy = (
-        "The server was reset or restored, or lost what it had not synced; or the place is misspelt. "
-        "Go on from its first change with `python -m app cursor set DEST --earliest --why REASON`, or from its "
-        "end: --latest; and reload the tables."
+        "The server was reset or restored, or lost what it had not synced; or the position is misspelt. "
+        "Resume from its first change with `python -m app cursor set DEST --earliest --why REASON`, or from "
+        "its end: --latest; and reload the tables."
     )
 
 
 class SourceReset(SourceDiverged):
-    """The server's binlog was begun anew."""
+    """The server's binlog was started again from nothing."""
 
     remedy = (
-        "It was reset or restored, and what was published of it is not in its binlog any more. "
-        "Go on from its first change with `python -m app cursor set DEST --earliest --why REASON`, or from its "
-        "end: --latest; and reload the tables."
+        "It was reset or restored, and what was published from it is no longer in its binlog. "
+        "Resume from its first change with `python -m app cursor set DEST --earliest --why REASON`, or from "
+        "its end: --latest; and reload the tables."
     )
 
 
@@ -124,7 +126,7 @@ class SourceUnproven(AqueductError):
 
     remedy = (
         "If the server was neither reset nor restored since, accept it: add unproven to the destination's "
-        "`accept` in the settings, restart, and take it out again. Otherwise go on from the end with "
+        "`accept` in the settings, restart, and remove it again. Otherwise resume from the end with "
         "`python -m app cursor set DEST --latest --why REASON`, and reload the tables."
     )
 
@@ -135,13 +137,13 @@ class AnonymousTransaction(AqueductError):
     remedy = (
         "It was written while gtid_mode was not ON. To publish it: add anonymous_transactions to the "
         "destination's `accept` in the settings, SET GLOBAL gtid_mode = ON_PERMISSIVE on the source, restart "
-        "the worker, and once it has passed that place SET GLOBAL gtid_mode = ON. To go on without it: "
+        "the worker, and once it is past that position SET GLOBAL gtid_mode = ON. To resume without it: "
         "`python -m app cursor set DEST --latest --why REASON`, and reload the tables."
     )
 
 
 class ResumeMismatch(AqueductError):
-    """The binlog does not go on with the transaction the cursor stands in."""
+    """The binlog does not continue the transaction that the cursor is in."""
 
     remedy = (
         "The source is not the one the cursor was written for; restore it, or choose a new start."

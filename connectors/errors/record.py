@@ -1,6 +1,6 @@
-"""Why a single record cannot go out as it is: it is too large, or its row cannot be decoded.
+"""Single records: too large for their topic, or of a row that cannot be decoded.
 
-The law: the row is named by its table, its place and its ChangeId, so that a person can find it at the source.
+Invariant: the row is named by table, position and ChangeId, so that it can be found at the source.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from connectors.errors.base import AqueductError, Retry
 
 
 class RecordTooLarge(AqueductError):
-    """A record is larger than its topic takes."""
+    """A record is larger than its topic accepts."""
 
     remedy = (
         "Raise max.message.bytes of the topic (and message.max.bytes of the brokers) and "
@@ -19,19 +19,19 @@ class RecordTooLarge(AqueductError):
 
 
 class BatchTooLarge(AqueductError):
-    """A batch of records is larger than its topic takes now, though each record is not."""
+    """A batch of records is larger than its topic now accepts, though no single record is."""
 
     retry = Retry.TIMED
     remedy = (
-        "Aqueduct begins anew with batches that fit; raise max.message.bytes of the topic for fewer and larger "
-        "ones."
+        "Aqueduct starts again with batches that fit; raise max.message.bytes of the topic for fewer and "
+        "larger ones."
     )
 
 
 class PoisonLimitReached(AqueductError):
-    """More rows cannot be decoded than the settings allow in an hour."""
+    """More rows could not be decoded than the settings allow in an hour."""
 
     remedy = (
-        "Nothing from there on was published. Look at `python -m app dead-letters list` for what is wrong with "
-        "them; then raise the destination's poison_limit, or restart to allow as many again."
+        "Nothing from that position on was published. `python -m app dead-letters list` shows the reasons; "
+        "then raise the destination's poison_limit, or restart to allow as many again."
     )

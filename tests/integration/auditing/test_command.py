@@ -114,7 +114,7 @@ def test_a_sink_that_cannot_tell_of_its_warehouse_is_heard(case: Case, tmp_path:
     config.write_text("colour: red\n")
     done = run(case, "--sink", str(config))
     assert done.returncode == 1
-    assert "The sink could not tell what the warehouse holds" in done.stderr
+    assert "The sink could not list the contents of the warehouse" in done.stderr
     assert "colour" in done.stderr
 
 

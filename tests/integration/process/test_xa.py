@@ -132,5 +132,5 @@ def test_rows_that_cannot_be_read_stop_the_destination_by_name(
         status = worker.wait(lambda status: status["state"] == "FAILED")
         assert "PreparedRowsGone" in status["error"]
         assert "xid=" in status["error"]
-        assert "start behind its XA COMMIT" in status["error"]
+        assert "start after its XA COMMIT" in status["error"]
         assert status["rows"] == 1

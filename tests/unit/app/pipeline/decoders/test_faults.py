@@ -138,7 +138,7 @@ def test_the_error_of_a_stage_comes_behind_the_pieces_before(phase: str, count: 
     assert [piece.first for piece in outlet.pieces] == [1, 2]
     assert type(outlet.error) is CorruptEvent
     assert str(outlet.error) == (
-        "An event from the binlog is damaged: as ordered [coordinates=b.000001:4]. Order less."
+        "A binlog event is damaged: as ordered [coordinates=b.000001:4]. Order less."
     )
 
 

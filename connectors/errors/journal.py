@@ -1,0 +1,50 @@
+"""The journal: damaged, outdated, unreadable, or of another installation."""
+
+from __future__ import annotations
+
+from connectors.errors.base import AqueductError
+
+
+class JournalDamaged(AqueductError):
+    """The journal is inconsistent."""
+
+    remedy = "Do not delete it: it holds the cursors. Restore it from a backup of the topic."
+
+
+class JournalUnreadable(JournalDamaged):
+    """A record of the journal cannot be read."""
+
+    remedy = (
+        "Another program wrote it, or it was changed by hand: find out who writes to the topic. To write the "
+        "previous record of its key again: python -m app journal mend DEST --why TEXT. Then: "
+        "python -m app destination restart DEST."
+    )
+
+
+class JournalOutdated(AqueductError):
+    """The journal's cursor is older than what was published."""
+
+    remedy = (
+        "The journal is an older copy, or has lost its newest records; continuing would publish changes again "
+        "under numbers that were used. Restore a newer copy of the topic; or find on the source where that "
+        "transaction ends, and set the cursor there, which keeps all numbers: "
+        "python -m app cursor set DEST --gtid SET --why TEXT (or --file FILE --pos N)."
+    )
+
+
+class JournalTooNew(AqueductError):
+    """The journal was written by a newer version of Aqueduct."""
+
+    remedy = "Run that version, or a later one."
+
+
+class ForeignInstallation(AqueductError):
+    """The journal's cursor belongs to another installation."""
+
+    remedy = "Give each installation a prefix of its own."
+
+
+class StateUnknown(AqueductError):
+    """The journal has no record of the destination."""
+
+    remedy = "It has one once a worker has led the destination; check the prefix in the settings."

@@ -1,0 +1,80 @@
+"""Kafka: its brokers, its topics, and other producers."""
+
+from __future__ import annotations
+
+from connectors.errors.base import AqueductError, Retry
+
+
+class KafkaLost(AqueductError):
+    """Kafka did not answer, or its answer was ambiguous."""
+
+    retry = Retry.TIMED
+    remedy = "Aqueduct starts again from the journal by itself; check the brokers."
+
+
+class KafkaSlow(KafkaLost):
+    """Kafka did not complete a transaction in time."""
+
+    remedy = (
+        "Aqueduct starts again from the journal with transactions of half the size; if this persists, check "
+        "the brokers, their disks and the network."
+    )
+
+
+class TooFewBrokers(KafkaLost):
+    """Too few brokers are alive for a topic's replication."""
+
+    remedy = (
+        "Aqueduct retries by itself: start the missing brokers. A cluster that has no more brokers needs a "
+        "smaller topics.replication_factor, and min.insync.replicas of its topics no greater than that."
+    )
+
+
+class KafkaDenied(AqueductError):
+    """Kafka denied the account a login or an operation."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct retries by itself; check kafka.sasl_username and its password, and the ACLs that "
+        "SECURITY.md lists. A changed setting takes effect at the worker's next start."
+    )
+
+
+class KafkaRefused(AqueductError):
+    """Kafka refused a request."""
+
+    remedy = "Change the settings, then restart the destination."
+
+
+class Fenced(AqueductError):
+    """Another worker has taken over this destination."""
+
+    remedy = (
+        "If two workers were started on purpose, configure ZooKeeper so that they take turns; "
+        "otherwise stop one and restart this one."
+    )
+
+
+class TransactionOpen(AqueductError):
+    """Another producer's open transaction keeps a topic from being read to its end."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct retries by itself until that transaction ends. Find the program that writes to the topic; or "
+        "abort the transaction: python -m app journal abort DEST --transactional-id ID."
+    )
+
+
+class TopicUnfit(AqueductError):
+    """A topic would lose records or their order."""
+
+    remedy = "Nothing was written. Change the topic or the settings as described above."
+
+
+class TopicGone(AqueductError):
+    """A topic that was written to no longer exists."""
+
+    remedy = (
+        "Nothing was written. Restore it from a copy; or create it again, empty, with that command, in which "
+        "case its readers never get what it held. Then: python -m app destination restart DEST."
+    )

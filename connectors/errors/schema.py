@@ -1,0 +1,90 @@
+"""Table definitions: rows that do not match them, statements whose effect is not certain, quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from connectors.errors.base import AqueductError, Retry
+
+
+class DefinitionMismatch(AqueductError):
+    """A table's definition does not match its rows."""
+
+    remedy = (
+        "No row of the table was published from this position on. It was altered after these rows were "
+        "written, or by a statement that is not in the binlog: choose a start after that, and reload the table."
+    )
+
+
+class WitnessesDiffer(AqueductError):
+    """A table's rows do not match its definition in the schema history."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "The table is quarantined: its events wait in the quarantine topic while all others are published. "
+        "Give its columns with `python -m app schema resolve`."
+    )
+
+    name_of_table: tuple[str, str] = ("", "")
+
+    @classmethod
+    def of(cls, table: tuple[str, str], detail: str) -> WitnessesDiffer:
+        """The error of one table, by its database and name."""
+        error = cls(detail, table=".".join(table))
+        error.name_of_table = table
+        return error
+
+
+class RowUnreadable(WitnessesDiffer):
+    """A row of a table cannot be published exactly."""
+
+    remedy = (
+        "The table is quarantined: its events wait in the quarantine topic while all others are published. "
+        "Remove the cause, run `python -m app schema resolve DEST TABLE --give-up --yes-lose-rows` and then "
+        "`… --server`, and reload the table. With `poison: dead_letter` such rows alone become dead letters."
+    )
+
+
+class NotSetAside(AqueductError):
+    """The table is not quarantined."""
+
+    remedy = (
+        "No events wait for it. `python -m app schema quarantine` lists the quarantined tables."
+    )
+
+
+class DdlUnresolved(AqueductError):
+    """The effect of a statement on a table is not certain."""
+
+    remedy = (
+        "The tables named above are quarantined, all others are published. "
+        "Give their definition with `python -m app schema resolve`."
+    )
+
+    def __init__(
+        self,
+        detail: str = "",
+        /,
+        *,
+        tables: Iterable[tuple[str, str]] = (),
+        remedy: str = "",
+        **where: object,
+    ) -> None:
+        super().__init__(detail, remedy=remedy, **where)
+        self.tables = tuple(tables)
+        """Database and name of each."""
+
+
+class HistoryTooShort(AqueductError):
+    """The schema history begins after this position."""
+
+    remedy = (
+        "Choose a position that it covers, or a new start with a new baseline; "
+        "raise schema_history.snapshot_expire_hours to keep more of it in future."
+    )
+
+
+class PlaceUnknown(AqueductError):
+    """The schema history cannot locate this position."""
+
+    remedy = "Give it as a GTID set, as file:pos of a server that was read then, or as a time."

@@ -1,0 +1,70 @@
+"""The source server: its connection, its setup, and events of its binlog that cannot be published."""
+
+from __future__ import annotations
+
+from connectors.errors.base import AqueductError, Retry
+
+
+class PreflightError(AqueductError):
+    """The source server is not set up for change data capture."""
+
+    remedy = "Run the statements named above on the server, then restart this destination."
+
+
+class SourceLost(AqueductError):
+    """The connection to MySQL was lost or could not be made."""
+
+    retry = Retry.TIMED
+    remedy = "Aqueduct reconnects and resumes from its cursor by itself; check the server and the network."
+
+
+class SourceRefused(AqueductError):
+    """MySQL refused the connection or a statement."""
+
+    retry = Retry.TIMED
+    remedy = "Check the account, its password and its grants; Aqueduct retries by itself."
+
+
+class ServerIdConflict(AqueductError):
+    """Another replica uses this destination's server_id."""
+
+    remedy = "Give the destination a server_id that no other replica of this server has."
+
+
+class CorruptEvent(AqueductError):
+    """A binlog event is damaged."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct reads it again from its cursor; if this persists, check the server's disk with "
+        "mysqlbinlog."
+    )
+
+
+class MalformedEvent(AqueductError):
+    """A binlog event does not have the format of its type."""
+
+    # Lengths and types are read before any checksum, so it may have been damaged on its way.
+    retry = Retry.TIMED
+    remedy = "Aqueduct reads it again; if this persists, report it with these coordinates. Nothing was skipped."
+
+
+class UnsupportedEvent(AqueductError):
+    """The binlog holds an event that this version cannot publish without loss."""
+
+    remedy = "Nothing was skipped: the cursor is before this event."
+
+
+class StatementBasedChange(AqueductError):
+    """A change was written as a statement, not as rows."""
+
+    remedy = (
+        "Set binlog_format=ROW for every session (SET PERSIST binlog_format = 'ROW'). "
+        "The change named above cannot be published, and nothing after it was."
+    )
+
+
+class IncidentInBinlog(AqueductError):
+    """The server reports that its binlog may lack changes."""
+
+    remedy = "Find out what the server lost (see its error log), then reload the tables concerned."
