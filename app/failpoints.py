@@ -19,7 +19,7 @@ VARIABLE = "AQUEDUCT_TEST_FAULTS"
 A freeze lasts until SIGCONT."""
 
 POINTS: Mapping[str, str] = {
-    "init.before": "the topics are there, the transactional id is not yet taken over",
+    "init.before": "the topics exist, the transactional id is not yet taken over",
     "init.after": "the transactional id is taken over, the journal not yet read",
     "recover.after": "the journal is read, nothing is claimed",
     "claim.before": "the claim is sent, its transaction still open",
@@ -28,7 +28,7 @@ POINTS: Mapping[str, str] = {
     "decode.before": "a chunk is about to be decoded",
     "decode.after": "a chunk is decoded and numbered, not handed over",
     "handoff.taken": "a piece was taken, nothing of it is sent",
-    "topics.made": "the row topics of a piece are there, its transaction has not begun",
+    "topics.made": "the row topics of a piece exist, its transaction has not begun",
     "produce.schemas": "table versions and the schema history are sent, no row",
     "produce.rows": "the rows are sent, the cursor is not",
     "commit.before": "rows and cursor are acknowledged, the transaction is open",
@@ -96,7 +96,7 @@ def _kill() -> None:
 
 
 def _raise(name: str) -> None:
-    raise OSError(f"the fault point {name} was told to fail")
+    raise OSError(f"the fault point {name} was set to fail")
 
 
 def _nothing(_name: str) -> None:

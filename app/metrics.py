@@ -49,7 +49,7 @@ ROWS = Counter(
 )
 RECORDS = Counter(
     "aqueduct_records_published_total",
-    "Records committed to Kafka, tombstones, DDL and borders included.",
+    "Records committed to Kafka, tombstones, DDL and transaction markers included.",
     ["destination"],
     registry=REGISTRY,
 )
@@ -159,19 +159,19 @@ SCHEMA_CHANGES = Counter(
 )
 SET_ASIDE = Gauge(
     "aqueduct_tables_set_aside",
-    "Captured tables that wait in quarantine for a person.",
+    "Captured tables that wait in quarantine for an operator.",
     ["destination"],
     registry=REGISTRY,
 )
 GIVEN_UP = Gauge(
     "aqueduct_tables_given_up",
-    "Captured tables that a person gave up: what comes of them is dropped.",
+    "Captured tables that an operator gave up: their changes are dropped.",
     ["destination"],
     registry=REGISTRY,
 )
 PARKED = Counter(
     "aqueduct_events_parked_total",
-    "Events of tables that are set aside, written to the quarantine topic.",
+    "Events of quarantined tables, written to the quarantine topic.",
     ["destination"],
     registry=REGISTRY,
 )

@@ -73,7 +73,7 @@ def _refuse_unwritable(file: Path) -> None:
             # A file is made beside it first.
             TemporaryFile(dir=file.resolve().parent).close()
     except OSError as fault:
-        advice = "Name a file in a folder that is there and may be written to"
+        advice = "Name a file in an existing folder that is writable"
         raise BadSettings(f"dump {file}: {fault.strerror or fault}", advice=advice) from fault
 
 
@@ -191,16 +191,16 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     show.add_argument("--limit", type=int, default=20)
     commands.add_parser("status", help="list the tables: which wait, why, and what to do")
-    reload = commands.add_parser("reload", help="load a table that waits, or make one anew")
+    reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")
     reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     reload.add_argument(
-        "--from-beginning", action="store_true", help="read its topics anew from their beginning"
+        "--from-beginning", action="store_true", help="read its topics again from their beginning"
     )
     reload.add_argument(
         "--only-new", action="store_true", help="keep only rows written since the table waits"
     )
     reload.add_argument(
-        "--skip-unusable", action="store_true", help="leave out records that cannot be applied"
+        "--skip-unusable", action="store_true", help="skip records that cannot be applied"
     )
     reload.add_argument(
         "--time-zone", type=_time_zone, help="of the session that altered the table"

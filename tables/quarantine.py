@@ -164,7 +164,9 @@ class Entry:
                 lost=value.get("lost", 0),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise JournalDamaged(f"a table set aside cannot be read: {error!r}") from error
+            raise JournalDamaged(
+                f"the record of a quarantined table cannot be read: {error!r}"
+            ) from error
 
 
 KINDS = ("quarantine", "resolution")

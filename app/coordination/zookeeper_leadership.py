@@ -329,7 +329,7 @@ class Shared:
         if view.exists:
             return f"{view.leader} leads it"
         if name not in self._may_lead():
-            return "it was lost here a moment ago, or is not wanted"
+            return "it was lost here a moment ago, or is not requested"
         return "it is about to be taken"
 
 

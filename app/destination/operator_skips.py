@@ -61,7 +61,7 @@ class Skipping:
             for kind, count in one.events.items():
                 metrics.EVENTS.labels(self._destination, type_name(kind), "skipped").inc(count)
             log.warning(
-                "%s: transaction %s at %s was skipped with %d event(s), as %s has said: %s",
+                "%s: transaction %s at %s was skipped with %d event(s), as %s requested: %s",
                 self._destination, one.id, one.start, one.events.total(), skip.by, skip.why,
             )  # fmt: skip
         self._noted = []

@@ -28,7 +28,7 @@ _OTHER_SECONDS = 5.0
 """Between two looks whether another worker still lives."""
 _SAME_PLACE_LIMIT = 3
 _MOST_PLACES = 64
-_NOWHERE = "no place known"
+_NOWHERE = "no position known"
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ class Destination:
             return
         error = await self._true_cause(error)
         if isinstance(error, BeginsAnew):
-            log.info("%s: begins anew %s", self.plan.name, error.detail)
+            log.info("%s: starts a new run %s", self.plan.name, error.detail)
             return
         decision = self._run.policy.decide(error)
         if isinstance(error, Fenced) and lease.shared:
@@ -209,7 +209,7 @@ class Destination:
         except Leaving:
             return None
         except BeginsAnew as why:
-            log.info("%s: begins anew %s", self.plan.name, why.detail)
+            log.info("%s: starts a new run %s", self.plan.name, why.detail)
         except AqueductError as error:
             return error
         return None
@@ -301,7 +301,7 @@ class Destination:
             deadline = time.monotonic() + limit
             while time.monotonic() < deadline:
                 if signals.superseded_by and signals.superseded_by == signals.set_in:
-                    return BeginsAnew("as a person has set its cursor")
+                    return BeginsAnew("as an operator set its cursor")
                 try:
                     signals.check()
                 except (Fenced, LeadershipLost) as known:
@@ -310,7 +310,7 @@ class Destination:
             if isinstance(error, Fenced) and not signals.mandate.lease.shared:
                 # Whoever took the id and claims the destination later is found in the journal by the next run.
                 return KafkaLost(
-                    "it ended our transaction, which was open for too long; nobody else leads by the journal"
+                    "it ended our transaction, which was open for too long; the journal shows no other leader"
                 )
         return error
 

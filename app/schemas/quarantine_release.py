@@ -64,7 +64,7 @@ class Releasing:
                     who, table, resolution.by, entry.lost,
                 )  # fmt: skip
             elif entry.is_set_aside:
-                log.error("%s: table %s stays set aside: %s", who, table, entry.reason)
+                log.error("%s: table %s stays quarantined: %s", who, table, entry.reason)
             else:
                 log.info("%s: table %s is back", who, table)
 

@@ -205,7 +205,7 @@ class DestinationStatus:
         text = f"{self.name}: {self.state.value} at {where}, seq {seq}, lag {lag}"
         text += f", {self.measure_rate():.0f} rows/s"
         if self.set_aside:
-            text += f", {len(self.set_aside)} table(s) set aside"
+            text += f", {len(self.set_aside)} table(s) quarantined"
         if self.dead_letters:
             text += f", {self.dead_letters.total()} dead letter(s)"
         if not self.error:

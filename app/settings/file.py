@@ -58,7 +58,7 @@ class _OneOfEach(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
                 and key.value != "<<"
             ):
                 raise yaml.MarkedYAMLError(
-                    problem="the same name stands twice", problem_mark=key.start_mark
+                    problem="the same name is given twice", problem_mark=key.start_mark
                 )
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found

@@ -297,7 +297,8 @@ def load() -> Settings:
         if not path.is_file():
             raise SettingsError(
                 Faults.listed(
-                    f"there is no file {path} here, and the environment alone is not enough:", found
+                    f"there is no file {path} here, and the environment alone is not sufficient:",
+                    found,
                 ),
                 remedy=f"Start in the folder of {path}, or name the file by {CONFIG_VARIABLE}",
             ) from None

@@ -105,8 +105,8 @@ _ADVICE: Final = {
     "message.timestamp.after.max.ms of the topic be their defaults.",
     37: "Set topics.partitions to 1 or more.",
     40: "Change the topics settings to what the brokers accept.",
-    44: "The brokers' create.topic.policy does not allow it: change the topics settings, or make the topic by "
-    "hand.",
+    44: "The brokers' create.topic.policy does not allow it: change the topics settings, or create the topic "
+    "by hand.",
     50: "Set transaction.max.timeout.ms of the brokers to 15000 or more.",
     76: "Set publish.compression to what the topic's compression.type allows.",
     87: "The topic is compacted and the record has no key (TRUNCATE, or a table without a primary key): set "

@@ -145,7 +145,7 @@ class TransactionReader:
                 timestamp, kind, server_id, size, end_pos, flags = header(data, at)
                 body, at = at + HEADER_SIZE, at + size
                 if size < smallest or at > length:
-                    raise CorruptEvent(f"its header says {size} bytes, more than came")
+                    raise CorruptEvent(f"its header states {size} bytes, more than were received")
                 if is_odd or end_pos < first:
                     pos, end_pos = place or placed(pos, end_pos, size, self.open)
                 else:

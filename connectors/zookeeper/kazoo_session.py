@@ -122,7 +122,7 @@ class KazooSession:
                 raise NodeTaken(path) from None
             except NoNodeError:
                 continue
-        raise CoordinationLost(f"{path} cannot be made: what is above it is removed meanwhile")
+        raise CoordinationLost(f"{path} cannot be created: its parent was removed meanwhile")
 
     async def read(self, path: str) -> Node | None:
         """See Session."""

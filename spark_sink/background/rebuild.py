@@ -87,7 +87,7 @@ class Rebuild:
             )
         self.aside |= dict.fromkeys(places, fault)
         _log.warning(
-            "records left out table=%s.%s number=%d first=%s",
+            "records skipped table=%s.%s number=%d first=%s",
             *self.name,
             len(places),
             place(*min(places)),

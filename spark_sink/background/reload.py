@@ -85,7 +85,7 @@ class Reloader:
                 if not request.from_beginning:
                     raise ReloadRefused(
                         f"{'.'.join(request.name)} does not wait",
-                        advice="To read its topics anew from their beginning, add --from-beginning",
+                        advice="To read its topics again from their beginning, add --from-beginning",
                     )
                 self._waits.begin(request.name, ReloadRequested(), self._cut_before(request))
                 self._applier.forget(request.name)

@@ -150,7 +150,7 @@ def _fault(row: Row) -> TableError | None:
     if row.left_out is not None:
         at = row.left_out
         return RowLeftOut(
-            place(at.topic, at.partition, at.offset, f"bytes left out: {at.left_out}"),
+            place(at.topic, at.partition, at.offset, f"bytes omitted: {at.left_out}"),
             advice="Set oversize to claim_check, write the row at the source once more, then reload the table",
         )
     return None

@@ -67,7 +67,7 @@ class Watch:
             ends = self._ends()
         except KafkaUnreachable as fault:
             if not self._away:
-                _log.error("%s. The sink goes on when it answers", fault)
+                _log.error("%s. The sink continues once it answers", fault)
             self._away = True
         else:
             if self._away:

@@ -42,8 +42,8 @@ _S3A: Final = (
 )
 _ACCESS: Final = "Give the sink access to the claim store, or set claim_checks to its path"
 _BUCKET_ACCESS: Final = (
-    "Check spark.hadoop.fs.s3a.endpoint and the credentials, which are not looked for in all places where the "
-    "worker does (docs/sink.md)"
+    "Check spark.hadoop.fs.s3a.endpoint and the credentials, which the sink does not read from everywhere that "
+    "the worker does (docs/sink.md)"
 )
 
 

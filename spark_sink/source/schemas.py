@@ -73,7 +73,7 @@ def parse_version(value: str) -> TableVersion:
     except (ValueError, KeyError, TypeError) as fault:
         raise PoisonRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
     if wire != 1:
-        raise UnsupportedWire(f"{key} says wire {wire}")
+        raise UnsupportedWire(f"{key} has wire {wire}")
     _check_names([name for name, _ in columns], primary_key, key)
     return TableVersion(
         key=key,

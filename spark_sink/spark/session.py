@@ -104,7 +104,7 @@ def _launch(wanted: dict[str, str]) -> None:
         tried = f"JAVA_HOME is {home}" if home else "java on PATH, as JAVA_HOME is not set"
         raise JavaMissing(
             f"{tried}: {' '.join(str(fault).split())[:200]}",
-            advice="Install Java 17 or 21, or set JAVA_HOME to one that is there",
+            advice="Install Java 17 or 21, or set JAVA_HOME to an installed one",
         ) from fault
     SparkContext._ensure_initialized(gateway=gateway)
 
@@ -112,7 +112,7 @@ def _launch(wanted: dict[str, str]) -> None:
 def refuse_others(given: SparkConf) -> None:
     """Refuse what `spark-submit` or its defaults say otherwise than the sink needs it."""
     other = [
-        f"{key} is {value}, and has to be {ALWAYS[key]}"
+        f"{key} is {value}, and must be {ALWAYS[key]}"
         for key, value in sorted(given.getAll())
         if key in ALWAYS and value != ALWAYS[key]
     ]

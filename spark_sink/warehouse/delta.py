@@ -73,7 +73,7 @@ class DeltaWarehouse:
             return None
         properties, columns = found
         if json.loads(properties.get(NAME_PROPERTY, "null")) != [database, table]:
-            raise ForeignTable(path, advice="Move it away; the sink makes its tables itself")
+            raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
         return Shape(
             database,
             table,

@@ -127,7 +127,7 @@ def _widened(held: str, wanted: str, *, column: str, of: tuple[str, str]) -> str
     result = widened(held, wanted)
     if result is None:
         raise TypeConflict(
-            f"{'.'.join(of)}.{column} is {held} and would have to hold {wanted}",
+            f"{'.'.join(of)}.{column} is {held} and would need to hold {wanted}",
             advice=action(of),
         )
     return result

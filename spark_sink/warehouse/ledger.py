@@ -93,7 +93,7 @@ def starting_offsets(applied: Offsets, earliest: Offsets, latest: Offsets) -> st
             raise DataLost(
                 f"topic {topic}, partition {partition}: the ledger ends at {offset}, "
                 f"Kafka holds {first} to {end}",
-                advice="Load the tables of that topic anew",
+                advice="Reload the tables of that topic",
             )
         start.setdefault(topic, {})[str(partition)] = offset
     return json.dumps(start)

@@ -107,8 +107,8 @@ def _added(column: Column, *, existing: bool) -> Iterator[Finding]:
         column=column.name,
         new=_described(column),
         consumers="Records have a new field."
-        + (" Rows of before got a value in it that no record tells." if filled else ""),
-        warehouse=f"The column is added as {wanted}; it is NULL in rows of before."
+        + (" Existing rows got a value in it that no record shows." if filled else ""),
+        warehouse=f"The column is added as {wanted}; it is NULL in existing rows."
         + (" At the source it is not." if filled else ""),
         warehouse_columns=(column.name,),
     )
@@ -168,9 +168,13 @@ def _changed(old: Column, new: Column) -> Iterator[Finding]:
 _KINDS = {Relation.WIDER: "column widened", Relation.NARROWER: "column narrowed"}
 _MEANINGS = {
     Relation.WIDER: "Values may be greater or longer than they could be.",
-    Relation.NARROWER: "Rows of before may have been cut; no record tells.",
-    Relation.SHIFTED: "Values come that could not be, and others that were are cut; no record tells which.",
-    Relation.OTHER_FORM: "Values are written in another form. Rows of before changed with it; no record tells.",
+    Relation.NARROWER: "Existing rows may have been truncated; no record shows it.",
+    Relation.SHIFTED: (
+        "New values become possible; existing values that no longer are were truncated. No record shows which."
+    ),
+    Relation.OTHER_FORM: (
+        "Values are written in another form. Existing rows changed with it; no record shows it."
+    ),
 }
 
 
@@ -216,7 +220,7 @@ def _recoded(old: Column, new: Column, letters: Relation) -> Finding:
         column=new.name,
         old=old.charset,
         new=new.charset,
-        consumers="Characters that it has not are gone from rows of before; no record tells."
+        consumers="Characters that it lacks were lost from existing rows; no record shows it."
         if loses
         else "Text may have more characters; in records it is UTF-8 in any case.",
         warehouse="The column stays string.",
@@ -244,7 +248,7 @@ def _never_null(column: Column) -> Finding:
         column=column.name,
         old="NULL",
         new="NOT NULL",
-        consumers="The field is null no more. Rows of before that were got a value; no record tells.",
+        consumers="The field is no longer null. Existing rows that were null got a value; no record shows it.",
         warehouse="Nothing: every column may be NULL there.",
         warehouse_columns=(column.name,),
     )
@@ -256,7 +260,7 @@ def _generated(column: Column) -> Finding:
         severity=Severity.CAREFUL,
         column=column.name,
         new=_described(column),
-        consumers="Its values are computed now. Those of rows of before changed; no record tells.",
+        consumers="Its values are now computed. Those of existing rows changed; no record shows it.",
         warehouse="The column stays.",
         warehouse_columns=(column.name,),
     )

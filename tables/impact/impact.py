@@ -94,7 +94,7 @@ def truncated(name: TableName, subscribers: Subscribers) -> tuple[Impact, ...]:
     finding = Finding(
         kind="table truncated",
         severity=Severity.CAREFUL,
-        consumers="One record with op t tells that all rows are gone; there are no deletes.",
+        consumers="One record with op t states that all rows are gone; there are no deletes.",
         warehouse="All rows of before are marked deleted.",
     )
     return (Impact(table=name, topic=row_topic(subscribers.prefix, *name), finding=finding),)
@@ -167,14 +167,14 @@ class _Reading:
 
     def _renamed(self, change: TableChange, to: TableName) -> Finding:
         where = row_topic(self._prefix, *to)
-        going_on = f"Its records go on in {where}." if self._captured(to) else "Its records end."
+        going_on = f"Its records continue in {where}." if self._captured(to) else "Its records end."
         taken = change.name in self._come
         return Finding(
             kind="table renamed",
             severity=Severity.BREAKING,
             old=".".join(change.name),
             new=".".join(to),
-            consumers=f"{going_on} {'Those of another table take their place.' if taken else ''}".strip(),
+            consumers=f"{going_on} {'Those of another table replace them.' if taken else ''}".strip(),
             warehouse=f"The table stays as it is; new rows go to {warehouse_path(*to)}, which begins without "
             "the rows of before.",
         )
@@ -211,7 +211,7 @@ _DROPPED = Finding(
 def _set_aside(change: SetAside) -> Finding:
     where = "dropped" if change.to is None else f"now {'.'.join(change.to)}"
     return Finding(
-        kind="table set aside",
+        kind="table quarantined",
         severity=Severity.CAREFUL,
         new=None if change.to is None else ".".join(change.to),
         consumers=f"It is {where}, and {change.tool} has another one ready to take its place. "

@@ -14,8 +14,8 @@ from tables.impact.finding import Finding, Severity
 from tables.impact.type_change import Relation, kind_of, relation
 
 _ANOTHER_KEY = (
-    "The same row has another key: it may stand in another partition, and compaction keeps the "
-    "old one too."
+    "The same row has another key: it may be in another partition, and compaction keeps the "
+    "old record too."
 )
 
 
@@ -32,11 +32,11 @@ def key_findings(old: Table, new: Table) -> Iterator[Finding]:
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> Finding:
     consumers = {
-        (True, False): "Records had no key and stood in partition 0; now they have one.",
+        (True, False): "Records had no key and were in partition 0; now they have one.",
         (
             False,
             True,
-        ): "Records have no key any more, and all stand in partition 0, without tombstones.",
+        ): "Records no longer have a key, and all are in partition 0, without tombstones.",
     }.get(
         (not before, not after),
         _ANOTHER_KEY,
@@ -69,7 +69,7 @@ def _of_columns(old: Table, new: Table, key: Sequence[str]) -> Iterator[Finding]
                 old=one.type,
                 new=other.type,
                 consumers=_ANOTHER_KEY,
-                warehouse="Rows of before may not be found by their keys; load the table anew.",
+                warehouse="Existing rows may not be found by their keys; reload the table.",
                 warehouse_columns=(name,),
             )
         elif one.collation != other.collation and other.collation is not None:
@@ -96,6 +96,6 @@ def _shape(table: Table) -> list[tuple[str, str]]:
 _KEYLESS = Finding(
     kind="rows without a key",
     severity=Severity.BREAKING,
-    consumers="Records have no key; whoever finds rows by all their columns does not find those of before.",
-    warehouse="Rows of before no longer meet the images that delete them; load the table anew.",
+    consumers="Records have no key; a reader that finds rows by all their columns does not find existing ones.",
+    warehouse="Existing rows no longer match the images that delete them; reload the table.",
 )

@@ -277,7 +277,9 @@ class DestinationState:
         cursor = self.cursor
         if cursor is None or cursor.history is None or cursor.versions > self.version_count:
             count = cursor and cursor.versions
-            return f"its cursor counts {count} table versions, {self.version_count} are there"
+            return (
+                f"its cursor counts {count} table versions, {self.version_count} are in the journal"
+            )
         return (
             f"its cursor counts {cursor.history} records of the schema history, and there is no "
             "checkpoint of it with all records behind that"

@@ -61,7 +61,7 @@ class Control:
 
     def told(self) -> str:
         """Who said it, for people."""
-        return f"{self.wish.value}, said by {self.by or 'nobody'}"
+        return f"{self.wish.value}, requested by {self.by or 'unknown'}"
 
 
 def note_of(control: Control) -> Note:

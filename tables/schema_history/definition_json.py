@@ -248,5 +248,5 @@ class Definitions:
 
 def _old(table: Table | None) -> Table:
     if table is None:
-        raise ValueError("a definition that counts on an older one, which is not there")
+        raise ValueError("a definition refers to an older one, which is missing")
     return table

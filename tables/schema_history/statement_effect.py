@@ -106,7 +106,7 @@ def _trusted(changes: tuple[Change, ...]) -> Effect:
             # Of a name that comes up again, as when tables are swapped, the last change counts.
             unresolved.pop(change.name, None)
             known.append(_without_stand_in(change))
-    reason = "it goes on from a definition that is not known" if unresolved else None
+    reason = "it changes a definition that is not known" if unresolved else None
     return Effect(changes=tuple(known), reason=reason, unresolved=tuple(unresolved))
 
 

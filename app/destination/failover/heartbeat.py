@@ -92,7 +92,7 @@ class Heartbeat:
         except AqueductError as error:
             return error
         if never_done is not None:
-            log.warning("%s: the heartbeat never worked; mend it: %s", self._name, never_done)
+            log.warning("%s: the heartbeat never worked; correct it: %s", self._name, never_done)
         return None
 
     def _leave(self, error: SourceSilent) -> None:

@@ -81,7 +81,7 @@ class Moved:
                 log.error("%s: lost in replication: %s", destination, one)
         if self.skipped:
             log.warning(
-                "%s: %d transaction(s) of %s were published already, and it goes on behind %s",
+                "%s: %d transaction(s) of %s were published already, and it resumes after %s",
                 destination, self.skipped, source, self.offset.coordinates,
             )  # fmt: skip
 
@@ -175,7 +175,7 @@ class Switch:
         """Whether what it lacks may still come."""
         if isinstance(gtids, GtidSet) != (not self.facts.is_mariadb):
             raise error
-        missing = f"all behind {self.facts.gtids_at_end or 'nothing'} up to {gtids}"
+        missing = f"all after {self.facts.gtids_at_end or 'nothing'} up to {gtids}"
         if isinstance(gtids, GtidSet):
             missing = str(subtracted(str(gtids), str(self.facts.gtid_executed), self.address))
         channel = self._followed()
@@ -186,7 +186,7 @@ class Switch:
                 source=self.address,
             ) from error
         raise SourceDiverged(
-            f"it lacks {missing} for good, which were published: it is nobody's replica",
+            f"it lacks {missing} for good, which were published: it is not a replica of any server",
             source=self.address,
             remedy="Take another source, or choose a new start and reload the tables that differ.",
         ) from error
@@ -285,7 +285,7 @@ class Switch:
     ) -> Moved:
         if found.places > 1:
             raise NoAlignment(
-                f"the last {len(recent)} stand there at {found.places} places, and nothing tells which is it",
+                f"the last {len(recent)} are there at {found.places} positions, and which is right cannot be known",
                 source=self.address,
             )
         if found.own:
@@ -339,7 +339,7 @@ class Switch:
             try:
                 self.clocks[self.cursor.offset.server_uuid] = clock_ms(self.other)
             except SourceLost:
-                log.debug("its clock is not told any more")
+                log.debug("its clock is no longer known")
         return mine - self.clocks.get(self.cursor.offset.server_uuid, 0)
 
 

@@ -58,7 +58,7 @@ Judge = Callable[[Source], tuple[SourceAddress, ServerFacts]]
 
 
 def _nobody(source: Source) -> tuple[SourceAddress, ServerFacts]:
-    raise SourceLost("nobody was asked yet", source=source.address)
+    raise SourceLost("no source was checked yet", source=source.address)
 
 
 class Sources:
@@ -147,7 +147,7 @@ class Sources:
             standing.notes.append(note_of(told))
         if source is not current or was_moved:
             metrics.SWITCHES.labels(self._name).inc()
-            log.warning("%s: goes on at %s: %s", self._name, source.address, why)
+            log.warning("%s: resumes at %s: %s", self._name, source.address, why)
         return standing
 
     def to_json(self) -> list[dict[str, object]]:

@@ -128,7 +128,7 @@ class Proving:
         if created == head.created:
             return True
         raise SourceReset(
-            f"{head.file} was begun at {created}, the one that was read at {head.created} (seconds since "
+            f"{head.file} was created at {created}, the one that was read at {head.created} (seconds since "
             "1970)",
             source=self.address,
         )
@@ -143,7 +143,7 @@ class Proving:
         place = offset.coordinates
         what = proof.landmark if proof.landmark is not None else place
         error = SourceUnproven(
-            f"it has purged {what}, the last place that was read, so that nothing shows whether "
+            f"it has purged {what}, the last position that was read, so nothing shows whether "
             f"{offset} is still the same",
             source=self.address,
         )
@@ -153,7 +153,7 @@ class Proving:
 
     def _refusal(self, landmark: Landmark, found: Found) -> SourceDiverged:
         told = (
-            f"the last published transaction, {landmark} to {landmark.end}, is not there any more: "
+            f"the last published transaction, {landmark} to {landmark.end}, is no longer there: "
             f"{found.detail}"
         )
         begun = self._begun(landmark.start.file)
@@ -174,7 +174,7 @@ class Proving:
         if before.issubset(gtids):
             return self._end()
         raise SourceDiverged(
-            f"before {offset.coordinates} it has {before}, and the cursor holds {gtids}: place and GTIDs do "
+            f"before {offset.coordinates} it has {before}, and the cursor holds {gtids}: position and GTIDs do "
             "not agree",
             source=self.address,
         )
@@ -183,7 +183,7 @@ class Proving:
         before = position_at(offset.coordinates, self.address)
         if not gtids.holds_all(before):
             raise SourceDiverged(
-                f"before {offset.coordinates} it is at {before}, and the cursor at {gtids}: place and GTIDs do "
+                f"before {offset.coordinates} it is at {before}, and the cursor at {gtids}: position and GTIDs do "
                 "not agree",
                 source=self.address,
             )

@@ -47,7 +47,7 @@ def tell_latest(destination: str, address: SourceAddress, captures: Captures) ->
     """Log what a start at the end leaves out."""
     found = estimates(captures, address)
     log.warning(
-        "%s: begins at the end of the binlog; not published are the rows that are there: %s",
+        "%s: begins at the end of the binlog; existing rows are not published: %s",
         destination,
         listed(found),
     )

@@ -197,7 +197,7 @@ class Opening:
         kept, changed, views = self._certain(cursor, baseline)
         if changed and not tells_columns(self.facts):
             log.warning(
-                "%s: nobody knows what these were at %s, and their rows will be set aside until a statement "
+                "%s: it is not known what these were at %s, and their rows will be set aside until a statement "
                 "makes them anew: %s", self.destination, cursor.offset.coordinates, _listed(changed),
             )  # fmt: skip
         return self._begun(cursor, kept, baseline.databases, before, views=views)

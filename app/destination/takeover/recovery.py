@@ -220,7 +220,7 @@ async def _refuse_lost(destination: str, topic: str, options: Mapping[str, Any])
     if published is not None:
         raise JournalDamaged(
             f"it holds no cursor of this destination, but {published} holds what was published: the journal "
-            "was deleted, cut, or made anew",
+            "was deleted, truncated, or recreated",
             destination=destination,
             topic=topic,
             remedy=_RESTORE,

@@ -275,7 +275,7 @@ class Gathering:
         if kind is Kind.TRUNCATE:
             truncated = self._emptied() or truncated_table(query.sql, query.database)
             if truncated is None:
-                raise UnsupportedEvent("a TRUNCATE statement whose table cannot be told")
+                raise UnsupportedEvent("a TRUNCATE statement whose table cannot be determined")
             if not self._tables.captures(truncated) or self._tables.is_given_up(truncated):
                 truncated = None
         applied = self._applied

@@ -76,7 +76,7 @@ class Numbers:
         if transaction_id != resume.transaction_id:
             raise ResumeMismatch(
                 f"{resume.transaction_id} was published to row {resume.rows}, "
-                f"but the source goes on with {transaction_id}"
+                f"but the source continues with {transaction_id}"
             )
         return Progress(
             transaction_id=transaction_id,

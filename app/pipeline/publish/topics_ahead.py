@@ -85,7 +85,9 @@ class Ahead:
                 pause = _FIRST_PAUSE
             except AqueductError as error:
                 log.info(
-                    "%s: topics are not made ahead: %s", self._publisher.cursor.destination, error
+                    "%s: topics are not created in advance: %s",
+                    self._publisher.cursor.destination,
+                    error,
                 )
                 if error.retry is Retry.TIMED:
                     await asyncio.sleep(pause)

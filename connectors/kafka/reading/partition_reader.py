@@ -93,7 +93,9 @@ async def end_of(options: Mapping[str, Any], topic: str, partition: int) -> int:
         async with asyncio.timeout(_DEADLINE):
             return await _end(options, TopicPartition(topic, partition), "read_uncommitted")
     except TimeoutError as error:
-        raise KafkaLost("its end was not told", topic=topic, partition=partition) from error
+        raise KafkaLost(
+            "its end offset was not reported", topic=topic, partition=partition
+        ) from error
     except KafkaError as error:
         raise await explained(error, options) from error
 
@@ -147,7 +149,7 @@ async def _go_to(consumer: AIOKafkaConsumer, tp: TopicPartition, *, start: int, 
     beginning = (await consumer.beginning_offsets([tp]))[tp]
     if start > end:
         raise TopicUnfit(
-            f"it ends at offset {end}, but a checkpoint was made at {start}: it was cut or made anew",
+            f"it ends at offset {end}, but a checkpoint was written at {start}: it was truncated or recreated",
             topic=tp.topic,
         )
     consumer.seek(tp, max(start, beginning))

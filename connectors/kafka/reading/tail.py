@@ -149,7 +149,7 @@ class Tail:
         """Begin at the end again, where the topic was cut or made anew; every run reads it on its own."""
         out = dict(error.args[0]) if error.args and isinstance(error.args[0], dict) else self._next
         log.error(
-            "%s was cut or made anew: it has no offset %s; it is followed from its end",
+            "%s was truncated or recreated: it has no offset %s; it is followed from its end",
             self.topic, ", ".join(f"{tp.partition}:{at}" for tp, at in out.items()),
         )  # fmt: skip
         for tp in list(out):

@@ -77,7 +77,9 @@ async def _create(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:
 
 
 def _refusal(name: str, code: int, message: str | None = None) -> AqueductError:
-    return answered(code, f"the topic cannot be made: {message or 'no reason given'}", topic=name)
+    return answered(
+        code, f"the topic cannot be created: {message or 'no reason given'}", topic=name
+    )
 
 
 async def _led(admin: AIOKafkaAdminClient, names: list[str]) -> None:

@@ -108,7 +108,7 @@ def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
     takes = int(facts.config.get("max.message.bytes", plan.max_message_bytes))
     if plan.takes_all and takes < plan.max_message_bytes:
         yield (
-            f"max.message.bytes is {takes}, and what is too large is told by topics.max_message_bytes, "
+            f"max.message.bytes is {takes}, and oversize records are detected by topics.max_message_bytes, "
             f"which is {plan.max_message_bytes}; lower that, or: kafka-configs.sh --alter --topic {plan.name} "
             f"--add-config max.message.bytes={plan.max_message_bytes}"
         )

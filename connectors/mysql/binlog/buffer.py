@@ -14,7 +14,7 @@ _Bytes = TypeVar("_Bytes", bytes, memoryview)
 def uint(data: bytes | memoryview, at: int, size: int) -> int:
     """The unsigned little-endian integer of ``size`` bytes at ``at``."""
     if at + size > len(data):
-        raise IndexError(f"{size} bytes wanted at {at}, of {len(data)}")
+        raise IndexError(f"{size} bytes needed at {at}, of {len(data)}")
     return int.from_bytes(data[at : at + size], "little")
 
 
@@ -33,7 +33,7 @@ def taken(data: _Bytes, at: int, size: int) -> tuple[_Bytes, int]:
     """``size`` bytes from ``at``, all of them, and where they end."""
     end = at + size
     if end > len(data):
-        raise IndexError(f"{size} bytes wanted at {at}, of {len(data)}")
+        raise IndexError(f"{size} bytes needed at {at}, of {len(data)}")
     return data[at:end], end
 
 
@@ -46,7 +46,7 @@ def packed_bytes(data: bytes, at: int) -> tuple[bytes, int]:
 def bits(data: bytes, count: int, *, most_significant_first: bool = False) -> list[bool]:
     """The first ``count`` bits of ``data``, each byte from its low bit unless told otherwise."""
     if len(data) * 8 < count:
-        raise IndexError(f"{count} bits wanted, of {len(data) * 8}")
+        raise IndexError(f"{count} bits needed, of {len(data) * 8}")
     if most_significant_first:
         return [bool(data[n >> 3] & (0x80 >> (n & 7))) for n in range(count)]
     return [bool(data[n >> 3] & (1 << (n & 7))) for n in range(count)]

@@ -111,7 +111,7 @@ def parse_event(data: bytes, *, checksum: bool) -> Event:
         raise CorruptEvent(f"{len(data)} bytes are less than a header")
     timestamp, kind, server_id, size, end_pos, flags = HEADER.unpack_from(data)
     if size != len(data):
-        raise CorruptEvent(f"its header says {size} bytes, {len(data)} came")
+        raise CorruptEvent(f"its header states {size} bytes, {len(data)} were received")
     end = len(data)
     if checksum:
         end -= CHECKSUM_SIZE

@@ -29,7 +29,7 @@ def parse_gtid_tagged(body: bytes) -> tuple[str, str, int, int]:
     if version != _VERSION or must_know > _LAST_KNOWN:
         raise UnsupportedEvent(f"a GTID_TAGGED event of form {version} with field {must_know}")
     if size != len(body):
-        raise ValueError(f"it says {size} bytes, {len(body)} are here")
+        raise ValueError(f"it states {size} bytes, {len(body)} were received")
     found: dict[int, object] = {}
     source, tag, numbers = b"", "", dict.fromkeys((_NUMBER, _COMMITTED), 0)
     while at < len(body) and len(found) <= _COMMITTED:
@@ -92,7 +92,7 @@ def integer(data: bytes, at: int) -> tuple[int, int]:
     more = (~first & (first + 1)).bit_length() - 1
     end = at + 1 + more
     if end > len(data):
-        raise IndexError(f"{end - at} bytes wanted at {at}, of {len(data)}")
+        raise IndexError(f"{end - at} bytes needed at {at}, of {len(data)}")
     rest = int.from_bytes(data[at + 1 : end], "little")
     if more == 8:
         return rest, end

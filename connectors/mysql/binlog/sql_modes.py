@@ -66,7 +66,7 @@ def of_text(text: str) -> frozenset[str]:
     if names == {"DEFAULT"}:
         return DEFAULT
     if unknown := sorted(names - {*_BITS, *_ABOVE}):
-        raise UnknownSqlMode(f"there is no SQL mode {unknown[0][:40]}")
+        raise UnknownSqlMode(f"unknown SQL mode {unknown[0][:40]}")
     return _expanded(names)
 
 

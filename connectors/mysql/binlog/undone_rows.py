@@ -13,7 +13,7 @@ from connectors.mysql.binlog.statement_kind import Kind, shortened, words
 
 _UNDONE = {
     Kind.SAVEPOINT: "a ROLLBACK TO SAVEPOINT after rows were written",
-    Kind.ROLLBACK: "a transaction with rows that ends in ROLLBACK: which rows stayed cannot be told",
+    Kind.ROLLBACK: "a transaction with rows that ends in ROLLBACK: which rows remain is not known",
 }
 
 

@@ -54,7 +54,9 @@ def look(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Foun
             return _unlisted(landmark, place, facts, address)
         if not size:
             raise BinlogFileMissing(
-                f"{place.file}: it is in the index, and is gone", source=address, coordinates=place
+                f"{place.file}: it is in the index, and is missing",
+                source=address,
+                coordinates=place,
             )
         if place.pos > size:
             return Found(False, detail=f"{place.file} has only {size} bytes")
@@ -128,7 +130,7 @@ def _is_alike(one: str, other: str) -> bool:
 
 def _by_gtid(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
     """Beyond 4 GiB, and in files that were renamed, only a reader by GTIDs gets there."""
-    told = f"{landmark} cannot be looked at"
+    told = f"{landmark} cannot be examined"
     if facts.is_mariadb or landmark.gtid is None or landmark.first is None:
         return Found(False, is_purged=True, detail=told)
     try:

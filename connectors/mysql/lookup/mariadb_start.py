@@ -17,7 +17,7 @@ def check(position: MariadbGtidList, facts: ServerFacts, address: SourceAddress)
     before = MariadbGtidList.parse(facts.gtids_before_binlogs)
     if lacking := position.lacking(before):
         raise PositionGone(
-            f"its binlog files begin behind {', '.join(lacking)}, "
+            f"its binlog files begin after {', '.join(lacking)}, "
             f"the cursor is at {str(position) or 'nothing'}",
             source=address,
         )
@@ -25,7 +25,7 @@ def check(position: MariadbGtidList, facts: ServerFacts, address: SourceAddress)
     texts = (facts.variables.get(name, "") for name in ("gtid_binlog_state", "gtid_slave_pos"))
     if unknown := position.unknown_to(MariadbGtidState.parse(*texts)):
         raise SourceDiverged(
-            f"the cursor is behind {', '.join(unknown)}, which it never wrote into its binlog; "
+            f"the cursor is past {', '.join(unknown)}, which it never wrote into its binlog; "
             f"its end is {facts.variables.get('gtid_binlog_pos') or 'nothing'}",
             source=address,
         )

@@ -166,7 +166,7 @@ def _check_index(offset: SourceOffset, facts: ServerFacts, address: SourceAddres
     if not gaps:
         return
     behind = Coordinates(names[gaps[-1]], FIRST_EVENT)
-    told = f"none stands between {names[gaps[-1] - 1]} and {behind.file}"
+    told = f"none is between {names[gaps[-1] - 1]} and {behind.file}"
     gtids = offset.gtid_set
     if gtids is None:
         if offset.coordinates.order < behind.order:

@@ -78,7 +78,7 @@ def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
         chosen = zip(extents, bits(present, count), strict=True)
         images.append([extent for extent, is_present in chosen if is_present])
     if at < len(body) and not any(images):
-        raise ValueError("bytes stand behind images without columns")
+        raise ValueError("bytes follow images without columns")
     yield at
     while at < len(body):
         for n, image in enumerate(images):
@@ -95,5 +95,5 @@ def _skip(extents: list[tuple[int, int]], body: bytes, at: int) -> int:
         if not nulls[n >> 3] >> (n & 7) & 1:
             at += size + (length_size + uint(body, at, length_size) if length_size else 0)
     if at > len(body):
-        raise IndexError("a row ends behind its event")
+        raise IndexError("a row ends past the end of its event")
     return at

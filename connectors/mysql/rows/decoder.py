@@ -98,7 +98,7 @@ class RowDecoder:
             second_columns = bits(second, count)
         if not any(first_columns) and not any(second_columns or ()):
             raise UnsupportedEvent(
-                "rows of which no column is in the binlog, so that they cannot be told apart",
+                "rows of which no column is in the binlog, so they cannot be distinguished",
                 table=self._name,
                 remedy="Run SET GLOBAL binlog_row_image = 'FULL' on the server, for all sessions.",
             )

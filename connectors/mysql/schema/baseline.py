@@ -139,7 +139,7 @@ class _Reading:
                 break
         if not inventory.is_whole:
             raise SourceRefused(
-                "statements hold tables for so long that they are left out of information_schema",
+                "statements hold tables for so long that information_schema omits them",
                 source=self._address,
                 remedy="Aqueduct tries again by itself; end the statement if it does not end.",
             )

@@ -48,8 +48,8 @@ def check(
         faults.append(fault)
     if faults:
         raise PreflightError(
-            Faults.listed(f"{len(faults)} thing(s) to mend on {address}:", faults),
-            remedy="Mend them, then restart this destination; nothing was read or written",
+            Faults.listed(f"{len(faults)} problem(s) on {address}:", faults),
+            remedy="Correct them, then restart this destination; nothing was read or written",
         )
     for replica in facts.replicas:
         if replica.server_id == address.server_id and not _is_ours(replica, facts, address):
@@ -116,9 +116,9 @@ def _filter_faults(facts: ServerFacts) -> Iterator[str]:
         if listed
     )
     yield (
-        f"its binlog leaves out {', '.join(facts.left_out)}, which the filter captures ({told}): start mysqld "
-        "without these options, or leave the databases out of filter.include; to go on without their changes, "
-        "add binlog_filters to the destination's `accept` in the settings"
+        f"its binlog omits {', '.join(facts.left_out)}, which the filter captures ({told}): start mysqld "
+        "without these options, or remove the databases from filter.include; to continue without their "
+        "changes, add binlog_filters to the destination's `accept` in the settings"
     )
 
 

@@ -51,7 +51,7 @@ def channels(address: SourceAddress) -> list[Channel]:
             rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
             return [_channel(row) for row in rows]
     raise SourceRefused(
-        "it does not say whether it is a replica",
+        "it does not report whether it is a replica",
         source=address,
         remedy=_remedy(address),
     )

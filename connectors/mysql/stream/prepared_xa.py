@@ -109,4 +109,4 @@ def _pieces(rest: Iterator[bytes], xid: str, name: str | None, *, enough: int) -
 
 def _assert_same(wanted: str, found: str | None) -> None:
     if wanted != found:
-        raise PreparedRowsGone("something else stands in their place")
+        raise PreparedRowsGone("something else is at their position")

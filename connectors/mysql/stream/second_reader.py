@@ -44,7 +44,7 @@ _HARMLESS = frozenset({28, 36, 37, 41})
 """Ignorable, two of group replication, a heartbeat: they change no row."""
 _KNOWN = {
     _COMPRESSED: "a compressed transaction (binlog_transaction_compression)",
-    _INCIDENT: "an incident: the server says that its binlog lacks something",
+    _INCIDENT: "an incident: the server reports that its binlog lacks changes",
     _TAGGED: "a transaction with a tagged GTID",
 }
 _CONNECTIONS = 2
@@ -296,7 +296,7 @@ class _Reading:
             return
         pos = packet.log_pos - packet.event_size
         if pos != self._end:
-            raise Unreadable(f"it passes over what is between {self.place()} and {pos}")
+            raise Unreadable(f"it skips what is between {self.place()} and {pos}")
         what = self._what(event)
         if what is not None:
             yield Read(pos, packet.log_pos, packet.timestamp, what)
@@ -333,7 +333,7 @@ class _Reading:
             return Announced(None)
         if code not in _HARMLESS:
             what = _KNOWN.get(code, f"an event of type {code}")
-            raise Unreadable(f"it does not read what stands at {self.place()}: {what}")
+            raise Unreadable(f"it does not read the event at {self.place()}: {what}")
         return None
 
     def _describe(self, event: Any) -> None:

@@ -111,7 +111,7 @@ def _whole(data: bytearray, at: int) -> int:
     while len(data) - at >= HEADER_SIZE:
         size = _EVENT_SIZE(data, at)[0]
         if not HEADER_SIZE <= size <= LARGEST:
-            raise CorruptEvent(f"an event of a compressed payload says {size} bytes")
+            raise CorruptEvent(f"an event of a compressed payload states {size} bytes")
         if at + size > len(data):
             break
         at += size

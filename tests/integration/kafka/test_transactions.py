@@ -178,7 +178,7 @@ async def test_a_topic_made_meanwhile_does_not_stall_the_others_of_its_transacti
 async def test_a_checkpoint_ahead_of_the_journal_is_refused(
     options: dict[str, Any], topic: str
 ) -> None:
-    with pytest.raises(TopicUnfit, match="cut or made anew"):
+    with pytest.raises(TopicUnfit, match="truncated or recreated"):
         await values_in(options, topic, start=5)
 
 

@@ -198,7 +198,7 @@ def test_what_was_purged_is_refused_before_and_by_the_server(lonely: Mysql) -> N
     purge(lonely, held.coordinates.file)
     facts, address = facts_of(lonely), address_of(lonely)
     assert str(facts.gtids_at_head) == "0-1-3"
-    with pytest.raises(PositionGone, match="begin behind 0-1-3"):
+    with pytest.raises(PositionGone, match="begin after 0-1-3"):
         check(begin, facts, address)
     with pytest.raises(PositionGone):
         first_of(BinlogStream(address, begin))

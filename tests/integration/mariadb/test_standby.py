@@ -88,7 +88,7 @@ def _way_back(both: Pair) -> None:
     with pytest.raises(SourceRefused, match="whether it is a replica"):
         _moved(both, position)
     _let_ask(both.master)
-    with pytest.raises(SourceDiverged, match=r"for good.*nobody's replica"):
+    with pytest.raises(SourceDiverged, match=r"for good.*not a replica"):
         _moved(both, position)
     _follow(both.master, both.standby)
     both.caught_up()

@@ -281,6 +281,6 @@ def test_another_transaction_in_the_place_is_not_taken_for_it(mysql: Mysql, sess
     (one, at), (other, _) = places.items()
     middle = now(mysql)
     run(mysql, "XA COMMIT 'b'")
-    with pytest.raises(PreparedRowsGone, match="something else stands in their place"):
+    with pytest.raises(PreparedRowsGone, match="something else is at their position"):
         read(mysql, middle, {other: at})
     assert one != other

@@ -201,7 +201,7 @@ class _Alteration:
             return 0
         place = numbered(self._columns, name)
         if place is None:
-            raise Refused(f"there is no column {name} to stand behind")
+            raise Refused(f"there is no column {name} to add a column after")
         return place + 1
 
     def _convert(self) -> None:

@@ -31,7 +31,7 @@ def added(
     """The keys with those that are added, the primary key first."""
     found, wanted = list(indexes), list(specs)
     if len(wanted) > _MOST:
-        raise Refused(f"{len(wanted)} keys are more than any server takes")
+        raise Refused(f"{len(wanted)} keys are more than any server accepts")
     foreign: list[IndexSpec] = []
     for spec in wanted:
         if spec.kind == "FOREIGN":
@@ -109,7 +109,7 @@ def _made(spec: IndexSpec, others: Sequence[Index], columns: Sequence[Column]) -
     for part in spec.parts:
         column = by_name.get(lowered(part.column))
         if column is None and part.column:
-            raise Refused(f"a key names a column {part.column} that is not there")
+            raise Refused(f"a key names a column {part.column} that does not exist")
         named.append(column.name if column else "")
     texts = tuple(map(_text, spec.parts))
     lengths = zip(named, spec.parts, strict=True)

@@ -116,7 +116,7 @@ def _pattern(name: TableName, draft: Draft) -> Table:
     """The table that another is made like."""
     table = draft.visible(name)
     if table is None:
-        raise Refused(f"the table {name[0]}.{name[1]} that it is made like is not known")
+        raise Refused(f"the table {name[0]}.{name[1]} that it is created like is not known")
     return table
 
 

@@ -63,7 +63,7 @@ def _kind(spec: TypeSpec, server: Server, session: Session) -> tuple[str, TypeSp
         spec = replace(spec, charset="utf8mb3")
     oracle = _is_as(spec, "ORACLE", server, session)
     if name in ORACLE_ONLY and not oracle:
-        raise TypeRefused(f"there is no type {name!r} but in the mode ORACLE")
+        raise TypeRefused(f"type {name!r} exists only in the mode ORACLE")
     if oracle:
         kind = OF_ORACLE.get(name, kind)
     if kind == "timestamp" and _is_as(spec, "MAXDB", server, session):

@@ -60,7 +60,7 @@ class RowCounter:
             more, at = walk(body, at, end)
             images += more
         if at > end or images % each:
-            raise IndexError("a row ends behind its event")
+            raise IndexError("a row ends past the end of its event")
         return images // each
 
     def _walk(self, nulls: bytes) -> Walk | None:

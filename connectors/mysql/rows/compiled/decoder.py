@@ -183,7 +183,7 @@ class CompiledDecoder:
                 break
             row, run = behind, None
         if row != end:
-            raise IndexError("a row ends behind its event")
+            raise IndexError("a row ends past the end of its event")
         return found
 
     def _run(self, kind: _Kind, head: bytes, data: bytes, at: int) -> RowsFunction:

@@ -225,7 +225,7 @@ def _string(n: int, other: str) -> list[str]:
         f"    if t{n} == {plain.STRING} and raw[s] < 128:",
         "        e = s + 1 + raw[s]",
         "        if e > last:",
-        "            raise IndexError('a JSON string ends behind its document')",
+        "            raise IndexError('a JSON string ends past the end of its document')",
         f"        x{n} = raw[s + 1 : e].decode()",
         f"        x{n} = quoted(x{n}) if e - s < {_LONG} else dumps(x{n}).decode()",
         "    else:",

@@ -63,7 +63,7 @@ def value_text(data: bytes, kind: int, at: int, depth: int, left: list[int]) -> 
         layout = _LARGE if kind in (LARGE_OBJECT, LARGE_ARRAY) else SMALL
         count, size = layout.head(data, at)
         if at + max(size, count * (layout.width + 1)) > len(data):
-            raise IndexError(f"a JSON container says {size} bytes, of {len(data) - at}")
+            raise IndexError(f"a JSON container states {size} bytes, of {len(data) - at}")
         spend(left, count)
         if kind in (SMALL_OBJECT, LARGE_OBJECT):
             return _object(data, at, layout, count, depth, left)

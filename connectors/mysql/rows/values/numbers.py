@@ -29,7 +29,7 @@ def integer(column: MappedColumn) -> Reader:
     """TINYINT to BIGINT; raise UnsupportedEvent where the table map does not tell signed from unsigned."""
     if column.unsigned is None:
         raise UnsupportedEvent(
-            f"the binlog does not say whether column {column.name!r} is unsigned",
+            f"the binlog does not state whether column {column.name!r} is unsigned",
             remedy="Upgrade the server, or leave the table out with a filter.",
         )
     width, signed = _WIDTHS[FieldType(column.type)], not column.unsigned

@@ -68,7 +68,7 @@ def reader_for(column: MappedColumn, charsets: Charsets) -> Reader:
     if column.type in _WITHOUT_DIGITS:
         raise UnsupportedEvent(
             f"column {column.name!r} is a {_WITHOUT_DIGITS[column.type]} in the format of MariaDB 5.3, and the "
-            "binlog does not say how many digits of fraction it has",
+            "binlog does not state how many digits of fraction it has",
             remedy="Run ALTER TABLE … FORCE with mysql56_temporal_format = ON, or leave the table out "
             "with a filter.",
         )

@@ -21,7 +21,7 @@ def charset_of(column: MappedColumn, charsets: Charsets) -> str:
     """The character set of a string column; raise UnsupportedEvent where it cannot be known."""
     if column.collation is None:
         raise UnsupportedEvent(
-            f"the binlog does not say the character set of column {column.name!r}",
+            f"the binlog does not state the character set of column {column.name!r}",
             remedy="Run SET GLOBAL binlog_row_metadata = 'FULL' on the server, then restart.",
         )
     try:

@@ -82,7 +82,7 @@ async def test_a_pause_is_said_once_it_is_reached_and_only_once(scene: Scene) ->
     scene.destination.status.show(State.RUNNING, None)
     scene.asked(Wish.PAUSE)
     assert await scene.states() == []
-    scene.shows(State.PAUSED, "pause, said by me")
+    scene.shows(State.PAUSED, "pause, requested by me")
     assert await scene.states() == ["PAUSED"]
     assert (scene.said[0].worker, scene.said[0].address, scene.said[0].request) == ("a", "a:1", 5)
 

@@ -251,7 +251,7 @@ def test_a_connections_character_set_is_known_by_its_usual_names(
         ),
         (GOOD + "a: b: c\n", "at line 9, column 5: mapping values are not allowed here"),
         (GOOD + "a: *hunter2-nobody-may-see\n", "found undefined alias '…'"),
-        (GOOD + "prefix: other\n", "at line 2, column 1: the same name stands twice"),
+        (GOOD + "prefix: other\n", "at line 2, column 1: the same name is given twice"),
         (GOOD + "1: 2\n", "holds no settings"),
         (GOOD + "a: 2026-99-99\n", "is not YAML: month must be in 1..12"),
     ],

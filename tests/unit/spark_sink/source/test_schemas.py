@@ -85,7 +85,7 @@ def test_a_column_whose_name_changes_only_in_case_stays_one_column() -> None:
 
 
 def test_a_type_that_cannot_follow_names_table_column_and_types() -> None:
-    with pytest.raises(TypeConflict, match=r"shop\.t\.a is int and would have to hold string"):
+    with pytest.raises(TypeConflict, match=r"shop\.t\.a is int and would need to hold string"):
         shape(value(("id", "int"), ("a", "int")), value(("id", "int"), ("a", "text"), version=2))
 
 

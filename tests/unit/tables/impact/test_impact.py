@@ -191,7 +191,7 @@ def online(old: str, new: str) -> OnlineAlter:
 
 def test_a_table_that_is_set_aside_may_come_back() -> None:
     aside = SetAside(name=("shop", "t"), old=catalog(T)["shop", "t"], tool="gh-ost", to=None)
-    assert short(impact([aside], ALL)) == ["careful table set aside"]
+    assert short(impact([aside], ALL)) == ["careful table quarantined"]
 
 
 def test_effects_are_told_as_json_with_topic_and_warehouse() -> None:

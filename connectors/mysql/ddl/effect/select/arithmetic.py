@@ -46,7 +46,7 @@ def _precision(column: Column) -> tuple[int, int]:
 
 def _decimal(digits: int, scale: int, *, nullable: bool) -> Column:
     if digits > _MOST_DIGITS or scale > _MOST_SCALE:
-        raise Refused("a decimal in its query is too long to tell its type")
+        raise Refused("a decimal in its query is too long to determine its type")
     return plain(f"decimal({digits},{scale})", nullable=nullable)
 
 

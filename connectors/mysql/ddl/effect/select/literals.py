@@ -22,7 +22,7 @@ def plain(name: str, *, nullable: bool) -> Column:
 def text(length: int, own: Database, *, nullable: bool) -> Column:
     """A column of text of so many characters."""
     if length > 512:
-        raise Refused("a text in its query is too long to tell its type")
+        raise Refused("a string in its query is too long to determine its type")
     if own.charset == "binary":
         return plain(f"varbinary({length})", nullable=nullable)
     return Column(

@@ -61,7 +61,7 @@ class _Query:
     def columns(self, tree: exp.Expression) -> list[Column]:
         """The columns of a query or of one in parentheses."""
         if not isinstance(tree, _QUERIES):
-            raise Refused("its query is of a kind whose columns cannot be told")
+            raise Refused("the columns of its query cannot be determined")
         inner = self._with(tree)
         if isinstance(tree, exp.Subquery):
             return inner.columns(tree.this)

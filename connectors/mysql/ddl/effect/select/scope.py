@@ -39,7 +39,7 @@ class Scope:
     def all(self) -> Iterator[Column]:
         """What ``*`` stands for."""
         if any(source.shares for source in self._sources):
-            raise Refused("its query has * behind USING or NATURAL")
+            raise Refused("its query has * with USING or NATURAL")
         if not self._sources:
             raise Refused("its query has * without a table")
         for source in self._sources:

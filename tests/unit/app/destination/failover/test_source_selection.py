@@ -228,6 +228,6 @@ def test_what_a_move_costs_is_logged_where_it_is_made_and_not_at_each_look(
         "shop: the clocks of the sources differ by -2500 ms",
         "7 transaction(s) of server uuid-b",
         "shop: lost in replication: transaction 6",
-        "shop: 16 transaction(s) of a:3306 were published already, and it goes on behind a.000009:44",
+        "shop: 16 transaction(s) of a:3306 were published already, and it resumes after a.000009:44",
     ):
         assert caplog.text.count(text) == 1, text

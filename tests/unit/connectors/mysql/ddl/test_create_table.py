@@ -165,7 +165,7 @@ def test_mariadbs_columns_and_periods() -> None:
         ("CREATE TABLE t (a INT, KEY k (a), UNIQUE k (a), UNIQUE k (a))", "a key k already"),
         ("CREATE TABLE t (a INT) CHARSET klingon", "klingon"),
         ("CREATE TABLE t (a INT) nonsense", "nothing more was expected"),
-        ("CREATE TABLE t LIKE nothing", r"d\.nothing that it is made like is not known"),
+        ("CREATE TABLE t LIKE nothing", r"d\.nothing that it is created like is not known"),
         ("CREATE TABLE t (a INT", "at the statement's end"),
         (f"CREATE TABLE t (a VARCHAR({'9' * 5000}))", "digits"),
     ],

@@ -124,7 +124,7 @@ def test_a_position_the_server_has_is_gone_on_from(gtids: str) -> None:
 
 @pytest.mark.parametrize("gtids", ["", "0-1-39", "5-2-7"])
 def test_a_position_before_the_first_file_is_gone(gtids: str) -> None:
-    with pytest.raises(PositionGone, match="begin behind 0-1-40"):
+    with pytest.raises(PositionGone, match="begin after 0-1-40"):
         start.check(offset(at(gtids)), facts(), ADDRESS)
 
 
