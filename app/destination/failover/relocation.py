@@ -285,7 +285,7 @@ class Switch:
     ) -> Moved:
         if found.places > 1:
             raise NoAlignment(
-                f"the last {len(recent)} are there at {found.places} positions, and which is right cannot be known",
+                f"the last {len(recent)} are there at {found.places} positions, so the right one is not known",
                 source=self.address,
             )
         if found.own:

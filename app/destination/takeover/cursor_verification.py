@@ -174,8 +174,8 @@ class Proving:
         if before.issubset(gtids):
             return self._end()
         raise SourceDiverged(
-            f"before {offset.coordinates} it has {before}, and the cursor holds {gtids}: position and GTIDs do "
-            "not agree",
+            f"before {offset.coordinates} it has {before}, and the cursor holds {gtids}: position and GTIDs "
+            "do not agree",
             source=self.address,
         )
 
@@ -183,7 +183,7 @@ class Proving:
         before = position_at(offset.coordinates, self.address)
         if not gtids.holds_all(before):
             raise SourceDiverged(
-                f"before {offset.coordinates} it is at {before}, and the cursor at {gtids}: position and GTIDs do "
-                "not agree",
+                f"before {offset.coordinates} it is at {before}, and the cursor at {gtids}: position and GTIDs "
+                "do not agree",
                 source=self.address,
             )
