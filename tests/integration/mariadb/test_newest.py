@@ -101,7 +101,7 @@ def test_each_remedy_of_the_preflight_mends_the_server_as_it_is_printed(newest: 
         "binlog_row_metadata": "MINIMAL",
     }
     first, then = mended(newest, spoiled, host="127.0.0.1")
-    assert "4 thing(s) to mend" in first
+    assert "4 problem(s)" in first
     assert "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO 'o''bare'@'127.0.0.1';" in first
     assert then == ""
 

@@ -234,6 +234,6 @@ def test_each_remedy_of_the_preflight_mends_the_server_as_it_is_printed(
     first, then = mended(with_gtids, spoiled, host="127.0.0.1")
     # Where the binlog names the columns, the account need not read tables.
     names_columns = "binlog_row_metadata" in read_facts(address_of(with_gtids)).variables
-    assert f"{3 if names_columns else 4} thing(s) to mend" in first
+    assert f"{3 if names_columns else 4} problem(s)" in first
     assert ("GRANT SELECT ON" in first) is not names_columns
     assert then == ""

@@ -289,7 +289,7 @@ def test_each_remedy_of_the_preflight_mends_the_server_as_it_is_printed(
         "gtid_mode": "ON_PERMISSIVE",
     }  # fmt: skip
     first, then = mended(stack.mysql, spoiled, host=host)
-    assert "5 thing(s) to mend" in first
+    assert "5 problem(s)" in first
     assert f"TO 'o''bare'@'{host}';" in first
     assert "`shapes\\_1`.*" in first
     assert then == ""

@@ -72,7 +72,7 @@ def test_a_server_that_is_busy_is_asked_again(status: int, code: str) -> None:
 def test_credentials_that_have_expired_are_to_be_renewed(code: str) -> None:
     error = meaning(400, code)
     assert type(error) is ClaimStoreDenied
-    assert "expired, renew them" in str(error)
+    assert "Renew them if they have expired" in str(error)
 
 
 @pytest.mark.parametrize(("status", "code"), [(400, "InvalidArgument"), (409, "BucketNotEmpty")])

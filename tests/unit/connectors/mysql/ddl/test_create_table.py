@@ -161,7 +161,7 @@ def test_mariadbs_columns_and_periods() -> None:
         ("CREATE TABLE t (a INT, A INT)", "a column a already"),
         ("CREATE TABLE t (a NOTYPE)", "expected a type at character 19: NOTYPE"),
         ("CREATE TABLE t (a INT SPARKLING)", r"expected \) at character 23: SPARKLING"),
-        ("CREATE TABLE t (a INT, KEY (b))", "a key names a column b that is not there"),
+        ("CREATE TABLE t (a INT, KEY (b))", "a key names a column b that does not exist"),
         ("CREATE TABLE t (a INT, KEY k (a), UNIQUE k (a), UNIQUE k (a))", "a key k already"),
         ("CREATE TABLE t (a INT) CHARSET klingon", "klingon"),
         ("CREATE TABLE t (a INT) nonsense", "nothing more was expected"),

@@ -68,7 +68,7 @@ def test_a_server_that_is_set_up_passes() -> None:
 )
 def test_each_fault_is_named_with_what_mends_it(variables: dict[str, str], mended_by: str) -> None:
     text = told(facts(variables))
-    assert "1 thing(s) to mend" in text
+    assert "1 problem(s)" in text
     assert mended_by in text
     assert "PERSIST" not in text
 

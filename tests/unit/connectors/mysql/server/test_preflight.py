@@ -155,7 +155,7 @@ def test_all_faults_are_told_at_once() -> None:
             grants=(),
         )
     )
-    assert "4 thing(s) to mend" in text
+    assert "4 problem(s)" in text
     for part in ("binlog_format", "binlog_row_image", "server_id", "REPLICATION SLAVE"):
         assert part in text
 

@@ -52,7 +52,7 @@ def test_a_new_file_begins_at_its_beginning() -> None:
 
 
 def test_an_event_that_was_left_out_is_missed() -> None:
-    with pytest.raises(Unreadable, match=r"passes over what is between binlog\.000007:50 and 90$"):
+    with pytest.raises(Unreadable, match=r"skips what is between binlog\.000007:50 and 90$"):
         taken(query(50, 46), query(150, 60))
 
 
