@@ -18,7 +18,7 @@ def test_what_spark_submit_says_against_exactness_is_refused_by_name() -> None:
     given.set("spark.sql.session.timeZone", "UTC").set("spark.sql.shuffle.partitions", "7")
     session.refuse_others(given)
     given.set("spark.sql.variable.substitute", "true")
-    with pytest.raises(BadSettings, match=r"variable\.substitute is true, and has to be false"):
+    with pytest.raises(BadSettings, match=r"variable\.substitute is true, and must be false"):
         session.refuse_others(given)
 
 
@@ -61,7 +61,7 @@ def test_substitution_of_variables_is_refused_wherever_it_is_asked_for(
         check=False,
     )
     assert ended.returncode == 2, ended.stderr
-    told = f"BadSettings: The settings cannot be used: {SUBSTITUTE} is true, and has to be false"
+    told = f"BadSettings: The settings cannot be used: {SUBSTITUTE} is true, and must be false"
     # Of a script, spark-submit prints both on its standard output.
     said = ended.stdout + ended.stderr
     assert told in said
