@@ -70,6 +70,18 @@ def missing_paths(documents: Iterable[File], exists: Exists, tops: set[str]) -> 
                 yield f"{document.path} names {path}"
 
 
+def changes(architecture: str) -> list[tuple[str, str]]:
+    """The table "To change X, begin at Y": each change, and the cell that says where it begins."""
+    section = architecture.partition("\n## To change X, begin at Y\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return [(row[0].removeprefix("| "), row[1]) for row in rows[1:]]
+
+
+def named_paths(text: str) -> list[str]:
+    """The paths in backticks."""
+    return _PATH.findall(text)
+
+
 def unknown_targets(documents: Iterable[File], makefile: str) -> Iterator[str]:
     """`make` with a target that the Makefile does not have."""
     targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))

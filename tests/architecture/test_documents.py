@@ -8,7 +8,9 @@ from spark_sink import settings as sink_settings
 from tests.architecture.documents import (
     broken_anchors,
     broken_links,
+    changes,
     missing_paths,
+    named_paths,
     unknown_settings,
     unknown_targets,
     unnamed,
@@ -90,6 +92,15 @@ def test_every_target_of_make_is_in_the_makefile() -> None:
 def test_the_architecture_names_every_folder_of_the_product() -> None:
     product = [file for file in files() if file.path.startswith(PACKAGES)]
     assert list(unnamed(product, (PROJECT / "ARCHITECTURE.md").read_text())) == []
+
+
+def test_every_change_of_the_architecture_begins_at_a_path_that_is_there() -> None:
+    rows = changes((PROJECT / "ARCHITECTURE.md").read_text())
+    assert len(rows) >= 30
+    for change, begin in rows:
+        paths = named_paths(begin)
+        assert paths, f"no path: {change}"
+        assert all((PROJECT / path).exists() for path in paths), change
 
 
 def test_the_worker_takes_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
