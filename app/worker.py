@@ -14,9 +14,9 @@ import faust
 
 from app import metrics
 from app.about import __version__
-from app.coordination.leadership import Alone, Leadership
+from app.coordination.leadership import Leadership, SingleWorker
 from app.coordination.znodes import Identity, Nodes
-from app.coordination.zookeeper_leadership import Shared
+from app.coordination.zookeeper_leadership import ZooKeeperLeadership
 from app.destination.plan import Plan
 from app.destination.registry import Destinations
 from app.destination.supervisor import Destination
@@ -161,10 +161,10 @@ def build(settings: Settings) -> AqueductApp:
 def _leadership(settings: Settings, destinations: Destinations) -> Leadership:
     coordination = coordination_plan(settings)
     if coordination is None:
-        return Alone(destinations)
+        return SingleWorker(destinations)
     client, root, delay = coordination
     worker = settings.worker
-    return Shared(
+    return ZooKeeperLeadership(
         destinations,
         opens(client),
         who=Identity(worker=worker.id, address=worker.advertised_address),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from app.commands.journal_access import Journal
-from app.coordination.cluster_view import View, looked
+from app.coordination.cluster_view import View, read_views
 from app.coordination.znodes import Nodes
 from app.wiring import coordination_plan
 from connectors.errors import AqueductError
@@ -26,7 +26,7 @@ def workers_text(asked: Journal) -> str:
     async def look() -> tuple[list[str], View]:
         async with opens(client)(lambda: None) as session:
             workers = await session.children(nodes.workers)
-            return sorted(workers), (await looked(session, nodes, [name]))[name]
+            return sorted(workers), (await read_views(session, nodes, [name]))[name]
 
     try:
         workers, view = asyncio.run(look())

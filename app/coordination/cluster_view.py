@@ -49,7 +49,7 @@ class View:
         return replace(self, candidates=self.candidates - {worker}, ready=self.ready - {worker})
 
 
-async def looked(session: Session, nodes: Nodes, names: Iterable[str]) -> dict[str, View]:
+async def read_views(session: Session, nodes: Nodes, names: Iterable[str]) -> dict[str, View]:
     """All these destinations, in their order."""
     wanted = sorted(names)
     views = await asyncio.gather(*(_look(session, nodes, name) for name in wanted))

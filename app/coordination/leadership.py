@@ -10,10 +10,10 @@ import contextlib
 from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
-from app.coordination.lease import Lease, Unshared
+from app.coordination.lease import Lease, PermanentLease
 
 
-class Troupe(Protocol):
+class DestinationRunner(Protocol):
     """The destinations of a worker, as those who say which to lead see them."""
 
     def wanted(self) -> Collection[str]:
@@ -53,11 +53,11 @@ class Leadership(Protocol):
         ...
 
 
-class Alone:
+class SingleWorker:
     """The only worker there is leads all."""
 
-    def __init__(self, troupe: Troupe) -> None:
-        self._troupe = troupe
+    def __init__(self, runner: DestinationRunner) -> None:
+        self._runner = runner
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._is_leaving = False
@@ -67,7 +67,7 @@ class Alone:
         while not self._is_leaving:
             self._wake.clear()
             unforeseen(self._tasks.values())
-            wanted = self._troupe.wanted()
+            wanted = self._runner.wanted()
             await ended(task for name, task in self._tasks.items() if name not in wanted)
             for name in wanted:
                 task = self._tasks.get(name)
@@ -77,7 +77,7 @@ class Alone:
             await self._wake.wait()
 
     async def _lead(self, name: str) -> None:
-        await self._troupe.lead(name, Unshared())
+        await self._runner.lead(name, PermanentLease())
 
     async def leave(self) -> None:
         """See Leadership."""

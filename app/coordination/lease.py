@@ -56,7 +56,7 @@ class Lease(Protocol):
 
 
 @dataclass(slots=True)
-class Unshared:
+class PermanentLease:
     """Of the only worker there is: never over."""
 
     term: int = 0
@@ -79,7 +79,7 @@ class Unshared:
         """See Lease."""
 
 
-class NodeLease:
+class ZNodeLease:
     """As long as a node of ours, ``running``, is there."""
 
     shared = True

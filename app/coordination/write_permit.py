@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.coordination.lease import Lease, Unshared
+from app.coordination.lease import Lease, PermanentLease
 from connectors.errors import LeadershipLost
 
 _LAST_TRANSACTION_SECONDS = 12.0
@@ -28,7 +28,7 @@ class Leaving(Exception):
 class Mandate:
     """What a run of one destination may do."""
 
-    lease: Lease = field(default_factory=Unshared)
+    lease: Lease = field(default_factory=PermanentLease)
     is_leaving: bool = False
     is_writing: bool = False
     _written: asyncio.Event = field(default_factory=asyncio.Event)

@@ -145,7 +145,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         return True
 
     def is_ready(self) -> bool:
-        """See Troupe."""
+        """See DestinationRunner."""
         return self._is_warm
 
     async def _learn(self) -> None:
@@ -192,11 +192,11 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             await asyncio.to_thread(self._store.stop)
 
     def wanted(self) -> Collection[str]:
-        """See Troupe."""
+        """See DestinationRunner."""
         return [name for name, one in self._all.items() if self._is_ready and one.has_leader]
 
     async def lead(self, name: str, lease: Lease) -> None:
-        """See Troupe."""
+        """See DestinationRunner."""
         await self._all[name].lead(lease)
 
     def observe(self, cursor: Claimed) -> None:

@@ -129,7 +129,7 @@ def epoch_kept() -> None:
 def lease_off() -> None:
     """Nobody heeds the end of its lease, and each worker has a transactional id of its own."""
     fencing_off()
-    lease = _of("app.coordination.lease").NodeLease
+    lease = _of("app.coordination.lease").ZNodeLease
     lease.check = lambda _self: None
     lease.end = lambda _self, _why: None
     lease.believe = lambda _self, _node: None
@@ -139,7 +139,7 @@ def lease_off() -> None:
     async def ended(_tasks: Any) -> None:
         """Leave all that is led as it is."""
 
-    _of("app.coordination.zookeeper_leadership").ended = ended
+    _of("app.coordination.led_destinations").ended = ended
 
 
 async def _nothing(*_given: Any) -> None:
@@ -148,14 +148,13 @@ async def _nothing(*_given: Any) -> None:
 
 def standby_leads() -> None:
     """A standby leads without having the node."""
-    shared = _of("app.coordination.zookeeper_leadership").Shared
+    shared = _of("app.coordination.zookeeper_leadership").ZooKeeperLeadership
     real = shared._act
 
     async def act(self: Any, session: Any) -> None:
         await real(self, session)
-        for name in self._may_lead() - self._led.keys():
-            lease = _Endless()
-            self._led[name] = (asyncio.create_task(self._troupe.lead(name, lease)), lease)
+        for name in self._may_lead() - set(self._led):
+            self._led.add(name, _Endless())
 
     shared._act = act
 
@@ -167,7 +166,7 @@ class _Endless:
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
-        self.hold = self.confirm = self.announce = self.hand_over = _nothing
+        self.hold = self.confirm = self.announce = self.hand_over = self.release = _nothing
 
     def check(self) -> None:
         """It always holds."""

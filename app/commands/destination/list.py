@@ -14,7 +14,7 @@ from typing import Any
 from app.commands.destination.worker_status import WorkerAt, statuses
 from app.commands.journal_access import Journal
 from app.commands.output import aligned, answer
-from app.coordination.cluster_view import View, looked
+from app.coordination.cluster_view import View, read_views
 from app.coordination.znodes import Nodes
 from app.settings.model import Settings, load
 from app.wiring import coordination_plan
@@ -145,7 +145,7 @@ def _views(settings: Settings) -> tuple[dict[str, View], AqueductError | None]:
 
     async def look() -> dict[str, View]:
         async with opens(client)(lambda: None) as session:
-            return await looked(session, Nodes(root), settings.destinations)
+            return await read_views(session, Nodes(root), settings.destinations)
 
     try:
         return asyncio.run(look()), None

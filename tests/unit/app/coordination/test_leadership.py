@@ -7,11 +7,11 @@ from collections.abc import Collection
 
 import pytest
 
-from app.coordination.leadership import Alone
+from app.coordination.leadership import SingleWorker
 from app.coordination.lease import Lease
 
 
-class Troupe:
+class DestinationRunner:
     """Two destinations, of which one meets what nobody foresaw."""
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class Troupe:
 
 
 async def test_what_nobody_foresaw_ends_the_worker_and_not_one_destination_in_silence() -> None:
-    troupe = Troupe()
-    alone = Alone(troupe)
+    runner = DestinationRunner()
+    alone = SingleWorker(runner)
     with pytest.raises(TypeError):
         await asyncio.wait_for(alone.run(), 5)
-    assert troupe.led == ["sound", "broken"]
+    assert runner.led == ["sound", "broken"]
     await alone.leave()

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from app.coordination import lease as leases
-from app.coordination.lease import NodeLease, Unshared
+from app.coordination.lease import PermanentLease, ZNodeLease
 from app.coordination.znodes import Identity
 from connectors.errors import CoordinationLost, LeadershipLost
 from connectors.zookeeper.memory import MemoryServer, MemorySession
@@ -26,10 +26,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return time
 
 
-async def held(server: MemoryServer) -> tuple[NodeLease, MemorySession]:
+async def held(server: MemoryServer) -> tuple[ZNodeLease, MemorySession]:
     session = server.session(lambda: None, timeout=6.0)
     node = await session.create(PATH, ME.data(), ephemeral=True)
-    return NodeLease(session, PATH, node, ME), session
+    return ZNodeLease(session, PATH, node, ME), session
 
 
 async def test_its_term_is_greater_than_that_of_all_who_led_before(clock: list[float]) -> None:
@@ -178,7 +178,7 @@ async def test_what_was_handed_over_is_not_touched_when_it_is_anothers() -> None
 
 
 async def test_without_coordination_it_is_never_over() -> None:
-    lease = Unshared()
+    lease = PermanentLease()
     lease.check()
     await lease.hold()
     await lease.confirm()

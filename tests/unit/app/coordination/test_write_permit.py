@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.coordination.lease import Unshared
+from app.coordination.lease import PermanentLease
 from app.coordination.write_permit import Leaving, Mandate
 
 
@@ -42,7 +42,7 @@ async def test_nothing_new_is_written_by_a_run_that_leaves() -> None:
             pass
 
 
-class Handed(Unshared):
+class Handed(PermanentLease):
     """Takes note of when it is handed over."""
 
     def __init__(self, told: list[str]) -> None:
@@ -139,7 +139,7 @@ async def test_a_run_that_has_lost_the_lead_ends_in_the_midst_of_its_transaction
 async def test_a_run_that_waited_in_doubt_writes_nothing_once_it_is_to_leave() -> None:
     certain = asyncio.Event()
 
-    class Doubtful(Unshared):
+    class Doubtful(PermanentLease):
         async def hold(self) -> None:
             await certain.wait()
 

@@ -13,7 +13,7 @@ import pytest
 
 from app.coordination.lease import Lease
 from app.coordination.znodes import Identity, Nodes
-from app.coordination.zookeeper_leadership import Shared
+from app.coordination.zookeeper_leadership import ZooKeeperLeadership
 from connectors.errors import Fenced
 from connectors.zookeeper.memory import MemoryServer, MemorySession
 from connectors.zookeeper.protocol import Session, SessionState
@@ -22,7 +22,7 @@ NODES = Nodes("/aqueduct")
 SESSION = 0.9
 
 
-class Troupe:
+class DestinationRunner:
     """Destinations that do nothing, and who leads them."""
 
     led: ClassVar[Counter[str]] = Counter()
@@ -48,9 +48,9 @@ class Troupe:
     async def lead(self, name: str, lease: Lease) -> None:
         if name in self.fails:
             raise Fenced
-        Troupe.led[name] += 1
-        if Troupe.led[name] > 1:
-            Troupe.twice.add(name)
+        DestinationRunner.led[name] += 1
+        if DestinationRunner.led[name] > 1:
+            DestinationRunner.twice.add(name)
         self.mine[name] = lease
         try:
             await lease.ended.wait()
@@ -62,7 +62,7 @@ class Troupe:
                 self.cut_short += 1
                 raise
             finally:
-                Troupe.led[name] -= 1
+                DestinationRunner.led[name] -= 1
                 self.mine.pop(name, None)
 
 
@@ -73,10 +73,10 @@ class Member:
         self, server: MemoryServer, name: str, names: Collection[str], prefix: str
     ) -> None:
         self.sessions: list[MemorySession] = []
-        self.troupe = Troupe(names)
+        self.runner = DestinationRunner(names)
         self._server = server
-        self.shared = Shared(
-            self.troupe,
+        self.shared = ZooKeeperLeadership(
+            self.runner,
             self._opens,
             who=Identity(worker=name, address=f"{name}:1"),
             nodes=NODES,
@@ -96,7 +96,7 @@ class Member:
 
     @property
     def leads(self) -> set[str]:
-        return set(self.troupe.mine)
+        return set(self.runner.mine)
 
 
 class Stage:
@@ -110,7 +110,7 @@ class Stage:
         self, name: str, names: Collection[str], prefix: str = "p", *, ready: bool = True
     ) -> Member:
         member = Member(self.server, name, names, prefix)
-        member.troupe.ready = ready
+        member.runner.ready = ready
         self.members.append(member)
         return member
 
@@ -119,7 +119,7 @@ class Stage:
 async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     monkeypatch.setattr("app.coordination.zookeeper_leadership._SETTLE_SECONDS", 0.1)
     monkeypatch.setattr("app.coordination.delays.OTHERS_TURN_SECONDS", 0.3)
-    Troupe.led, Troupe.twice = Counter(), set()
+    DestinationRunner.led, DestinationRunner.twice = Counter(), set()
     made = Stage()
     yield made
     for member in made.members:
@@ -152,7 +152,7 @@ async def test_workers_share_evenly_whoever_came_first(stage: Stage) -> None:
     await until(lambda: len(a.leads) == len(b.leads) == 2)
     await asyncio.sleep(0.5)
     assert (len(a.leads), len(b.leads)) == (2, 2)
-    assert Troupe.twice == set()
+    assert DestinationRunner.twice == set()
 
 
 async def test_a_worker_that_is_not_ready_takes_nothing_from_one_that_leads(stage: Stage) -> None:
@@ -162,7 +162,7 @@ async def test_a_worker_that_is_not_ready_takes_nothing_from_one_that_leads(stag
     await until(lambda: NODES.candidate("d0", "b") in stage.server.nodes)
     await asyncio.sleep(0.5)
     assert (a.leads, b.leads) == (ALL, set())
-    b.troupe.ready = True
+    b.runner.ready = True
     b.shared.wake()
     a.shared.wake()
     await until(lambda: len(a.leads) == len(b.leads) == 2)
@@ -195,18 +195,18 @@ async def test_a_worker_that_leaves_is_followed_at_once(stage: Stage) -> None:
     await b.shared.leave()
     assert b.leads == set()
     assert await until(lambda: a.leads == ALL) < 0.25  # before anybody's turn
-    assert Troupe.twice == set()
+    assert DestinationRunner.twice == set()
 
 
 async def test_one_that_is_told_to_end_is_told_once_however_long_it_takes(stage: Stage) -> None:
     a = stage.join("a", ALL)
     await until(lambda: a.leads == ALL)
-    a.troupe.ends_in = 0.5
+    a.runner.ends_in = 0.5
     b = stage.join("b", ALL)
     await until(lambda: len(a.leads) == len(b.leads) == 2)
     await a.shared.leave()
-    assert a.troupe.cut_short == 0
-    assert Troupe.twice == set()
+    assert a.runner.cut_short == 0
+    assert DestinationRunner.twice == set()
 
 
 async def test_a_worker_whose_servers_ended_its_session_leads_nothing_until_it_has_another(
@@ -214,11 +214,11 @@ async def test_a_worker_whose_servers_ended_its_session_leads_nothing_until_it_h
 ) -> None:
     a = stage.join("a", ALL)
     await until(lambda: a.leads == ALL)
-    first = {name: lease.term for name, lease in a.troupe.mine.items()}
+    first = {name: lease.term for name, lease in a.runner.mine.items()}
     stage.server.expire(a.sessions[0])
     await until(lambda: not a.leads)
     await until(lambda: a.leads == ALL)
-    assert all(lease.term > first[name] for name, lease in a.troupe.mine.items())
+    assert all(lease.term > first[name] for name, lease in a.runner.mine.items())
     assert len(a.sessions) == 2
 
 
@@ -227,13 +227,13 @@ async def test_a_worker_that_is_cut_off_gives_up_before_another_leads(stage: Sta
     await until(lambda: len(a.leads) == len(b.leads) == 2)
     cut = b.sessions[0]
     cut.become(SessionState.SUSPENDED)
-    leases = list(b.troupe.mine.values())
+    leases = list(b.runner.mine.values())
     with pytest.raises(AssertionError):  # in doubt: nothing may be written
         await asyncio.wait_for(_held(leases[0]), 0.1)
     await asyncio.sleep(SESSION)
     stage.server.expire(cut)
     await until(lambda: len(a.leads) + len(b.leads) == 4)
-    assert Troupe.twice == set()
+    assert DestinationRunner.twice == set()
 
 
 async def _held(lease: Lease) -> None:
@@ -247,9 +247,9 @@ async def _held(lease: Lease) -> None:
 async def test_a_node_that_is_deleted_by_hand_is_noticed_and_made_anew(stage: Stage) -> None:
     a = stage.join("a", {"d"})
     await until(lambda: a.leads == {"d"})
-    term = a.troupe.mine["d"].term
+    term = a.runner.mine["d"].term
     stage.server.remove(NODES.running("d"))
-    await until(lambda: bool(a.leads) and a.troupe.mine["d"].term > term)
+    await until(lambda: bool(a.leads) and a.runner.mine["d"].term > term)
 
 
 async def test_all_nodes_deleted_are_made_anew(stage: Stage) -> None:
@@ -272,9 +272,9 @@ async def test_candidates_that_somebody_made_by_hand_get_nothing(stage: Stage) -
         stage.server.put(NODES.candidate(name, "ghost"), b"", 0)
     a = stage.join("a", ALL)
     assert await until(lambda: a.leads == ALL) < 0.3  # before anybody's turn
-    terms = {name: lease.term for name, lease in a.troupe.mine.items()}
+    terms = {name: lease.term for name, lease in a.runner.mine.items()}
     await asyncio.sleep(0.8)
-    assert {name: lease.term for name, lease in a.troupe.mine.items()} == terms
+    assert {name: lease.term for name, lease in a.runner.mine.items()} == terms
 
 
 async def test_a_candidate_of_its_own_name_that_stays_is_made_anew(stage: Stage) -> None:
@@ -286,10 +286,10 @@ async def test_a_candidate_of_its_own_name_that_stays_is_made_anew(stage: Stage)
 
 async def test_what_is_lost_again_and_again_is_left_alone_for_longer(stage: Stage) -> None:
     a = stage.join("a", {"d"})
-    a.troupe.fails = {"d"}
+    a.runner.fails = {"d"}
     b = stage.join("b", {"d"})
     await until(lambda: b.leads == {"d"})
-    a.troupe.fails = set()
+    a.runner.fails = set()
     await asyncio.sleep(0.5)
     assert b.leads == {"d"}
 
@@ -297,7 +297,7 @@ async def test_what_is_lost_again_and_again_is_left_alone_for_longer(stage: Stag
 async def test_what_is_not_wanted_any_more_is_given_up(stage: Stage) -> None:
     a = stage.join("a", ALL)
     await until(lambda: a.leads == ALL)
-    a.troupe.names = {"d0"}
+    a.runner.names = {"d0"}
     a.shared.wake()
     await until(lambda: a.leads == {"d0"})
     nodes = {NODES.candidate("d1", "a"), NODES.running("d1")}

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.coordination.lease import Unshared
+from app.coordination.lease import PermanentLease
 from app.destination import request_outcomes
 from app.destination.plan import Failover, Plan
 from app.destination.request_outcomes import Acknowledge
@@ -187,7 +187,7 @@ async def test_an_answer_that_kafka_does_not_take_is_given_again(
 
 
 async def test_a_request_ends_what_a_failed_destination_waits_for(scene: Scene) -> None:
-    waiting = asyncio.create_task(scene.destination._until_told(Unshared()))
+    waiting = asyncio.create_task(scene.destination._until_told(PermanentLease()))
     await asyncio.sleep(0)
     scene.destination.resolve(cast(Any, SimpleNamespace(destination="shop")))
     async with asyncio.timeout(5):

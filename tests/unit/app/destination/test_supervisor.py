@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.coordination.lease import Unshared
+from app.coordination.lease import PermanentLease
 from app.destination.plan import Failover, Plan
 from app.destination.retry_policy import Decision
 from app.destination.supervisor import Destination
@@ -22,7 +22,7 @@ from tables.operator.control import Control, Wish
 
 
 @dataclass(slots=True)
-class Lost(Unshared):
+class Lost(PermanentLease):
     """A lease that can be lost."""
 
     find_lost_at: float = float("inf")
@@ -159,7 +159,7 @@ async def test_why_the_last_run_ended_is_shown_until_the_next_has_got_further() 
 
     policy = SimpleNamespace(decide=lambda _: Decision(State.RETRYING, 0.0))
     destination._run = cast(Any, SimpleNamespace(run=run, address=None, policy=policy))
-    await destination.lead(Unshared())
+    await destination.lead(PermanentLease())
     assert shown[0] == ("STARTING", None)
     state, error = shown[1]
     assert (state, str(error).startswith("TransactionOpen: ")) == ("STARTING", True)

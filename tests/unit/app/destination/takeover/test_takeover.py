@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.coordination.lease import Unshared
+from app.coordination.lease import PermanentLease
 from app.coordination.write_permit import Mandate
 from app.destination.failover.source_selection import Sources
 from app.destination.plan import Failover, Plan, Signals, Source
@@ -52,7 +52,7 @@ class Scene:
         """Of the journal."""
         self.claimed: list[Cursor] = []
         self.checkpoint = MemoryCheckpoint()
-        self.signals = Signals(mandate=Mandate(lease=Unshared()))
+        self.signals = Signals(mandate=Mandate(lease=PermanentLease()))
         self.plan = cast(
             Plan,
             SimpleNamespace(
