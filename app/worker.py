@@ -20,7 +20,7 @@ from app.coordination.zookeeper_leadership import ZooKeeperLeadership
 from app.destination.plan import Plan
 from app.destination.registry import Destinations
 from app.destination.supervisor import Destination
-from app.destination.takeover.full_history import whole_history
+from app.destination.takeover.committed_state import committed_history
 from app.destination.takeover.other_workers import client_id, group_of
 from app.destination.takeover.recovery import installation_of, known_controls
 from app.schemas.store_mirror import CentralStore
@@ -181,7 +181,9 @@ def _central_store(
 
     def journal(destination: str) -> SchemaHistory:
         return asyncio.run(
-            whole_history(destination, topic=plan.name, partitions=plan.partitions, options=options)
+            committed_history(
+                destination, topic=plan.name, partitions=plan.partitions, options=options
+            )
         )
 
     return CentralStore(store, journal) if store else None
