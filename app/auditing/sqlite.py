@@ -16,7 +16,10 @@ def scratch(tables: str) -> sqlite3.Connection:
     """A new database with these tables; it is gone once the connection is closed."""
     # SQLite opens its file by name; it is removed at once, and lives as long as the connection.
     with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
-        db = sqlite3.connect(Path(folder) / "scratch.db", isolation_level=None)
+        # The audit has a thread of its own, and waits while the event loop's gives it the topics' records.
+        db = sqlite3.connect(
+            Path(folder) / "scratch.db", isolation_level=None, check_same_thread=False
+        )
         db.execute("PRAGMA journal_mode = OFF")
         db.execute("PRAGMA synchronous = OFF")
         db.execute("PRAGMA locking_mode = EXCLUSIVE")

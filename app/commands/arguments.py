@@ -1,66 +1,27 @@
 """Arguments that several commands take: a destination, a table, a place of the binlog, the form of the answer.
 
-The law: a place is what an operator can copy from a log: a GTID, a set of them, file:pos, or a time. Nothing is
-guessed: a time without a zone is UTC.
+The law: a place is what an operator can copy from a log: a GTID, a set of them, file:pos, or a time.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from app.operations.given_place import GivenPlace
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.position import Coordinates, Gtids, SourceOffset, parse_gtids
-from tables.schema_history.position import Asked, AtGtid, AtTime
 
-_UUID = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_ONE_GTID = re.compile(rf"{_UUID}(:[a-z_]\w*)?:\d+")
-_GTIDS = re.compile(rf"{_UUID}:|\d+-\d+-\d+(,|$)")
 _QUOTED = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ].+)?")
 PLACES = "a GTID, a GTID set, file:pos, or a time such as 2026-11-21T10:00:00Z"
-
-
-@dataclass(frozen=True, slots=True)
-class GivenPlace:
-    """A place as it was given; whose file and offset are meant, the history tells."""
-
-    value: Coordinates | Gtids | str | int
-    """A set of GTIDs; one GTID as text; a time in milliseconds."""
-
-    def asked(self, server_uuid: str, coordinates: Coordinates) -> Asked:
-        """What to ask a history that is of this server, and read to there."""
-        match self.value:
-            case Coordinates():
-                return SourceOffset(server_uuid=server_uuid, coordinates=self.value)
-            case str():
-                return AtGtid(self.value)
-            case int():
-                return AtTime(self.value)
-        return SourceOffset(server_uuid=server_uuid, coordinates=coordinates, gtid_set=self.value)
 
 
 def place(text: str) -> GivenPlace:
     """Read a place; for argparse."""
     text = text.strip()
     try:
-        if _TIME.fullmatch(text):
-            return GivenPlace(_milliseconds(text))
-        if _ONE_GTID.fullmatch(text):
-            return GivenPlace(text)
-        if _GTIDS.match(text):
-            # Of MariaDB one GTID is a position as well: all of its domain up to it.
-            return GivenPlace(parse_gtids(text))
-        return GivenPlace(Coordinates.parse(text))
+        return GivenPlace.parse(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is none of: {PLACES}") from None
-
-
-def _milliseconds(text: str) -> int:
-    found = datetime.fromisoformat(text)
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def table(text: str) -> TableName:

@@ -90,14 +90,6 @@ def record_value(record: SchemaRecord) -> dict[str, Any]:
     }
 
 
-def record_kind(record: SchemaRecord) -> str:
-    """What a step is, in a few words: a statement's type, or where a definition comes from."""
-    if record.kind == "statement":
-        return record.type
-    source = record.given.source if record.given is not None else ""
-    return f"{record.kind} ({source})" if source else record.kind
-
-
 def given_value(given: Given | None) -> dict[str, Any] | None:
     """Who said something of a table, for programs."""
     if given is None:

@@ -6,11 +6,14 @@ fault, there is one.
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from app.auditing.audit import Scope, audit
 from app.auditing.topics.topics import KafkaTopics
 from app.auditing.truth.mysqlbinlog import BinlogFiles
+from app.auditing.verdict import Verdict
+from app.operations.audit import beside_kafka
 from tests.crash.scene import DESTINATION, Scene
 from tests.crash.verdict import Findings
 
@@ -23,15 +26,19 @@ def audited(at: Scene) -> Findings:
         server_uuid=str(at.servers.run("SELECT @@GLOBAL.server_uuid", to=mysql)[0][0]),
         program=mysql.mysqlbinlog or ("mysqlbinlog",),
     )
-    verdict = audit(
-        Scope(
-            destination=DESTINATION,
-            prefix=at.prefix,
-            binlog=files,
-            published=KafkaTopics({"bootstrap_servers": at.servers.kafka}),
-            include=rf"{DESTINATION}\..*",
+
+    def work(kafka: KafkaTopics) -> Verdict:
+        return audit(
+            Scope(
+                destination=DESTINATION,
+                prefix=at.prefix,
+                binlog=files,
+                published=kafka,
+                include=rf"{DESTINATION}\..*",
+            )
         )
-    )
+
+    verdict = asyncio.run(beside_kafka({"bootstrap_servers": at.servers.kafka}, work))
     assert verdict.changes, "the audit saw no change"
     return {
         f"audit {kind.value}": [str(one) for one in found] for kind, found in verdict.shown.items()

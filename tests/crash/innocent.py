@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from app.auditing.audit import Scope, audit
-from app.auditing.topics.topics import KafkaTopics, RecordedTopics
+from app.auditing.topics.topics import RecordedTopics
 from app.auditing.truth.mysql_replication import ReplicationBinlog
 from app.auditing.truth.mysqlbinlog import BinlogFiles, ServerBinlog
 from app.auditing.truth.witness import Witness
@@ -30,7 +30,7 @@ from devstack import Stack
 from devstack.errors import MissingSoftwareError
 from devstack.mysql import Mysql
 from devstack.old_mysql import old_mysql
-from tests.integration.auditing.conftest import caught_up
+from tests.integration.auditing.conftest import caught_up, recorded
 from tests.integration.auditing.planting import Planting
 from tests.integration.auditing.story import play
 from tests.integration.auditing.wide import IMAGES, NEWEST, corpus
@@ -91,10 +91,9 @@ def unread(report: dict[str, Any]) -> set[str]:
     return {what.partition(": ")[0] for what in report["not_read"]}
 
 
-def spoil(kafka: KafkaTopics, prefix: str) -> RecordedTopics:
+def spoil(stack: Stack, prefix: str) -> RecordedTopics:
     """The topics with another value in one record of each of some tables, and without one record."""
-    names = [name for name in kafka.topics() if name.startswith(f"{prefix}.")]
-    planting = Planting(RecordedTopics.of(kafka, names), prefix)
+    planting = Planting(recorded(stack, prefix), prefix)
     for table, column, wrong in SPOILED:
         place = planting.find(f"shop.{table}", lambda value: bool(value["op"] == "c"))[0]
         planting.alter(place, partial(_put, column=column, wrong=wrong))
@@ -173,8 +172,7 @@ def test_an_audit_of_everything_finds_no_fault(
         assert report["set_aside"] == {"shop.torn": 3}
         assert unread(report) == (BEYOND[series] if "--witness" in words else PLACES), told
         assert report["complete"] is False
-    kafka = KafkaTopics({"bootstrap_servers": stack.kafka})
-    wrong = spoil(kafka, wanted["prefix"])
+    wrong = spoil(stack, wanted["prefix"])
     for witness in of_library(mysql, stack, series, plain=plain):
         scope = Scope(destination="shop", prefix=wanted["prefix"], binlog=witness, published=wrong)
         counts = audit(scope).counts

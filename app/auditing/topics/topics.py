@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
@@ -17,6 +17,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.topic_reader import Take, beginnings, cluster, read_all, topics
 from connectors.wire import journal_topic, schemas_topic
 
+T = TypeVar("T")
 Partition = tuple[str, int]
 _MOST_GONE_BACK = 100
 
@@ -39,25 +40,30 @@ class Published(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopics:
-    """A cluster; ``options`` are aiokafka's."""
+    """A cluster, read from another thread than that of the event loop which does it."""
 
     options: Mapping[str, Any]
+    """Of aiokafka."""
+    loop: asyncio.AbstractEventLoop
 
     def cluster(self) -> str | None:
         """See Published."""
-        return asyncio.run(cluster(self.options))
+        return self._done(cluster(self.options))
 
     def topics(self) -> Mapping[str, int]:
         """See Published."""
-        return asyncio.run(topics(self.options))
+        return self._done(topics(self.options))
 
     def beginnings(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """See Published."""
-        return asyncio.run(beginnings(self.options, partitions))
+        return self._done(beginnings(self.options, partitions))
 
     def read(self, partitions: Iterable[Partition], take: Take) -> None:
-        """See Published."""
-        asyncio.run(read_all(self.options, partitions, take))
+        """See Published; ``take`` is called in the loop's thread, while the one that asks waits."""
+        self._done(read_all(self.options, partitions, take))
+
+    def _done(self, reading: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(reading, self.loop).result()
 
 
 @dataclass(slots=True)

@@ -7,12 +7,13 @@ installation's warehouse, is refused: it would say that all is well.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,17 +32,30 @@ class Origin(NamedTuple):
     """Kafka's own name of it; None where nobody can tell."""
 
 
-@contextmanager
-def asked(config: Path) -> Iterator[Path]:
+@asynccontextmanager
+async def asked(config: Path) -> AsyncIterator[Path]:
     """A file with all that the warehouse of a sink's settings holds. Raises WarehouseUnreadable."""
     with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
         file = Path(folder) / "warehouse.jsonl"
-        command = [sys.executable, "-m", "spark_sink", "--config", str(config), "dump", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
-        if done.returncode:
-            said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        code, errors = await _ended("-m", "spark_sink", "--config", str(config), "dump", str(file))
+        if code:
+            said = errors.strip().splitlines() or [f"exit code {code}"]
             raise WarehouseUnreadable(said[-1], settings=config)
         yield file
+
+
+async def _ended(*words: str) -> tuple[int, str]:
+    """The exit code of a Python of its own, and its errors; it is killed where nobody waits any more."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        _, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return await process.wait(), errors.decode(errors="replace")
 
 
 @contextmanager

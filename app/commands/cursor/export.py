@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 
 from app.commands.arguments import add_destination
-from app.commands.journal_access import Journal
+from app.commands.event_loop import completed
+from app.operations.cursor.view import exported
+from app.operations.journal_access import Journal
+from app.settings.model import load
 
 FORM = 1
 WHAT = "aqueduct cursor"
@@ -27,15 +29,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print it."""
-    asked = Journal.of(options.destination)
-    cursor = asked.state(whole_history=False).cursor
-    assert cursor is not None
-    found = {
+    found = completed(exported(Journal.of(load(), options.destination)))
+    value = {
         "what": WHAT,
         "form": FORM,
-        "prefix": asked.settings.prefix,
-        "exported_ms": time.time_ns() // 1_000_000,
-        "cursor": cursor.to_json(),
+        "prefix": found.prefix,
+        "exported_ms": found.exported_ms,
+        "cursor": found.cursor.to_json(),
     }
-    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
     return 0

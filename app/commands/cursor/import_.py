@@ -1,28 +1,25 @@
 """`python -m app cursor import`: take a cursor that was exported from another installation.
 
-The law: the server must be able to go on from it; `seq` never goes back, and the schema history begins anew
-there, as it is not in the export.
+Invariant: only what `cursor export` printed is taken, and only once what it costs is told and agreed to.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.commands.cursor.consequences import effect
-from app.commands.cursor.epoch_claim import Change, add_reason, claim, confirm
+from app.commands.cursor.confirmation import add_reason
 from app.commands.cursor.export import FORM, WHAT
-from app.commands.cursor.set import cursor_at
-from app.commands.journal_access import Journal
-from app.commands.output import answer
-from app.commands.source_connection import reached
+from app.commands.cursor.move import carry_out
+from app.commands.event_loop import completed
+from app.commands.operator import report_silent
+from app.operations.cursor.import_ import planned_import
+from app.operations.journal_access import Journal
+from app.settings.model import load
 from connectors.errors import JournalDamaged, UsageError
-from connectors.mysql.lookup.start import as_of_now, check
 from tables.cursor import Cursor
-from tables.journal.state import DestinationState
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,39 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Take it; 0 once it stands in the journal."""
-    asked, given = Journal.of(options.destination), _read(options.export)
-    begun = asked.begun()
-    # GTIDs are the same on all; places are one server's.
-    server = None if given.offset.gtid_set is not None else given.offset.server_uuid
-    source = reached(asked, begun, server_uuid=server)
-    address = source.address
-    offset = as_of_now(given.offset, source.facts, address)
-    check(offset, source.facts, address)
-    cost = effect(begun.cursor, offset, address, source.facts)
-    if not cost.is_free:
-        confirm(options, f"{options.destination} goes to {offset}: {cost.text}")
-
-    def change(state: DestinationState, installation: str) -> Change:
-        found = effect(state.cursor, offset, address, source.facts)
-        cursor = cursor_at(offset, state, installation, is_back=False)
-        return Change(
-            cursor=replace(
-                cursor,
-                epoch=max(cursor.epoch, given.epoch + 1),
-                seq=max(cursor.seq, given.seq),
-                prepared=given.prepared,
-            ),
-            what="import",
-            after=str(offset),
-            effect=f"of installation {given.installation}, destination {given.destination}; {found.text}",
-            notes=source.notes(state.source_choice, state.destination),
-        )
-
-    told = claim(asked, change, why=options.why, sets=True)
-    line = f"{options.destination}: at {offset} in epoch {told.epoch}; {told.effect}"
-    answer("text", None, [line])
-    return 0
+    """Take it; 0 once it is in the journal."""
+    asked, given = Journal.of(load(), options.destination), _read(options.export)
+    return carry_out(options, completed(planned_import(asked, given, report_silent)))
 
 
 def _read(path: Path) -> Cursor:

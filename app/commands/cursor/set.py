@@ -1,22 +1,21 @@
 """`python -m app cursor set`: where a destination goes on, as a person says.
 
-The law: only a place that the server has, at the border of a transaction; and only once what it costs is told
-and agreed to.
+Invariant: only once what it costs is told and agreed to.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
-from typing import cast
 
-from app.commands.cursor.consequences import effect
-from app.commands.cursor.epoch_claim import Change, add_reason, claim, confirm
-from app.commands.journal_access import Journal
-from app.commands.output import answer
-from app.commands.source_connection import Reached, reached
+from app.commands.cursor.confirmation import add_reason
+from app.commands.cursor.move import carry_out
+from app.commands.event_loop import completed
+from app.commands.operator import report_silent
+from app.operations.cursor.set import planned_set
+from app.operations.journal_access import Journal
+from app.settings.model import load
 from app.settings.start import milliseconds
-from connectors.errors import HistoryTooShort, PlaceUnknown, SourceDiverged, UsageError
+from connectors.errors import UsageError
 from connectors.mysql.lookup.start import (
     FIRST_EVENT,
     AfterGtids,
@@ -25,12 +24,8 @@ from connectors.mysql.lookup.start import (
     Earliest,
     Latest,
     Start,
-    first_offset,
 )
-from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
-from tables.cursor import Cursor
-from tables.cursor_proof import Proof
-from tables.journal.state import DestinationState
+from connectors.mysql.position import Coordinates, parse_gtids
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,96 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Set it; 0 once it stands in the journal."""
-    asked, start = Journal.of(options.destination), start_of(options)
-    begun = asked.begun()
-    whose = _server_of(options, begun) if options.file else None
-    source = reached(asked, begun, server_uuid=whose)
-    address = source.address
-    if options.file:
-        _refuse_anothers(source, whose, asked)
-    offset = first_offset(start, source.facts, address)
-    cost = effect(begun.cursor, offset, address, source.facts)
-    if not cost.is_free:
-        confirm(options, f"{options.destination} goes to {offset}: {cost.text}")
-
-    def change(state: DestinationState, installation: str) -> Change:
-        if options.file:
-            _refuse_anothers(source, _server_of(options, state), asked)
-        found = effect(state.cursor, offset, address, source.facts)
-        return Change(
-            cursor=cursor_at(offset, state, installation, is_back=found.is_back),
-            what="set",
-            after=str(offset),
-            effect=found.text,
-            notes=source.notes(state.source_choice, state.destination),
-        )
-
-    told = claim(asked, change, why=options.why, sets=True)
-    line = f"{options.destination}: at {offset} in epoch {told.epoch}; {told.effect}"
-    answer("text", None, [line])
-    return 0
-
-
-def _server_of(options: argparse.Namespace, state: DestinationState) -> str | None:
-    """Whose file is meant; None before the first cursor, where nobody says."""
-    if options.server is not None or state.cursor is None:
-        return cast("str | None", options.server)
-    return state.cursor.offset.server_uuid
-
-
-def _refuse_anothers(source: Reached, whose: str | None, asked: Journal) -> None:
-    """Raise SourceDiverged where the server that answers is not the one whose file is meant."""
-    found = source.facts.server_uuid
-    if whose is None:
-        is_it = str(source.address) == str(asked.plan.address)
-        whose = f"at {asked.plan.address}"
-    else:
-        is_it = found == whose
-    if not is_it:
-        raise SourceDiverged(
-            f"the file is of server {whose}, and the one that answers is {found}: "
-            "a file and a position say nothing on another server",
-            source=source.address,
-            remedy="Nothing was changed. Wait until that one answers; or, where this one is to be read and the "
-            f"file is its own, add --server {found}; or give --time, --earliest, --latest or --gtid.",
-        )
-
-
-def cursor_at(
-    offset: SourceOffset, state: DestinationState, installation: str, *, is_back: bool
-) -> Cursor:
-    """The cursor at another place, with the numbers that go on."""
-    old = state.cursor
-    if old is None:
-        return Cursor(
-            destination=state.destination,
-            installation=installation,
-            epoch=1,
-            seq=0,
-            versions=state.version_count,
-            offset=offset,
-        )
-    return replace(
-        old,
-        offset=offset,
-        resume=None,
-        prepared={},
-        proof=Proof(),
-        is_new_start=not (is_back and _reaches(state, offset)),
-    )
-
-
-def _reaches(state: DestinationState, offset: SourceOffset) -> bool:
-    """Whether the schema history has what the tables were at a place before the cursor."""
-    history = state.history()
-    if history is None:
-        return False
-    try:
-        history.rollback(offset)
-    except (HistoryTooShort, PlaceUnknown):
-        return False
-    return True
+    """Set it; 0 once it is in the journal."""
+    asked, start = Journal.of(load(), options.destination), start_of(options)
+    move = completed(planned_set(asked, start, report_silent, server=options.server))
+    return carry_out(options, move)
 
 
 def start_of(options: argparse.Namespace) -> Start:

@@ -1,7 +1,4 @@
-"""`python -m app cursor show`: where a destination is, what is to be skipped, and who has changed that.
-
-The law: it says what the journal says, and asks nobody else.
-"""
+"""`python -m app cursor show`: where a destination is, what is to be skipped, and who has changed that."""
 
 from __future__ import annotations
 
@@ -12,10 +9,12 @@ from dataclasses import asdict
 from typing import Any
 
 from app.commands.arguments import add_destination, add_format
-from app.commands.journal_access import Journal
+from app.commands.event_loop import completed
 from app.commands.output import answer
+from app.operations.cursor.view import CursorView, viewed
+from app.operations.journal_access import Journal
+from app.settings.model import load
 from connectors.mysql.lookup.by_time import told
-from tables.journal.state import DestinationState
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print it."""
-    found = _shown(Journal.of(options.destination).state(whole_history=False))
+    found = _value(completed(viewed(Journal.of(load(), options.destination))))
     if options.format == "json":
         sys.stdout.write(json.dumps(found) + "\n")
     else:
@@ -34,15 +33,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _shown(state: DestinationState) -> dict[str, Any]:
-    cursor = state.cursor
-    assert cursor is not None
-    skips = sorted(state.skips.all.values(), key=lambda one: one.ts_ms)
+def _value(view: CursorView) -> dict[str, Any]:
     return {
-        "cursor": cursor.to_json(),
-        "source": state.source_choice.current and asdict(state.source_choice.current),
-        "skips": [asdict(one) for one in skips],
-        "interventions": [asdict(one) for one in state.interventions.in_order()],
+        "cursor": view.cursor.to_json(),
+        "source": view.source and asdict(view.source),
+        "skips": [asdict(one) for one in view.skips],
+        "interventions": [asdict(one) for one in view.interventions],
     }
 
 

@@ -1,21 +1,27 @@
-"""Writes the operator's desired state of a destination to the journal, and reports which worker applied it.
+"""Requests a desired state of a destination, and prints which worker applied it.
 
-Invariant: it is written whole and with who asked for it, on top of the last request; it is kept there where no
-worker runs. It succeeds only once a worker has said that it did it. A name that neither the settings nor the
-journal has is refused.
+Invariant: it succeeds only once a worker has said that it did it.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-import uuid
 
 from app.commands.arguments import add_format
-from app.commands.journal_access import Journal, operator
+from app.commands.event_loop import completed
+from app.commands.operator import operator
 from app.commands.output import answer
-from app.commands.request_outcome import UNCONFIRMED, add_waiting, request
-from tables.operator.control import Control, Wish
+from app.commands.waiting import (
+    UNCONFIRMED,
+    add_waiting,
+    outcome_text,
+    outcome_value,
+    seconds_of,
+)
+from app.operations.destination.desired_state import request_state
+from app.operations.journal_access import Journal
+from app.settings.model import load
+from tables.operator.control import Wish
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,24 +37,12 @@ def say(options: argparse.Namespace, wish: Wish | None, told: str) -> int:
     0 once a worker has reached it, 1 where the destination failed instead. Raises NotApplied where no worker
     did anything.
     """
-    asked = Journal.of(options.destination)
-    last = asked.now().control
-    if wish is None:
-        wish, restart = (last.wish if last else Wish.RUN), uuid.uuid4().hex[:12]
-    else:
-        restart = last.restart if last else ""
-    control = Control(
-        destination=options.destination,
-        wish=wish,
-        restart=restart,
-        by=operator(),
-        ts_ms=time.time_ns() // 1_000_000,
-    )
-    outcome = request(asked, control, timeout=None if options.no_wait else options.timeout)
-    name, value = options.destination, control.to_json()
+    name, asked = options.destination, Journal.of(load(), options.destination)
+    found = completed(request_state(asked, wish, by=operator(), wait=seconds_of(options)))
+    value, outcome = found.control.to_json(), found.outcome
     if outcome is None:
-        text = f"{name}: {told}; {UNCONFIRMED}"
-        answer(options.format, {**value, "applied": None}, [text])
+        answer(options.format, {**value, "applied": None}, [f"{name}: {told}; {UNCONFIRMED}"])
         return 0
-    answer(options.format, {**value, "applied": outcome.to_json()}, [f"{name}: {outcome.text()}"])
+    applied = outcome_value(outcome)
+    answer(options.format, {**value, "applied": applied}, [f"{name}: {outcome_text(outcome)}"])
     return 0 if outcome.is_reached else 1

@@ -1,28 +1,17 @@
-"""`python -m app journal mend`: records of a destination that cannot be read are written again as they were.
-
-Invariant: a destination whose records can all be read is left alone. Where one cannot, its leader is fenced
-first, so that nothing newer is replaced; a record is only written again as the journal itself still has it, and
-who did it is kept with the same transaction.
-"""
+"""`python -m app journal mend`: records of a destination that cannot be read are written again as they were."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import time
-import uuid
-from dataclasses import dataclass, field
+from typing import Any
 
 from app.commands.arguments import add_destination, add_format
-from app.commands.journal_access import Journal, operator
+from app.commands.event_loop import completed
+from app.commands.operator import operator
 from app.commands.output import answer
-from app.destination.takeover.recovery import installation_of
-from connectors.errors import JournalUnreadable
-from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import StoredRecord, read_each
-from tables.journal.state import DestinationState, cursor_key
-from tables.operator.interventions import Intervention, note_of
-from tables.schema_history.codec.fold import OLDEST
+from app.operations.journal.mend import Mended, mend
+from app.operations.journal_access import Journal
+from app.settings.model import load
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,17 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Mend them; 0 also where there is nothing to mend."""
-    asked = Journal.of(options.destination)
-    mended = asyncio.run(_mended(asked, options.why))
-    name = options.destination
-    found = [
-        {
-            "offset": record.offset,
-            "key": record.key.decode("utf-8", "replace"),
-            "as_at": good.offset,
-        }
-        for record, good in mended
-    ]
+    asked, name = Journal.of(load(), options.destination), options.destination
+    found = [_value(one) for one in completed(mend(asked, by=operator(), why=options.why))]
     lines = [
         f"offset {one['offset']}, key {one['key']}: written again as at offset {one['as_at']}"
         for one in found
@@ -54,89 +34,6 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-@dataclass(slots=True)
-class _Found:
-    """The records of a destination, told apart by whether they can be read."""
-
-    state: DestinationState
-    good: dict[bytes, StoredRecord] = field(default_factory=dict)
-    bad: dict[bytes, StoredRecord] = field(default_factory=dict)
-
-    def take(self, record: StoredRecord) -> None:
-        self.state.apply(record)
-        if record.key in self.state.unreadable:
-            self.bad[record.key] = record
-        else:
-            self.bad.pop(record.key, None)
-            self.good[record.key] = record
-
-    def pairs(self) -> list[tuple[StoredRecord, StoredRecord]]:
-        """Each that cannot be read and the last that could, the cursor's last; raise where there is none."""
-        cursor = cursor_key(self.state.destination)
-        for key, record in self.bad.items():
-            if key not in self.good:
-                raise JournalUnreadable(
-                    "the journal has no earlier record of the key",
-                    destination=self.state.destination,
-                    offset=record.offset,
-                    key=key.decode("utf-8", "replace"),
-                    remedy="Write the record again as it was, or restore the topic from a backup.",
-                )
-        keys = sorted(self.bad, key=lambda key: key == cursor)
-        return [(self.bad[key], self.good[key]) for key in keys]
-
-
-async def _mended(asked: Journal, why: str) -> list[tuple[StoredRecord, StoredRecord]]:
-    if not (await _found_in(asked)).bad:
-        return []
-    plan = asked.plan
-    installation = await installation_of(asked.topic, options=asked.options, worker=plan.worker)
-    producer = TransactionalProducer(
-        f"{installation}.{plan.name}", options=asked.options, compression=None
-    )
-    try:
-        await producer.init_transactions()
-        found = await _found_in(asked)
-        pairs = found.pairs()
-        if pairs:
-            notes = [(good.key, good.value) for _, good in pairs]
-            await _written(asked, producer, [note_of(_said(found.state, why, pairs)), *notes])
-        return pairs
-    finally:
-        await producer.discard()
-
-
-async def _found_in(asked: Journal) -> _Found:
-    found = _Found(DestinationState.with_history_from(asked.plan.name, OLDEST))
-    await read_each(asked.options, asked.topic, asked.partition, take=found.take)
-    return found
-
-
-async def _written(
-    asked: Journal, producer: TransactionalProducer, notes: list[tuple[bytes, bytes]]
-) -> None:
-    async with producer.transaction() as kafka:
-        sent = [
-            await kafka.send(asked.topic, key=key, value=value, partition=asked.partition)
-            for key, value in notes
-        ]
-        await asyncio.gather(*sent)
-
-
-def _said(
-    state: DestinationState, why: str, pairs: list[tuple[StoredRecord, StoredRecord]]
-) -> Intervention:
-    offset = str(state.cursor.offset) if state.cursor is not None else ""
-    return Intervention(
-        destination=state.destination,
-        id=uuid.uuid4().hex[:12],
-        what="mend",
-        by=operator(),
-        why=why,
-        ts_ms=time.time_ns() // 1_000_000,
-        epoch=state.cursor.epoch if state.cursor is not None else 0,
-        before=offset,
-        after=offset,
-        effect="journal records written again: "
-        + ", ".join(f"offset {record.offset}" for record, _ in pairs),
-    )
+def _value(one: Mended) -> dict[str, Any]:
+    key = one.key.decode("utf-8", "replace")
+    return {"offset": one.offset, "key": key, "as_at": one.as_at}

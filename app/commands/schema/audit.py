@@ -7,21 +7,12 @@ who said it and when.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
 from app.commands import arguments
-from app.commands.arguments import GivenPlace
-from app.commands.output import (
-    aligned,
-    answer,
-    one_line,
-    place_text,
-    record_kind,
-    record_value,
-    when,
-)
-from app.commands.schema_history import Tell, ToldHistory, source_of, told
-from tables.schema_history.position import AtTime
+from app.commands.event_loop import completed
+from app.commands.output import aligned, answer, one_line, place_text, record_value, when
+from app.commands.schema.history_source import Tell, read_of, told
+from app.operations.schema.statement_log import Filters, logged, record_kind
 from tables.schema_history.record import SchemaRecord
 
 
@@ -50,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the list; the exit code."""
-    found = list(_found(source_of(options, tell)(options.destination), options))
+    found = completed(logged(read_of(options, tell), _filters(options)))
     value = {
         "destination": options.destination,
         "statements": [record_value(record) for record in found],
@@ -60,38 +51,15 @@ def run(options: argparse.Namespace, tell: Tell = told) -> int:
     return 0
 
 
-def _found(told_history: ToldHistory, options: argparse.Namespace) -> Iterator[SchemaRecord]:
-    first, last = (
-        _mark(told_history, place, options.server) for place in (options.since, options.until)
+def _filters(options: argparse.Namespace) -> Filters:
+    return Filters(
+        since=options.since,
+        until=options.until,
+        server=options.server,
+        types=tuple(options.type),
+        table=options.table,
+        is_unresolved=options.unresolved,
     )
-    types = tuple(words.upper() for words in options.type)
-    table = None if options.table is None else told_history.key(options.table)
-    for record in told_history.history.records:
-        if (
-            record.kind != "baseline"
-            and (first is None or not _is_up_to(record, first))
-            and (last is None or _is_up_to(record, last))
-            and (not types or record_kind(record).upper().startswith(types))
-            and (table is None or table in map(told_history.key, record.concerned))
-            and (not options.unresolved or record.reason is not None)
-        ):
-            yield record
-
-
-def _mark(
-    told_history: ToldHistory, place: GivenPlace | None, server: str | None
-) -> AtTime | int | None:
-    """A time, or the number of the last step as of a place."""
-    if place is None:
-        return None
-    asked = told_history.asked(place, server)
-    return asked if isinstance(asked, AtTime) else told_history.history.at(asked).number
-
-
-def _is_up_to(record: SchemaRecord, mark: AtTime | int) -> bool:
-    if isinstance(mark, AtTime):
-        return record.place.ts_ms <= mark.ts_ms
-    return record.number <= mark
 
 
 def _row(record: SchemaRecord) -> list[str]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 
 from app.commands import arguments
+from app.commands.event_loop import completed
 from app.commands.output import answer, difference_value
-from app.commands.schema_history import Tell, source_of, told
-from tables.schema_history.diff import differences
-from tables.schema_history.record import Known, TableState, Unresolved
+from app.commands.schema.history_source import Tell, read_of, told
+from app.operations.schema.definitions import compared
+from tables.schema_history.record import TableState
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,21 +28,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the differences; the exit code."""
-    history = source_of(options, tell)(options.destination)
-    views = [history.at(place, options.server) for place in (vars(options)["from"], options.to)]
-    old, new = (view.state(*options.table) for view in views)
-    found = differences(*(one.table if isinstance(one, Known) else None for one in (old, new)))
-    unknown = [one for one in (old, new) if isinstance(one, Unresolved)]
+    places = (vars(options)["from"], options.to)
+    read = read_of(options, tell)
+    found = completed(compared(read, options.table, places, server=options.server))
     value = {
         "table": ".".join(options.table),
-        "from": _told(old),
-        "to": _told(new),
-        "differences": [difference_value(one) for one in found],
+        "from": _told(found.old),
+        "to": _told(found.new),
+        "differences": [difference_value(one) for one in found.differences],
     }
+    unknown, changed = found.unresolved, found.differences
     lines = [f"not known: {one.reason}" for one in unknown]
-    lines += [] if unknown else map(str, found) if found else ["no difference"]
+    lines += [] if unknown else map(str, changed) if changed else ["no difference"]
     answer(options.format, value, lines)
-    return 1 if unknown or old is new is None else 0
+    return 1 if unknown or found.old is found.new is None else 0
 
 
 def _told(state: TableState | None) -> str:

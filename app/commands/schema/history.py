@@ -6,11 +6,11 @@ The law: every step that touched the table is listed, also those whose effect is
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from app.commands import arguments
+from app.commands.event_loop import completed
 from app.commands.output import (
     aligned,
     answer,
@@ -18,15 +18,21 @@ from app.commands.output import (
     place_text,
     quarantine_lines,
     quarantine_value,
-    record_kind,
     record_value,
     when,
 )
-from app.commands.schema_history import Tell, ToldHistory, source_of, told
-from connectors.mysql.ddl.definition import TableChange, TableName
-from tables.schema_history.diff import Difference, differences
-from tables.schema_history.history import SchemaHistory
-from tables.schema_history.record import Known, SchemaRecord
+from app.commands.schema.history_source import Tell, read_of, told
+from app.operations.schema.destination_history import ReadHistory
+from app.operations.schema.statement_log import record_kind
+from app.operations.schema.table_history import (
+    Step,
+    TableHistory,
+    TableSummary,
+    all_tables,
+    table_history,
+)
+from connectors.mysql.ddl.definition import TableName
+from tables.schema_history.record import Known
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,86 +45,65 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the versions, or all tables; the exit code."""
-    found = source_of(options, tell)(options.destination)
-    if options.table is None:
-        rows = list(_tables(found))
-        head = ["table", "state", "steps", "since", "quarantine"]
-        lines = aligned(
-            head, [["" if row[key] is None else str(row[key]) for key in head] for row in rows]
-        )
-        answer(options.format, {"destination": options.destination, "tables": rows}, lines)
-        return 0
-    steps, aside = list(steps_of(found, options.table)), found.quarantined(options.table)
+    read = read_of(options, tell)
+    return _all(options, read) if options.table is None else _one(options, read)
+
+
+def _all(options: argparse.Namespace, read: ReadHistory) -> int:
+    rows = [_row(one) for one in completed(all_tables(read))]
+    head = ["table", "state", "steps", "since", "quarantine"]
+    lines = aligned(
+        head, [["" if row[key] is None else str(row[key]) for key in head] for row in rows]
+    )
+    answer(options.format, {"destination": options.destination, "tables": rows}, lines)
+    return 0
+
+
+def _one(options: argparse.Namespace, read: ReadHistory) -> int:
+    found = completed(table_history(read, options.table))
+    aside = found.quarantine
     value = {
         "table": ".".join(options.table),
         "quarantine": quarantine_value(aside),
-        "steps": [_value(*step) for step in steps],
+        "steps": [_value(step) for step in found.steps],
     }
-    lines = list(_lines(found.history, options.table, steps))
+    lines = list(_lines(options.table, found))
     lines += ["", *quarantine_lines(aside)] if aside is not None else []
     answer(options.format, value, lines)
-    return 0 if found.history.state(*options.table) is not None else 1
+    return 0 if found.now is not None else 1
 
 
-Step = tuple[SchemaRecord, list[Difference]]
+def _value(step: Step) -> dict[str, Any]:
+    found = [difference_value(one) for one in step.differences]
+    return {**record_value(step.record), "differences": found}
 
 
-def steps_of(found: ToldHistory, name: TableName) -> Iterator[Step]:
-    """The steps that concern a table, each with what it changed."""
-    key = found.key(name)
-    for record in found.history.records:
-        if not any(found.key(one) == key for one in record.concerned):
-            continue
-        changed: list[Difference] = []
-        for change in record.changes:
-            if isinstance(change, TableChange) and found.key(change.name) == key:
-                changed += _renames(change)
-                changed += [] if change.renamed_to else differences(change.old, change.new)
-        yield record, changed
-
-
-def _renames(change: TableChange) -> Iterator[Difference]:
-    name = ".".join(change.name)
-    if change.renamed_to is not None:
-        yield Difference(what="renamed", old=name, new=".".join(change.renamed_to))
-    if change.renamed_from is not None:
-        yield Difference(what="renamed", old=".".join(change.renamed_from), new=name)
-
-
-def _value(record: SchemaRecord, found: list[Difference]) -> dict[str, Any]:
-    return {**record_value(record), "differences": [difference_value(one) for one in found]}
-
-
-def _lines(history: SchemaHistory, name: TableName, steps: list[Step]) -> Iterator[str]:
+def _lines(name: TableName, found: TableHistory) -> Iterator[str]:
+    begin, known = found.begin, isinstance(found.at_begin, Known)
+    what = "known" if known else "not known" if found.at_begin else "not there"
     title = ".".join(name)
-    begin = history.checkpoints[0].place
-    at_first = history.at(begin).state(*name)
-    what = "known" if isinstance(at_first, Known) else "not known" if at_first else "not there"
     yield f"{title}  {what} where the history begins: {when(begin.ts_ms)}  {place_text(begin)}"
-    for record, found in steps:
+    for step in found.steps:
         yield ""
-        what = record_kind(record)
-        yield f"{record.number}  {when(record.place.ts_ms)}  {place_text(record.place)}  {what}"
-        if record.given is not None:
-            yield f"    said by {record.given.by}, {when(record.given.ts_ms)}"
-        if record.reason is not None:
-            yield f"    not resolved: {record.reason}"
-        yield from (f"    {one}" for one in found)
+        yield from _step_lines(step)
 
 
-def _tables(found: ToldHistory) -> Iterator[dict[str, Any]]:
-    view = found.history.now()
-    steps = Counter(
-        found.key(name) for record in found.history.records for name in record.concerned
-    )
-    for name, _ in sorted(view.versions(), key=lambda pair: pair[0]):
-        state = view.state(*name)
-        assert state is not None
-        aside = found.quarantined(name)
-        yield {
-            "table": ".".join(name),
-            "state": type(state).__name__.lower(),
-            "steps": steps[found.key(name)],
-            "since": when(state.since.ts_ms),
-            "quarantine": aside and ("given up" if aside.is_given_up else "set aside"),
-        }
+def _step_lines(step: Step) -> Iterator[str]:
+    record, what = step.record, record_kind(step.record)
+    yield f"{record.number}  {when(record.place.ts_ms)}  {place_text(record.place)}  {what}"
+    if record.given is not None:
+        yield f"    said by {record.given.by}, {when(record.given.ts_ms)}"
+    if record.reason is not None:
+        yield f"    not resolved: {record.reason}"
+    yield from (f"    {one}" for one in step.differences)
+
+
+def _row(one: TableSummary) -> dict[str, Any]:
+    aside = one.quarantine
+    return {
+        "table": ".".join(one.name),
+        "state": type(one.state).__name__.lower(),
+        "steps": one.steps,
+        "since": when(one.state.since.ts_ms),
+        "quarantine": aside and ("given up" if aside.is_given_up else "set aside"),
+    }

@@ -8,39 +8,34 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from app.commands import arguments
+from app.commands.event_loop import completed
 from app.commands.output import answer
-from app.commands.schema.statement_text import statements, used_database
-from app.commands.schema_history import Tell, check_destination, told
-from app.pipeline.statement_filter import shadow_rules
-from app.pipeline.table_filter import TableFilter
+from app.commands.schema.history_source import Tell, told
+from app.operations.destinations import check_destination
+from app.operations.schema.file_catalog import file_catalog
+from app.operations.schema.impact import Judged, Judgement, Rules, history_catalog, judged
+from app.operations.schema.statement_text import statements
 from app.settings.model import Settings, load
-from connectors.errors import DdlUnresolved, SettingsError, UsageError, printed
+from connectors.errors import SettingsError, UsageError, printed
 from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.column_renames import renamed_columns
-from connectors.mysql.ddl.definition import Server, Session, Table, TableName
-from connectors.mysql.ddl.online.cut_over import logical
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.ddl.summary import summary
+from connectors.mysql.ddl.definition import Session
 from tables.impact.finding import Severity
-from tables.impact.impact import Impact, Subscribers, impact, severest, truncated
+from tables.impact.impact import severest
 from tables.impact.text import as_text
-from tables.schema_history.statement_effect import effect_of, fill
 
 BREAKS = 3
 """The exit code of a statement that is not to be run just so."""
 _FAIL_ON = {"breaking": Severity.BREAKING, "careful": Severity.CAREFUL}
-_PLACEHOLDER = "<prefix>"
-_SERVER = Server(version=(9, 7, 4))
+
+Ask = Callable[[Settings, str], Coroutine[Any, Any, Catalog]]
+"""From a destination to its server's tables."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -88,47 +83,24 @@ def _modes(text: str) -> frozenset[str]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One statement, and what it means."""
-
-    sql: str
-    type: str
-    impacts: tuple[Impact, ...]
-
-
-def live(settings: Settings, destination: str) -> Catalog:
+async def live(settings: Settings, destination: str) -> Catalog:
     """What the server says now."""
     # Only here is a server asked.
-    from app.wiring import source_address
-    from connectors.mysql.schema.baseline import read_baseline
-    from connectors.mysql.server.facts import read_facts
+    from app.operations.schema.server_tables import first_source_catalog
 
-    address = source_address(settings, destination)
-    baseline = read_baseline(address, read_facts(address))
-    catalog = Catalog(baseline.server, logged=False)
-    for database, definition in baseline.databases.items():
-        catalog.put_database(database, definition)
-    for name, table in baseline.tables.items():
-        catalog.put(name, table)
-    return catalog
+    return await first_source_catalog(settings, destination)
 
 
-def run(
-    options: argparse.Namespace,
-    tell: Tell = told,
-    ask: Callable[[Settings, str], Catalog] = live,
-) -> int:
+def run(options: argparse.Namespace, tell: Tell = told, ask: Ask = live) -> int:
     """Print what the statements mean; the exit code."""
     settings = _settings(options)
     catalog = _catalog(options, settings, tell, ask)
-    judge = _Judge(catalog, _subscribers(settings, options.destination), _rules(settings))
+    rules = Rules() if settings is None else Rules.of(settings, options.destination)
     session = Session(database=options.database, sql_mode=options.sql_mode)
-    found = list(judge.each(_given(options.statement), session))
-    worst = severest(one for judged in found for one in judged.impacts)
-    answer(options.format, _value(found, worst), _lines(found))
+    found = completed(judged(list(_given(options.statement)), catalog, session, rules=rules))
+    answer(options.format, _value(found), _lines(found.statements))
     least = _FAIL_ON.get(options.fail_on)
-    return BREAKS if least is not None and worst.rank >= least.rank else 0
+    return BREAKS if least is not None and found.severity.rank >= least.rank else 0
 
 
 def _settings(options: argparse.Namespace) -> Settings | None:
@@ -143,35 +115,15 @@ def _settings(options: argparse.Namespace) -> Settings | None:
     return settings
 
 
-def _subscribers(settings: Settings | None, destination: str) -> Subscribers:
-    if settings is None:
-        return Subscribers(prefix=_PLACEHOLDER)
-    chosen = settings.destinations[destination].filter
-    captures = TableFilter(chosen.include, chosen.black).captures
-    return Subscribers(prefix=settings.prefix, captured=lambda name: captures(*name))
-
-
-def _rules(settings: Settings | None) -> ShadowRules:
-    if settings is None:
-        return shadow_rules()
-    return shadow_rules(never=settings.ddl.never_online, also=settings.ddl.also_online)
-
-
 def _catalog(
-    options: argparse.Namespace,
-    settings: Settings | None,
-    tell: Tell,
-    ask: Callable[[Settings, str], Catalog],
+    options: argparse.Namespace, settings: Settings | None, tell: Tell, ask: Ask
 ) -> Catalog:
+    """The tables that the statements are judged by."""
     if options.input is not None:
         return _from_file(options.input, options.database)
     if options.live and settings is not None:
-        return ask(settings, options.destination)
-    found = tell(options.destination)
-    server = found.history.checkpoints[-1].server
-    catalog = Catalog(server, logged=False)
-    fill(catalog, found.history.now())
-    return catalog
+        return completed(ask(settings, options.destination))
+    return completed(history_catalog(partial(tell, options.destination)))
 
 
 def _from_file(path: Path, database: str | None) -> Catalog:
@@ -179,33 +131,10 @@ def _from_file(path: Path, database: str | None) -> Catalog:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
-    with suppress(ValueError):
-        text = _rebuilt(orjson.loads(text))
-    catalog = Catalog(_SERVER, logged=False)
-    session = Session(database=database, sql_mode=sql_modes.DEFAULT)
-    if database is not None:
-        # A dump of one database does not say its name.
-        quoted = database.replace("`", "``")
-        catalog.apply(f"CREATE DATABASE `{quoted}`", session)
-    for sql in statements(text):
-        if (used := used_database(sql)) is not None:
-            session = replace(session, database=used)
-            continue
-        try:
-            catalog.apply(sql, session)
-        except DdlUnresolved as error:
-            sys.stderr.write(f"schema impact: {path}: left out: {printed(error.detail)}\n")
-    return catalog
-
-
-def _rebuilt(value: Any) -> str:
-    """The statements that ``schema rebuild`` printed."""
-    databases = value.get("databases") if isinstance(value, dict) else None
-    if not isinstance(databases, dict):
-        raise UsageError("the file is JSON, and not what `schema rebuild --format json` prints")
-    return "\n".join(
-        f"{text}\n" for name, text in databases.items() if isinstance(text, str) and name
-    )
+    found = file_catalog(text, database)
+    for fault in found.left_out:
+        sys.stderr.write(f"schema impact: {path}: left out: {printed(fault.detail)}\n")
+    return found.catalog
 
 
 def _given(texts: list[str]) -> Iterator[str]:
@@ -213,61 +142,24 @@ def _given(texts: list[str]) -> Iterator[str]:
         yield from statements(sys.stdin.read() if text == "-" else text)
 
 
-class _Judge:
-    """Takes statements one after the other, each where the last one left the tables."""
-
-    def __init__(self, catalog: Catalog, subscribers: Subscribers, rules: ShadowRules) -> None:
-        self._catalog = catalog
-        self._subscribers = subscribers
-        self._rules = rules
-        self._last: dict[TableName, Table] = {}
-
-    def each(self, given: Iterator[str], session: Session) -> Iterator[Judged]:
-        for sql in given:
-            if (database := used_database(sql)) is not None:
-                session = replace(session, database=database)
-            else:
-                yield self._one(sql, session)
-
-    def _one(self, sql: str, session: Session) -> Judged:
-        server = self._catalog.server
-        told = summary(sql, server, session)
-        self._last |= dict(self._catalog.items())
-        effect = effect_of(sql, session, self._catalog)
-        if effect.reason is not None:
-            raise DdlUnresolved(
-                effect.reason,
-                tables=sorted(effect.unresolved),
-                remedy="Nothing was run. See that the statement and its --database are right, and that "
-                "the definitions it is judged by are.",
-            )
-        if told.type == "TRUNCATE TABLE":
-            emptied = [truncated(name, self._subscribers) for name in sorted(told.tables)]
-            return Judged(sql=sql, type=told.type, impacts=sum(emptied, ()))
-        meant = logical(effect.changes, self._rules, known=self._catalog, before=self._last.get)
-        renames = renamed_columns(sql, server, session)
-        impacts = impact(meant, self._subscribers, renames=renames)
-        return Judged(sql=sql, type=told.type, impacts=impacts)
-
-
-def _value(found: list[Judged], worst: Severity) -> dict[str, Any]:
+def _value(found: Judgement) -> dict[str, Any]:
     return {
-        "severity": worst.value,
+        "severity": found.severity.value,
         "statements": [
             {
-                "statement": judged.sql,
-                "type": judged.type,
-                "severity": severest(judged.impacts).value,
-                "effects": [one.to_json() for one in judged.impacts],
+                "statement": one.sql,
+                "type": one.type,
+                "severity": severest(one.impacts).value,
+                "effects": [each.to_json() for each in one.impacts],
             }
-            for judged in found
+            for one in found.statements
         ],
     }
 
 
-def _lines(found: list[Judged]) -> Iterator[str]:
-    for number, judged in enumerate(found):
+def _lines(found: Sequence[Judged]) -> Iterator[str]:
+    for number, one in enumerate(found):
         if len(found) > 1:
             yield from ([""] if number else [])
-            yield f"-- {' '.join(judged.sql.split())}"
-        yield from as_text(judged.impacts).splitlines()
+            yield f"-- {' '.join(one.sql.split())}"
+        yield from as_text(one.impacts).splitlines()

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
-from collections import Counter
-from collections.abc import Mapping
 
 from app.commands import arguments
-from app.commands.journal_access import Journal
+from app.commands.event_loop import completed
 from app.commands.output import answer, given_value, when
-from app.pipeline.gather.parked_event import key_of
-from connectors.kafka.reading.partition_reader import read_each
-from connectors.wire import quarantine_topic
+from app.operations.journal_access import Journal
+from app.operations.schema.quarantine import QuarantinedTables, SetAside, quarantined_tables
+from app.settings.model import load
 from tables.quarantine import Entry
-
-Name = tuple[str, str]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,45 +23,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell; 1 where a table waits, so that a script sees it."""
-    asked = Journal.of(options.destination)
-    quarantine = asked.state(whole_history=False).quarantine
-    entries, given_up = quarantine.set_aside, sorted(quarantine.given_up.items())
-    waiting = asyncio.run(_waiting(asked, entries)) if entries else {}
+    found = completed(quarantined_tables(Journal.of(load(), options.destination)))
     if options.format == "json":
-        told = [_json(entry, waiting[name]) for name, entry in sorted(entries.items())]
-        told += [_json(entry, 0) for _, entry in given_up]
+        told = [_json(one.entry, one.waiting) for one in found.set_aside]
+        told += [_json(entry, 0) for entry in found.given_up]
         sys.stdout.write(json.dumps(told) + "\n")
     else:
-        lines = [
-            line for name, entry in sorted(entries.items()) for line in _lines(entry, waiting[name])
-        ]
-        if not entries:
-            lines.append(f"no table of {options.destination} is set aside")
-        lines += [f"{'.'.join(entry.name)}: {given_up_text(entry)}" for _, entry in given_up]
-        answer("text", None, lines)
-    return 1 if entries else 0
+        answer("text", None, _text(options.destination, found))
+    return 1 if found.set_aside else 0
 
 
-async def _waiting(asked: Journal, entries: Mapping[Name, Entry]) -> dict[Name, int]:
-    """How many events wait for each."""
-    keys = {key_of(name): name for name in entries}
-    found: Counter[Name] = Counter()
-
-    def count(record: object) -> None:
-        key, offset = getattr(record, "key", b""), getattr(record, "offset", 0)
-        name = keys.get(key)
-        if name is not None and offset >= entries[name].offset:
-            found[name] += 1
-
-    topic = quarantine_topic(asked.settings.prefix, asked.plan.name)
-    start = min(entry.offset for entry in entries.values())
-    await read_each(asked.options, topic, 0, start=start, take=count)
-    return {name: found[name] for name in entries}
+def _text(destination: str, found: QuarantinedTables) -> list[str]:
+    lines = [line for one in found.set_aside for line in _lines(one)]
+    if not found.set_aside:
+        lines.append(f"no table of {destination} is set aside")
+    lines += [f"{'.'.join(entry.name)}: {given_up_text(entry)}" for entry in found.given_up]
+    return lines
 
 
-def _lines(entry: Entry, waiting: int) -> list[str]:
+def _lines(one: SetAside) -> list[str]:
+    entry = one.entry
     lines = [
-        f"{'.'.join(entry.name)}: {waiting} event(s) wait since {entry.since}",
+        f"{'.'.join(entry.name)}: {one.waiting} event(s) wait since {entry.since}",
         f"  why: {entry.why}",
     ]
     if entry.reason:

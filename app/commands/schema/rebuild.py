@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
 
 from app.commands import arguments
+from app.commands.event_loop import completed
 from app.commands.output import answer
-from app.commands.schema_history import Tell, source_of, told
-from connectors.mysql.ddl.show_create import create_table
+from app.commands.schema.history_source import Tell, read_of, told
+from app.operations.schema.definitions import rebuilt
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,18 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the statements; the exit code."""
-    view = source_of(options, tell)(options.destination).at(options.at, options.server)
-    texts = _chosen(view.snapshot(create_table), options.database)
+    read, database = read_of(options, tell), options.database
+    found = completed(rebuilt(read, options.at, server=options.server, database=database))
+    texts = found.statements
     if options.format == "json":
         answer("json", {"databases": texts}, [])
     else:
         # To be run as they are, so nothing in a name may be escaped or taken for the end of a line.
         sys.stdout.write("".join(f"{text.rstrip()}\n\n" for text in texts.values()))
-    lacking = [name for name in view.unresolved() if name[0] in texts]
-    return 1 if lacking or (options.database and not texts) else 0
-
-
-def _chosen(texts: Mapping[str, str], database: str | None) -> dict[str, str]:
-    if database is None:
-        return dict(texts)
-    return {name: text for name, text in texts.items() if name == database}
+    return 0 if found.is_whole and (texts or not database) else 1

@@ -9,11 +9,13 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 
-from app.commands.schema.statement_replay import replay
+from app.operations.schema.replay import Replayed, replay
 from connectors.errors import printed
+from connectors.mysql.ddl.definition import Table
 
 WRONG_ARGUMENTS = 2
 _SUFFIX = ".jsonl"
@@ -86,4 +88,33 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _result(source: Path) -> bytes:
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    return orjson.dumps(replay(source.read_bytes()), option=options)
+    return orjson.dumps(value_of(replay(source.read_bytes())), option=options)
+
+
+def value_of(result: Replayed) -> dict[str, Any]:
+    """A file's result for programs: ``{"tables": …, "unparsed": …}``."""
+    return {
+        "tables": {
+            f"{database}.{name}": _table_value(table)
+            for (database, name), table in result.tables.items()
+        },
+        "unparsed": [
+            {"line": one.line, "sql": one.sql, "error": one.error} for one in result.unparsed
+        ],
+    }
+
+
+def _table_value(table: Table) -> dict[str, Any]:
+    columns = [
+        {
+            "name": column.name,
+            "type": column.type,
+            "nullable": column.nullable,
+            "charset": column.charset,
+            "collation": column.collation,
+            "generated": column.generated is not None,
+            "invisible": column.invisible,
+        }
+        for column in table.columns
+    ]
+    return {"columns": columns, "primary_key": list(table.primary_key)}

@@ -1,8 +1,6 @@
 """`python -m app schema resolve`: how a table that is set aside is to be read, so that it comes back.
 
-The law: nothing is changed here but the journal; the worker tries what was said on everything that waits, and
-says whether it fits. What does not fit is published no further, and can be said again. Rows are given up only
-by whoever says so twice.
+Invariant: rows are given up only by whoever says so twice.
 """
 
 from __future__ import annotations
@@ -10,23 +8,27 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
-import uuid
 from pathlib import Path
 
 from app.commands import arguments
-from app.commands.journal_access import Journal, operator
+from app.commands.event_loop import completed
+from app.commands.operator import operator, report_silent
 from app.commands.output import answer
-from app.commands.request_outcome import UNCONFIRMED, add_waiting, by_whom, untried
-from app.commands.source_connection import reached
-from connectors.errors import NotSetAside, UsageError, printed
-from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.definition import Session, Table
-from connectors.mysql.schema.baseline import read_baseline, server_of
-from tables.journal.state import DestinationState
-from tables.quarantine import GIVE_UP, Entry, Outcome, Resolution, note_of
-
-Name = tuple[str, str]
+from app.commands.waiting import UNCONFIRMED, add_waiting, done_text, seconds_of
+from app.operations.journal_access import Journal
+from app.operations.schema.resolve import (
+    Altered,
+    AsInBinlog,
+    AsOnServer,
+    Created,
+    Definition,
+    GivenUp,
+    Tried,
+    resolve,
+    waiting_table,
+)
+from app.settings.model import load
+from connectors.errors import UsageError, printed
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -66,19 +68,8 @@ def _told(options: argparse.Namespace) -> str:
     return ".".join(options.table)
 
 
-def _source(options: argparse.Namespace) -> str:
-    """Where the definition comes from, as the journal has it."""
-    if options.give_up:
-        return GIVE_UP
-    if options.server:
-        return "server"
-    if options.binlog:
-        return "binlog"
-    return "statement" if options.statement else "definition"
-
-
 def run(options: argparse.Namespace) -> int:
-    """Say it; 0 once that is done, 1 where it was refused or nothing has come of it in
+    """Request it; 0 once that is done, 1 where it was refused or nothing has come of it in
     time, 2 where rows would be lost and nobody said so."""
     if options.give_up and not options.yes_lose_rows:
         sys.stderr.write(
@@ -86,96 +77,38 @@ def run(options: argparse.Namespace) -> int:
             "If that is wanted, say --yes-lose-rows too.\n"
         )
         return 2
-    asked, name = Journal.of(options.destination), options.table
-    state = asked.state()
-    entry = state.quarantine.entries.get(name)
-    if entry is None or not (entry.is_set_aside or (entry.is_given_up and not options.give_up)):
-        raise NotSetAside(table=_told(options), destination=options.destination)
-    resolution = Resolution(
-        destination=options.destination,
-        name=name,
-        id=uuid.uuid4().hex[:12],
-        table=_definition(options, asked, state, entry),
-        by=operator(),
-        ts_ms=time.time_ns() // 1_000_000,
-        source=_source(options),
-    )
-    began = time.monotonic()
-    asked.write(note_of(resolution))
-    if options.no_wait:
-        code, told = 0, UNCONFIRMED
-    else:
-        code, told = _outcome(asked, resolution, options.timeout, began)
+    asked = Journal.of(load(), options.destination)
+    waiting = completed(waiting_table(asked, options.table, gives_up=options.give_up))
+    wait, definition = seconds_of(options), _definition(options)
+    found = completed(resolve(waiting, definition, report_silent, by=operator(), wait=wait))
+    code, told = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
     if options.format == "json":
-        sys.stdout.write(
-            json.dumps({"table": _told(options), "resolution": resolution.id, "told": told}) + "\n"
-        )
+        value = {"table": _told(options), "resolution": found.resolution.id, "told": told}
+        sys.stdout.write(json.dumps(value) + "\n")
     else:
         answer("text", None, [f"{_told(options)}: {told}"])
     return code
 
 
-def _definition(
-    options: argparse.Namespace, asked: Journal, state: DestinationState, entry: Entry
-) -> Table | None:
-    if options.binlog or options.give_up:
-        return None
+def _definition(options: argparse.Namespace) -> Definition:
+    """Where the definition comes from."""
+    if options.give_up:
+        return GivenUp()
     if options.server:
-        return _as_on_the_server(asked, state, entry.name)
-    history = state.history()
+        return AsOnServer()
+    if options.binlog:
+        return AsInBinlog()
     if options.statement:
-        before = history.at(entry.since).find(*entry.name) if history is not None else None
-        if before is None:
-            raise UsageError(
-                f"the history has no definition of {_told(options)} before it was set aside; "
-                "give one with --definition"
-            )
-        return _made(asked, state, entry.name, before, options.statement)
+        return Altered(sql=options.statement)
     try:
-        text = options.definition.read_text("utf-8")
+        return Created(sql=options.definition.read_text("utf-8"))
     except OSError as fault:
         raise UsageError(f"{options.definition}: {fault.strerror}") from None
-    return _made(asked, state, entry.name, None, text)
 
 
-def _as_on_the_server(asked: Journal, state: DestinationState, name: Name) -> Table:
-    source = reached(asked, state)
-    table = read_baseline(source.address, source.facts).tables.get(name)
-    if table is None:
-        raise UsageError(f"the server has no table {'.'.join(name)}, or the account may not see it")
-    return table
-
-
-def _made(
-    asked: Journal, state: DestinationState, name: Name, before: Table | None, sql: str
-) -> Table:
-    """What a statement makes of the table; DdlUnresolved says what in it is not understood."""
-    catalog = Catalog(server_of(reached(asked, state).facts))
-    history = state.history()
-    for database, value in (history.now().databases() if history is not None else {}).items():
-        catalog.put_database(database, value)
-    if before is not None:
-        catalog.put(name, before)
-    catalog.apply(sql.strip(), Session(database=name[0]))
-    table = catalog.get(name)
-    if table is None:
-        raise UsageError(f"the statement does not make {'.'.join(name)}")
-    return table
-
-
-def _outcome(
-    asked: Journal, resolution: Resolution, seconds: float, began: float
-) -> tuple[int, str]:
+def _outcome(tried: Tried) -> tuple[int, str]:
     """The exit code, and in words what has come of it."""
-
-    def is_tried(state: DestinationState) -> bool:
-        entry = state.quarantine.entries[resolution.name]
-        return entry.resolution == resolution.id and entry.outcome is not Outcome.RELEASING
-
-    state = asked.wait(is_tried, seconds)
-    if state is None:
-        raise untried(asked, "schema resolve", seconds)
-    entry = state.quarantine.entries[resolution.name]
+    entry = tried.entry
     if entry.is_given_up:
         return 0, (
             f"is given up; {entry.lost} event(s) that waited are lost, and so is what comes of it until a "
@@ -183,4 +116,4 @@ def _outcome(
         )
     if entry.is_set_aside:
         return 1, f"refused, it stays set aside: {entry.reason}"
-    return 0, f"is back; all that waited is published{by_whom(state, began)}"
+    return 0, f"is back; all that waited is published{done_text(tried.worker, tried.seconds)}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.commands import arguments
+from app.commands.event_loop import completed
 from app.commands.output import (
     answer,
     place_text,
@@ -21,7 +22,8 @@ from app.commands.output import (
     table_value,
     when,
 )
-from app.commands.schema_history import Tell, source_of, told
+from app.commands.schema.history_source import Tell, read_of, told
+from app.operations.schema.definitions import table_at
 from connectors.mysql.ddl.definition import TableName
 from tables.schema_history.record import Dropped, Known, TableState, Unresolved
 
@@ -38,9 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
     """Print the definition; the exit code."""
-    found = source_of(options, tell)(options.destination)
-    state = found.at(options.at, options.server).state(*options.table)
-    aside = found.quarantined(options.table, options.at)
+    read = read_of(options, tell)
+    found = completed(table_at(read, options.table, options.at, server=options.server))
+    state, aside = found.state, found.quarantine
     value = {**_value(options.table, state), "quarantine": quarantine_value(aside)}
     answer(options.format, value, [*_lines(options.table, state), *quarantine_lines(aside)])
     return 0 if isinstance(state, Known) else 1

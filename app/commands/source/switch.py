@@ -1,23 +1,18 @@
-"""`python -m app source switch`: read another of a destination's sources.
-
-The law: nothing is changed here but the journal; the worker judges that source as it does when the present one
-is lost, and stays with the present one where it is not fit.
-"""
+"""`python -m app source switch`: read another of a destination's sources."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-import time
-import uuid
 
-from app.commands.journal_access import Journal, operator
+from app.commands.event_loop import completed
+from app.commands.operator import operator
 from app.commands.output import answer
-from app.commands.request_outcome import UNCONFIRMED, add_waiting, by_whom, untried
-from connectors.errors import UsageError
-from tables.journal.state import DestinationState
-from tables.operator.source_choice import Asked, note_of
+from app.commands.waiting import UNCONFIRMED, add_waiting, done_text, seconds_of
+from app.operations.journal_access import Journal
+from app.operations.source_switch import Tried, request_switch
+from app.settings.model import load
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,47 +29,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask for it; 0 once it is read, 1 where it was refused; NotApplied where no worker tried it."""
-    asked = Journal.of(options.destination)
-    known = [str(source.address) for source in asked.plan.sources]
-    if options.source not in known:
-        raise UsageError(
-            f"{options.destination} has no source {options.source!r}; there is: {', '.join(known)}"
-        )
-    before = asked.state(whole_history=False).source_choice.asked
-    wish = Asked(
-        destination=options.destination,
-        id=uuid.uuid4().hex[:12],
-        address=options.source,
-        by=operator(),
-        # Later than the last one, whatever this machine's clock says.
-        ts_ms=max(time.time_ns() // 1_000_000, before.ts_ms + 1 if before else 0),
+    asked = Journal.of(load(), options.destination)
+    found = completed(
+        request_switch(asked, options.source, by=operator(), wait=seconds_of(options))
     )
-    began = time.monotonic()
-    asked.write(note_of(wish))
-    if options.no_wait:
-        code, told = 0, UNCONFIRMED
-    else:
-        code, told = _outcome(asked, wish, options.timeout, began)
+    code, told = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
     if options.format == "json":
-        told = json.dumps({"source": wish.address, "id": wish.id, "told": told})
-        sys.stdout.write(told + "\n")
+        value = {"source": found.wish.address, "id": found.wish.id, "told": told}
+        sys.stdout.write(json.dumps(value) + "\n")
     else:
-        answer("text", None, [f"{wish.address}: {told}"])
+        answer("text", None, [f"{found.wish.address}: {told}"])
     return code
 
 
-def _outcome(asked: Journal, wish: Asked, seconds: float, began: float) -> tuple[int, str]:
+def _outcome(tried: Tried) -> tuple[int, str]:
     """The exit code, and in words what has come of it."""
-
-    def is_tried(state: DestinationState) -> bool:
-        current = state.source_choice.current
-        return current is not None and current.answers == wish.id
-
-    state = asked.wait(is_tried, seconds)
-    if state is None:
-        raise untried(asked, "source switch", seconds)
-    current = state.source_choice.current
-    assert current is not None
+    current = tried.current
     if current.refused is not None:
         return 1, f"refused, {current.address} is read on: {current.refused}"
-    return 0, f"is read now, server {current.server_uuid}{by_whom(state, began)}"
+    done = done_text(tried.worker, tried.seconds)
+    return 0, f"is read now, server {current.server_uuid}{done}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from app.auditing.truth.mysqlbinlog import BinlogFiles
 from app.auditing.truth.printed_events import Event, Opened
 from app.auditing.truth.witness import Witness, WitnessName
 from app.auditing.verdict import Verdict
+from app.operations.audit import beside_kafka
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.auditing.story import COMPRESSED, FIRST, SECOND, TABLES, play
@@ -131,9 +133,7 @@ def case(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cas
         play(mysql, SECOND)
         with running(wanted, folder) as worker:
             caught_up(worker, mysql)
-        kafka = KafkaTopics({"bootstrap_servers": stack.kafka})
         prefix = wanted["prefix"]
-        names = [name for name in kafka.topics() if name.startswith(f"{prefix}.")]
         assert mysql.mysqlbinlog is not None
         files = sorted(mysql.data.glob("binlog.0*"))
         scope = Scope(
@@ -142,12 +142,22 @@ def case(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cas
             binlog=BinlogFiles(
                 paths=tuple(files), server_uuid=_uuid(mysql), program=mysql.mysqlbinlog
             ),
-            published=RecordedTopics.of(kafka, names),
+            published=recorded(stack, prefix),
             include=r"shop\..*",
         )
         yield Case(mysql=mysql, scope=scope, settings=wanted, folder=folder, plain=plain)
     finally:
         mysql.kill()
+
+
+def recorded(stack: Stack, prefix: str) -> RecordedTopics:
+    """All topics of an installation, read once."""
+
+    def read(kafka: KafkaTopics) -> RecordedTopics:
+        names = [name for name in kafka.topics() if name.startswith(f"{prefix}.")]
+        return RecordedTopics.of(kafka, names)
+
+    return asyncio.run(beside_kafka({"bootstrap_servers": stack.kafka}, read))
 
 
 def _uuid(mysql: Mysql) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from app.commands.schema.statement_replay import replay
+from app.commands.schema.replay import value_of
+from app.operations.schema.replay import replay
 from tests.integration.ddl.difference import differences
 from tests.integration.ddl.player import Played
 from tests.integration.ddl.truth import Seen, SeenColumn, SeenTable
@@ -34,7 +35,7 @@ class Lines:
 
     def differences(self, truth: Seen) -> list[str]:
         """Where the replayed lines say something else than the server."""
-        result = replay(b"\n".join(self._lines))
+        result = value_of(replay(b"\n".join(self._lines)))
         found = [str(one) for one in result["unparsed"]]
         tables = {name: _seen(table) for name, table in result["tables"].items()}
         told = {".".join(name): _alike(table) for name, table in truth.tables.items()}

@@ -12,13 +12,14 @@ import pytest
 
 from app.auditing.audit import Scope, audit
 from app.auditing.errors import TruthUnreadable
-from app.auditing.topics.topics import KafkaTopics, RecordedTopics
+from app.auditing.topics.topics import RecordedTopics
 from app.auditing.truth.mysql_replication import ReplicationBinlog
 from app.auditing.truth.mysqlbinlog import ServerBinlog
 from app.auditing.verdict import Kind
 from connectors.mysql.gtid import GtidSet
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.integration.auditing.conftest import recorded
 from tests.integration.failover.servers import ask, insert, notes, until
 from tests.integration.failover.setting import has_rows, shows
 from tests.integration.process.worker import running, settings
@@ -125,13 +126,11 @@ def test_transactions_without_gtid_stop_it_by_name_and_the_way_out_publishes_the
 def _audited(stack: Stack, server: Mysql, prefix: str, known: GtidSet) -> None:
     """The audit reads what has no GTIDs too, finds it all, and misses one that is taken away."""
     assert server.mysqlbinlog is not None
-    topics = KafkaTopics({"bootstrap_servers": stack.kafka})
-    names = [name for name in topics.topics() if name.startswith(f"{prefix}.")]
     scope = Scope(
         destination="shop",
         prefix=prefix,
         binlog=ServerBinlog.of(address_of(server), server.mysqlbinlog),
-        published=RecordedTopics.of(topics, names),
+        published=recorded(stack, prefix),
         include=r"shop\..*",
         borders=False,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,8 @@ import pytest
 import yaml
 
 from app.__main__ import main
-from app.commands.journal_access import Journal
+from app.operations.journal_access import Journal
+from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.process.consumed import rows
@@ -151,7 +153,7 @@ def test_one_transaction_is_skipped_before_and_after_the_worker_meets_it(
     assert [one["what"] for one in found["interventions"]] == ["skip"] * 3
     assert {one["by"] for one in found["interventions"]} == {"operator-of-the-test"}
     executed = facts_of(mysql).gtid_executed
-    cursor = Journal.of("shop").state().cursor
+    cursor = asyncio.run(Journal.of(load(), "shop").state()).cursor
     assert cursor is not None
     assert cursor.offset.gtid_set == executed
 

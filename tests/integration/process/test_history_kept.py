@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from app.commands.journal_access import Journal
+from app.operations.journal_access import Journal
+from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.integration.process.consumed import rows
@@ -48,13 +50,13 @@ def test_snapshots_bound_what_is_kept_and_a_restart_goes_on_from_the_last(
         # Until what is too old is gone, which a piece behind the last snapshot tells the journal.
         for n in range(24, 60):
             run(mysql, f"INSERT INTO shop.t (id, x) VALUES ({n}, 1)")
-            history = Journal.of("shop").state().history()
+            history = asyncio.run(Journal.of(load(), "shop").state()).history()
             assert history is not None
             if history.checkpoints[0].number > 1:
                 break
         assert worker.stop() == 0
         assert "Traceback" not in worker.log
-    state = Journal.of("shop").state()
+    state = asyncio.run(Journal.of(load(), "shop").state())
     history = state.history()
     assert history is not None
     assert history.count == 25
@@ -90,7 +92,7 @@ def test_what_a_start_far_in_the_past_does_not_know_is_taken_up_once_it_has_caug
         run(mysql, "ALTER TABLE shop.t ADD COLUMN y int")
         run(mysql, "INSERT INTO shop.t VALUES (5, 1, 1)")
         worker.wait(lambda status: status["rows"] == 5)
-    history = Journal.of("shop").state().history()
+    history = asyncio.run(Journal.of(load(), "shop").state()).history()
     assert history is not None
     for table, columns in (("t", ["id", "x", "y"]), ("blobs", ["id", "b"])):
         found = history.find("shop", table)

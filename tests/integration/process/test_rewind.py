@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.commands.journal_access import Journal
+from app.operations.journal_access import Journal
+from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.journal.state import cursor_key, encoded
@@ -47,8 +49,8 @@ def test_a_cursor_that_is_set_back_over_hundreds_of_statements_reads_each_row_as
     with running(wanted, tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
-        journal = Journal.of("shop")
-        beginning = journal.state().cursor
+        journal = Journal.of(load(), "shop")
+        beginning = asyncio.run(journal.state()).cursor
         assert beginning is not None
         written = churned(mysql.host, mysql.port, threads=2, statements=STATEMENTS // 2)
         worker.wait(lambda status: status["rows"] >= total(written))
@@ -61,10 +63,10 @@ def test_a_cursor_that_is_set_back_over_hundreds_of_statements_reads_each_row_as
     first = {name: created(rows(stack, wanted["prefix"], name)) for name in written}
     assert first == written
 
-    end = journal.state().cursor
+    end = asyncio.run(journal.state()).cursor
     assert end is not None
     back = replace(end, offset=beginning.offset)
-    journal.write((cursor_key("shop"), encoded(back.to_json())))
+    asyncio.run(journal.write((cursor_key("shop"), encoded(back.to_json()))))
     with running(wanted, tmp_path) as worker:
         worker.wait(lambda _: len(rows(stack, wanted["prefix"], "done")) == 2)
         assert worker.stop() == 0
@@ -75,4 +77,4 @@ def test_a_cursor_that_is_set_back_over_hundreds_of_statements_reads_each_row_as
         assert created(again) == expected * 2
         half = [change.change_id for change in again]
         assert half[: len(half) // 2] == half[len(half) // 2 :]
-    assert journal.state().is_whole()
+    assert asyncio.run(journal.state()).is_whole()

@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from app.commands import groups
-from app.commands.schema_history import Tell, ToldHistory, of_state
+from app.commands.schema.history_source import Tell
+from app.operations.schema.destination_history import DestinationHistory
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
@@ -72,9 +73,9 @@ def tell(made: Story, where: SourceOffset = END) -> Tell:
     for record in written.compacted():
         state.apply(record)
 
-    def told(destination: str) -> ToldHistory:
+    async def told(destination: str) -> DestinationHistory:
         assert destination == "shop"
-        return of_state(state)
+        return DestinationHistory.of(state)
 
     return told
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from app.auditing.errors import ProgramMissing
 from app.auditing.truth.mysqlbinlog import program
-from app.commands.audit import program_of
-from connectors.errors import UsageError
 
 
 def executable(path: Path) -> str:
@@ -44,23 +41,3 @@ def test_a_command_that_is_given_keeps_its_arguments(tmp_path: Path) -> None:
 def test_a_program_that_is_nowhere_is_named() -> None:
     with pytest.raises(ProgramMissing, match="mysqlbinlog is not there"):
         program()
-
-
-def given(**more: object) -> Namespace:
-    return Namespace(**{"witness": None, "mysqlbinlog": None, "binlogs": None, **more})
-
-
-def test_the_witness_is_the_first_that_is_there(tmp_path: Path) -> None:
-    assert program_of(given()) is None
-    for wanted in ({"witness": "mysqlbinlog"}, {"binlogs": ["x"]}, {"mysqlbinlog": "other"}):
-        with pytest.raises(ProgramMissing):
-            program_of(given(**wanted))
-    found = executable(tmp_path / "path/mysqlbinlog")
-    assert program_of(given()) == (found,)
-    assert program_of(given(witness="mysql-replication")) is None
-
-
-def test_the_second_witness_takes_no_files_and_no_program() -> None:
-    for more in ({"binlogs": ["x"]}, {"mysqlbinlog": "x"}):
-        with pytest.raises(UsageError, match="mysql-replication reads the server itself"):
-            program_of(given(witness="mysql-replication", **more))

@@ -33,10 +33,14 @@ class World:
         self.state = DestinationState("shop")
         self.down: set[str] = set()
         plan = SimpleNamespace(name="shop", address=listed[0].address, sources=listed)
-        asked = SimpleNamespace(plan=plan, begun=lambda: self.state)
-        monkeypatch.setattr("app.commands.cursor.set.Journal.of", lambda _: asked)
-        monkeypatch.setattr("app.commands.source_connection.read_facts", self._facts)
-        monkeypatch.setattr(cursor_set, "first_offset", self._taken)
+        asked = SimpleNamespace(plan=plan, begun=self._begun)
+        monkeypatch.setattr(cursor_set, "load", lambda: None)
+        monkeypatch.setattr("app.commands.cursor.set.Journal.of", lambda *_: asked)
+        monkeypatch.setattr("app.operations.source_connection.read_facts", self._facts)
+        monkeypatch.setattr("app.operations.cursor.set.first_offset", self._taken)
+
+    async def _begun(self) -> DestinationState:
+        return self.state
 
     def has_cursor(self) -> None:
         offset = SourceOffset(server_uuid="uuid-a", coordinates=Coordinates("binlog.000002", 4))

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from app.commands.destination import list as destination_list
+from app.operations.destination import listing
 from connectors.errors import CoordinationLost
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor
@@ -74,11 +75,18 @@ def listed(
         worker=SimpleNamespace(id="a"),
         http=SimpleNamespace(bind=bind, port=int(port)),
     )
+
+    async def now() -> Any:
+        return state
+
+    async def views(_: object) -> Any:
+        return {}, fault
+
     monkeypatch.setattr(destination_list, "load", lambda: settings)
-    monkeypatch.setattr(destination_list, "coordination_plan", lambda _: None)
-    monkeypatch.setattr(destination_list, "_views", lambda _: ({}, fault))
-    journal = SimpleNamespace(of=lambda _: SimpleNamespace(now=lambda: state))
-    monkeypatch.setattr(destination_list, "Journal", journal)
+    monkeypatch.setattr(listing, "coordination_plan", lambda _: None)
+    monkeypatch.setattr(listing, "_views", views)
+    journal = SimpleNamespace(of=lambda *_: SimpleNamespace(now=now))
+    monkeypatch.setattr(listing, "Journal", journal)
     code = destination_list.run(cast(argparse.Namespace, SimpleNamespace(all=False, format="json")))
     return code, json.loads(capsys.readouterr().out)[0]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.commands.journal import abort as journal_abort
+from app.operations.journal import open_transactions as operation
 from connectors.errors import StateUnknown, UsageError
 from connectors.kafka.reading.open_transactions import OpenTransaction, held_up
 
@@ -45,9 +46,10 @@ class Scene:
         journal = SimpleNamespace(
             options={}, topic="aq.__journal", partition=2, plan=SimpleNamespace(name="shop")
         )
-        monkeypatch.setattr(journal_abort, "Journal", SimpleNamespace(of=lambda _: journal))
-        monkeypatch.setattr(journal_abort, "open_transactions", found)
-        monkeypatch.setattr(journal_abort, "TransactionalProducer", Producer)
+        monkeypatch.setattr(journal_abort, "load", lambda: None)
+        monkeypatch.setattr(journal_abort, "Journal", SimpleNamespace(of=lambda *_: journal))
+        monkeypatch.setattr(operation, "open_transactions", found)
+        monkeypatch.setattr(operation, "TransactionalProducer", Producer)
 
     def does(self, *words: str) -> int:
         parser = argparse.ArgumentParser()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from app.commands.schema import check as schema_check
-from app.commands.schema_history import Tell, ToldHistory
+from app.commands.schema.history_source import Tell
+from app.operations.schema.destination_history import DestinationHistory
 from connectors.mysql.ddl.definition import Database, Index, Server, Table, TableName
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.baseline import Baseline
@@ -38,6 +39,13 @@ def answer(
     )
 
 
+def asking(server: Baseline) -> Callable[[str], Awaitable[Baseline]]:
+    async def ask(_destination: str) -> Baseline:
+        return server
+
+    return ask
+
+
 def check(
     capsys: pytest.CaptureFixture[str],
     told: Tell | Story,
@@ -49,7 +57,11 @@ def check(
     options = options_of("check", *words, "--format", "json")
     waited: list[float] = [] if pauses is None else pauses
     reading = tell(told, PLACE) if isinstance(told, Story) else told
-    code = schema_check.run(options, reading, lambda _: server, waited.append)
+
+    async def pause(seconds: float) -> None:
+        waited.append(seconds)
+
+    code = schema_check.run(options, reading, asking(server), pause)
     return code, orjson.loads(capsys.readouterr().out)
 
 
@@ -67,10 +79,8 @@ def test_a_server_that_is_as_the_history_says_is_exit_0(
     code, value = check(capsys, told, answer({("shop", "orders"): table("a")}))
     assert (code, value["differences"], value["same_place"], value["tables"]) == (0, [], True, 1)
     options = options_of("check")
-    assert (
-        schema_check.run(options, tell(told), lambda _: answer({("shop", "orders"): table("a")}))
-        == 0
-    )
+    server = answer({("shop", "orders"): table("a")})
+    assert schema_check.run(options, tell(told), asking(server)) == 0
     assert capsys.readouterr().out == "1 table(s) of the server are as the history has them\n"
 
 
@@ -167,8 +177,8 @@ def test_a_worker_that_is_behind_is_waited_for(capsys: pytest.CaptureFixture[str
     ]
     pauses: list[float] = []
 
-    def told(destination: str) -> ToldHistory:
-        return (states.pop(0) if len(states) > 1 else states[0])(destination)
+    async def told(destination: str) -> DestinationHistory:
+        return await (states.pop(0) if len(states) > 1 else states[0])(destination)
 
     code, value = check(capsys, told, answer({("shop", "orders"): table("a")}), pauses=pauses)
     assert (code, value["same_place"], pauses) == (0, True, [1.0])
@@ -184,7 +194,7 @@ def test_a_worker_that_stays_behind_is_told_and_its_end_is_compared(
     assert (code, value["same_place"], len(pauses)) == (1, False, 3)
     assert value["history_at"] == {"coordinates": "b.000001:100", "gtid_set": f"{UUID}:1"}
     assert value["server_at"]["coordinates"] == "b.000001:500"
-    text = schema_check.run(options_of("check", "--wait", "0"), behind, lambda _: server)
+    text = schema_check.run(options_of("check", "--wait", "0"), behind, asking(server))
     lines = capsys.readouterr().out.splitlines()
     assert text == 1
     assert lines[0].startswith("The worker has got to b.000001:100; the server answered at")

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from app.commands.schema import impact as schema_impact
-from app.commands.schema_history import ToldHistory
+from app.operations.schema.destination_history import DestinationHistory
 from app.settings.model import Settings
 from connectors.errors import AqueductError, DdlUnresolved, UsageError
 from connectors.mysql.ddl.catalog import Catalog
@@ -59,14 +59,14 @@ def history() -> SchemaHistory:
     return made
 
 
-def tell(_destination: str) -> ToldHistory:
+async def tell(_destination: str) -> DestinationHistory:
     cursor = Cursor(
         destination="shop", installation="i", offset=offset(1000), seq=0, epoch=1, versions=0
     )
-    return ToldHistory(history=history(), cursor=cursor)
+    return DestinationHistory(history=history(), cursor=cursor)
 
 
-def ask(_settings: Settings, _destination: str) -> Catalog:
+async def ask(_settings: Settings, _destination: str) -> Catalog:
     catalog = Catalog(Server(version=(8, 0, 36)), logged=False)
     catalog.apply("CREATE DATABASE shop", Session())
     catalog.apply("CREATE TABLE orders (id int PRIMARY KEY, live int)", Session(database="shop"))

@@ -120,11 +120,11 @@ def test_what_is_no_place_is_wrong_usage(place: str, capsys: pytest.CaptureFixtu
     assert "file:pos" in capsys.readouterr().err
 
 
-def test_a_history_that_was_never_begun_is_named() -> None:
+async def test_a_history_that_was_never_begun_is_named() -> None:
     made = story()
     made.entries.clear()
     with pytest.raises(Exception, match=r"history"):
-        tell(made)("shop")
+        await tell(made)("shop")
 
 
 ASIDE = Entry(destination="shop", name=ORDERS, since=at(250, gtid=f"{UUID}:3"), why="a has no name")

@@ -1,4 +1,4 @@
-"""What workers say on their /status, for a command that shows it: asked at their advertised addresses.
+"""What workers say on their /status, asked at their advertised addresses.
 
 Invariant: an answer counts only if it is of the worker that was meant; one that does not come within seconds is
 said to be missing, and holds nothing up.
@@ -6,14 +6,17 @@ said to be missing, and holds nothing up.
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from app.destination.background import in_its_own_thread
 
 _SECONDS = 3.0
 
@@ -26,13 +29,11 @@ class WorkerAt:
     address: str
 
 
-def statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any] | str]:
+async def statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any] | str]:
     """What each says of its destinations, or why it says nothing."""
     wanted = sorted(set(workers))
-    if not wanted:
-        return {}
-    with ThreadPoolExecutor(len(wanted)) as pool:
-        return dict(zip(wanted, pool.map(_asked, wanted), strict=True))
+    told = await asyncio.gather(*(in_its_own_thread(partial(_asked, one)) for one in wanted))
+    return dict(zip(wanted, told, strict=True))
 
 
 def _asked(one: WorkerAt) -> dict[str, Any] | str:

@@ -1,15 +1,13 @@
 """Changing a destination's cursor from outside, as a leader would: with an epoch of its own.
 
-The law: the transactional id is taken over first, so that a worker at work is fenced before anything is read or
-written; the cursor, what comes with it and who did it stand in one Kafka transaction. The cursor says that a
-command set it, so that workers begin anew from there and none stays fenced.
+Invariant: the transactional id is taken over first, so that a worker at work is fenced before anything is
+read or written; the cursor, what comes with it and who did it stand in one Kafka transaction. The cursor says
+that a command set it, so that workers begin anew from there and none stays fenced.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -17,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from app.commands.journal_access import Journal, operator
 from app.destination.plan import Plan
 from app.destination.takeover.published_check import Published, source_of
 from app.destination.takeover.recovery import installation_of, recover
-from connectors.errors import Fenced, NotConfirmed, printed
+from app.operations.journal_access import Journal
+from connectors.errors import Fenced
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
 from tables.cursor import Cursor, next_epoch
@@ -49,28 +47,15 @@ Make = Callable[[DestinationState, str], Change]
 """What the change is, from the state that holds once nobody else can write, and the installation's id."""
 
 
-def add_reason(parser: argparse.ArgumentParser) -> None:
-    """Why, and that what it costs is known."""
-    parser.add_argument("--why", required=True, help="for the record, which is kept")
-    parser.add_argument(
-        "--yes-lose-changes", action="store_true", help="do not ask again what it costs"
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Who changes a cursor, and why; kept with the change."""
+
+    by: str
+    why: str
 
 
-def confirm(options: argparse.Namespace, effect: str) -> None:
-    """Go on where the operator says so twice; raise NotConfirmed."""
-    if options.yes_lose_changes:
-        return
-    name = options.destination
-    if not sys.stdin.isatty():
-        raise NotConfirmed(effect, destination=name)
-    sys.stderr.write(f"{printed(effect)}.\nType {name!r} to go on: ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip() != name:
-        raise NotConfirmed(effect, destination=name)
-
-
-def claim(asked: Journal, make: Make, *, why: str, sets: bool = False) -> Intervention:
+async def claim(asked: Journal, make: Make, *, reason: Reason, sets: bool = False) -> Intervention:
     """Make a change; raise Fenced where workers take the destination over again and again meanwhile.
 
     One that ``sets`` the cursor does so in a journal that is older than what was published, too: numbers
@@ -78,7 +63,7 @@ def claim(asked: Journal, make: Make, *, why: str, sets: bool = False) -> Interv
     """
     for left in reversed(range(_TRIES)):
         try:
-            return asyncio.run(_claimed(asked, make, why, sets=sets))
+            return await _claimed(asked, make, reason, sets=sets)
         except Fenced:
             # A worker began anew in between; its claim is done, and nothing of ours is.
             if not left:
@@ -86,7 +71,7 @@ def claim(asked: Journal, make: Make, *, why: str, sets: bool = False) -> Interv
     raise AssertionError
 
 
-async def _claimed(asked: Journal, make: Make, why: str, *, sets: bool) -> Intervention:
+async def _claimed(asked: Journal, make: Make, reason: Reason, *, sets: bool) -> Intervention:
     plan = asked.plan
     topics = Topics(asked.options)
     await topics.ensure(plan.topics.journal())
@@ -110,7 +95,7 @@ async def _claimed(asked: Journal, make: Make, why: str, *, sets: bool) -> Inter
         )
         numbered = await _numbered(state, plan) if sets else []
         change = await asyncio.to_thread(make, state, installation)
-        told = _told(plan.name, state, change, why)
+        told = _told(plan.name, state, change, reason)
         cursor = replace(change.cursor, epoch=told.epoch, by=told.id, written_ms=told.ts_ms)
         notes = [
             *numbered,
@@ -159,14 +144,14 @@ def _seen(sent: asyncio.Future[Any]) -> None:
         sent.exception()
 
 
-def _told(name: str, state: DestinationState, change: Change, why: str) -> Intervention:
+def _told(name: str, state: DestinationState, change: Change, reason: Reason) -> Intervention:
     old = state.cursor
     return Intervention(
         destination=name,
         id=uuid.uuid4().hex[:12],
         what=change.what,
-        by=operator(),
-        why=why,
+        by=reason.by,
+        why=reason.why,
         ts_ms=time.time_ns() // 1_000_000,
         epoch=max(
             change.cursor.epoch, next_epoch(old.epoch if old is not None else 0, now=time.time())

@@ -1,35 +1,29 @@
-"""Which workers there are and who leads a destination, as ZooKeeper has it: for commands that wait for them.
+"""Workers that run and who leads a destination, as ZooKeeper has it: the reason why a request was not applied.
 
 Invariant: it only reads; where ZooKeeper does not answer, it says so and raises nothing.
 """
 
 from __future__ import annotations
 
-import asyncio
-
-from app.commands.journal_access import Journal
 from app.coordination.cluster_view import View, read_views
 from app.coordination.znodes import Nodes
+from app.operations.journal_access import Journal
 from app.wiring import coordination_plan
 from connectors.errors import AqueductError
 from connectors.zookeeper.kazoo_session import opens
 
 
-def workers_text(asked: Journal) -> str:
+async def workers_text(asked: Journal) -> str:
     """Why no worker may have applied a request, for people."""
     coordination = coordination_plan(asked.settings)
     if coordination is None:
         return "no worker of these settings seems to run"
     client, root, _ = coordination
     name, nodes = asked.plan.name, Nodes(root)
-
-    async def look() -> tuple[list[str], View]:
-        async with opens(client)(lambda: None) as session:
-            workers = await session.children(nodes.workers)
-            return sorted(workers), (await read_views(session, nodes, [name]))[name]
-
     try:
-        workers, view = asyncio.run(look())
+        async with opens(client)(lambda: None) as session:
+            workers = sorted(await session.children(nodes.workers))
+            view = (await read_views(session, nodes, [name]))[name]
     except AqueductError as error:
         return f"and who leads it is not known: {error.name}: {error.detail}"
     return _text(workers, view)

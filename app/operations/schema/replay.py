@@ -1,6 +1,9 @@
-"""What tables the statements of a file make, found without a server.
+"""The tables that the statements of a file make, found without a server.
 
-The law: a line counts alone. One that is malformed, or whose statement cannot be resolved, or takes too long,
+It computes and waits for nothing, so it is no coroutine; in a process's first thread each statement has a time
+limit.
+
+Invariant: a line counts alone. One that is malformed, or whose statement cannot be resolved, or takes too long,
 is told and changes nothing; the others count as if it were not there.
 """
 
@@ -8,17 +11,16 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
 from connectors.errors import DdlUnresolved
 from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.definition import Server, Session, Table
+from connectors.mysql.ddl.definition import Server, Session, Table, TableName
 
 SERVER = Server(version=(9, 7, 4))
 """Whose rules are followed."""
@@ -44,22 +46,36 @@ class Line:
     session: Session
 
 
-def replay(lines: bytes, *, longest: float = LONGEST) -> dict[str, Any]:
-    """The result of a file of JSON lines: ``{"tables": …, "unparsed": …}``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unparsed:
+    """A line that changed nothing, and why."""
+
+    line: int
+    """Its number, from 1."""
+    sql: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """The tables that the statements of a file make, and the lines that count for nothing."""
+
+    tables: Mapping[TableName, Table]
+    """By name, in that order."""
+    unparsed: tuple[Unparsed, ...]
+
+
+def replay(lines: bytes, *, longest: float = LONGEST) -> Replayed:
+    """The result of a file of JSON lines."""
     catalog = Catalog(SERVER, logged=False)
     unparsed = []
     for number, raw in enumerate(lines.removeprefix(_MARK).split(b"\n"), 1):
         if raw.strip():
             error, sql = _one(catalog, raw, longest)
             if error is not None:
-                unparsed.append({"line": number, "sql": sql, "error": error})
-    return {"tables": tables_of(catalog), "unparsed": unparsed}
-
-
-def tables_of(catalog: Catalog) -> dict[str, Any]:
-    """All tables, by ``database.table``."""
+                unparsed.append(Unparsed(line=number, sql=sql, error=error))
     named = sorted(catalog.items(), key=lambda item: item[0])
-    return {f"{database}.{name}": _shown(table) for (database, name), table in named}
+    return Replayed(tables=dict(named), unparsed=tuple(unparsed))
 
 
 def parsed(raw: bytes) -> Line:
@@ -124,19 +140,3 @@ def _within(seconds: float) -> Iterator[None]:
 
 def _over(_number: int, _frame: object) -> None:
     raise TookTooLong
-
-
-def _shown(table: Table) -> dict[str, Any]:
-    columns = [
-        {
-            "name": column.name,
-            "type": column.type,
-            "nullable": column.nullable,
-            "charset": column.charset,
-            "collation": column.collation,
-            "generated": column.generated is not None,
-            "invisible": column.invisible,
-        }
-        for column in table.columns
-    ]
-    return {"columns": columns, "primary_key": list(table.primary_key)}

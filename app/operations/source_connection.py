@@ -1,22 +1,37 @@
-"""The source that a command asks: the one that the worker reads, or else the first that answers.
+"""The source that an operation asks: the one that the worker reads, or else the first that answers.
 
-The law: which one is asked instead is told, and where a place is set there, the worker goes on there too.
+Invariant: each source that does not answer is reported to the caller at once, also where the operation fails
+later; where a cursor is set at another source than the one read, the worker goes on there too.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from app.commands.journal_access import Journal, operator
+from app.destination.background import in_its_own_thread
 from app.destination.plan import Source
-from connectors.errors import AqueductError, NoSourceFits, SourceLost, SourceRefused, printed
+from app.operations.journal_access import Journal
+from connectors.errors import AqueductError, NoSourceFits, SourceLost, SourceRefused
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, read_facts
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 from tables.operator.source_choice import Current, SourceChoice, note_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silent:
+    """A source that does not answer, and the one that is asked in its place."""
+
+    address: SourceAddress
+    error: AqueductError
+    instead: SourceAddress
+
+
+Report = Callable[[Silent], None]
+"""Takes each source that was passed over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +41,7 @@ class Reached:
     address: SourceAddress
     facts: ServerFacts
 
-    def notes(self, choice: SourceChoice, destination: str) -> list[Note]:
+    def notes(self, choice: SourceChoice, destination: str, *, by: str) -> list[Note]:
         """What the journal must say so that the worker reads this one; nothing where it does."""
         current = choice.current
         if current is not None and current.address == str(self.address):
@@ -35,14 +50,16 @@ class Reached:
             destination=destination,
             address=str(self.address),
             server_uuid=self.facts.server_uuid,
-            why=f"its cursor was set there by {operator()}",
+            why=f"its cursor was set there by {by}",
             ts_ms=time.time_ns() // 1_000_000,
             answers=current.answers if current is not None else None,
         )
         return [note_of(told)]
 
 
-def reached(asked: Journal, state: DestinationState, *, server_uuid: str | None = None) -> Reached:
+async def reached(
+    asked: Journal, state: DestinationState, report: Report, *, server_uuid: str | None = None
+) -> Reached:
     """Ask one after the other, the one that is read first.
 
     With ``server_uuid``, that server is taken if it is among those that answer. Raises the only source's error,
@@ -52,25 +69,29 @@ def reached(asked: Journal, state: DestinationState, *, server_uuid: str | None 
     first: Reached | None = None
     for source in _in_order(asked, state):
         try:
-            found = Reached(address=source.address, facts=read_facts(source.address))
+            facts = await in_its_own_thread(partial(read_facts, source.address))
         except (SourceLost, SourceRefused) as error:
             faults.append((source.address, error))
             continue
+        found = Reached(address=source.address, facts=facts)
         first = first or found
         if server_uuid in (None, found.facts.server_uuid):
             first = found
             break
     if first is None:
-        if len(faults) == 1:
-            raise faults[0][1]
-        raise NoSourceFits(
-            "; ".join(f"{address}: {fault.name}: {fault.detail}" for address, fault in faults),
-            remedy="Nothing was changed; mend one of them, and try again.",
-        )
+        raise _nobody(faults)
     for address, fault in faults:
-        why = printed(fault.detail)
-        sys.stderr.write(f"{address} does not answer, {first.address} is asked: {why}\n")
+        report(Silent(address=address, error=fault, instead=first.address))
     return first
+
+
+def _nobody(faults: list[tuple[SourceAddress, AqueductError]]) -> AqueductError:
+    if len(faults) == 1:
+        return faults[0][1]
+    return NoSourceFits(
+        "; ".join(f"{address}: {fault.name}: {fault.detail}" for address, fault in faults),
+        remedy="Nothing was changed; mend one of them, and try again.",
+    )
 
 
 def _in_order(asked: Journal, state: DestinationState) -> Iterator[Source]:

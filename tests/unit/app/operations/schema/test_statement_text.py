@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.commands.schema.statement_text import statements, used_database
+from app.operations.schema.statement_text import statements, used_database
 
 
 @pytest.mark.parametrize(

@@ -1,28 +1,26 @@
-"""What commands know of a destination: its settings, and what the journal says of it.
+"""The journal of one destination, as operations read it and write requests to it.
 
-The law: a command reads what is committed and takes nothing over; the worker goes on meanwhile.
+Invariant: only what is committed is read, and nothing is taken over; the worker goes on meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from app.commands.schema_history import check_destination
 from app.destination.plan import Plan
-from app.destination.takeover.recovery import folded
-from app.settings.model import Settings, load
+from app.destination.takeover.committed_state import committed_state
+from app.operations.destinations import check_destination
+from app.settings.model import Settings
 from app.wiring import destination_plan, kafka_client, topic_plans
 from connectors.errors import StateUnknown
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import read_each
 from connectors.kafka.topics.topics import Topics
 from tables.journal import state as journal
-from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 
@@ -38,9 +36,8 @@ class Journal:
     options: dict[str, Any]
 
     @classmethod
-    def of(cls, destination: str) -> Journal:
+    def of(cls, settings: Settings, destination: str) -> Journal:
         """By the settings that a worker would take; raise UsageError where they have no such destination."""
-        settings = load()
         check_destination(settings, destination)
         options = kafka_client(settings).options()
         plan = destination_plan(settings, destination, options, topic_plans(settings))
@@ -56,37 +53,34 @@ class Journal:
         """Where the destination's records are."""
         return journal.partition_of(self.plan.name, self.plan.topics.journal_partitions)
 
-    def state(self, *, whole_history: bool = True) -> DestinationState:
-        """What it says now; raise StateUnknown where the destination has never run."""
-        state = asyncio.run(self._state(whole_history=whole_history))
+    async def state(self, *, whole_history: bool = True) -> DestinationState:
+        """The state now; raise StateUnknown where the destination has never run."""
+        state = await self._committed(whole_history=whole_history)
         if state.cursor is None:
             raise StateUnknown("the journal has no cursor of it", destination=self.plan.name)
         return state
 
-    def begun(self) -> DestinationState:
-        """What it says now, without the history; of a destination that has never run, too."""
-        return asyncio.run(self._begun())
-
-    async def _begun(self) -> DestinationState:
+    async def begun(self) -> DestinationState:
+        """The state now, without the history; of a destination that has never run, too."""
         # Of a new installation there may be no journal yet.
         await Topics(self.options).ensure(self.plan.topics.journal())
-        return await self._state(whole_history=False)
+        return await self.now()
 
-    def now(self) -> DestinationState:
-        """What it says now, if only little; without the history."""
-        return asyncio.run(self._state(whole_history=False))
+    async def now(self) -> DestinationState:
+        """The state now, without the history and however little is known."""
+        return await self._committed(whole_history=False)
 
-    async def _state(self, *, whole_history: bool) -> DestinationState:
-        async def read(state: DestinationState, start: int) -> None:
-            await read_each(self.options, self.topic, self.partition, start=start, take=state.apply)
+    async def _committed(self, *, whole_history: bool) -> DestinationState:
+        return await committed_state(
+            self.plan.name,
+            topic=self.topic,
+            partitions=self.plan.topics.journal_partitions,
+            options=self.options,
+            whole_history=whole_history,
+        )
 
-        return await folded(self.plan.name, MemoryCheckpoint(), read, whole_history=whole_history)
-
-    def write(self, note: Note) -> int:
+    async def write(self, note: Note) -> int:
         """Add a record, which every worker receives; its offset."""
-        return asyncio.run(self._write(note))
-
-    async def _write(self, note: Note) -> int:
         name = f"{self.settings.prefix}.command.{uuid.uuid4().hex[:12]}"
         producer = TransactionalProducer(name, options=self.options, compression=None)
         try:
@@ -99,18 +93,15 @@ class Journal:
         finally:
             await producer.discard()
 
-    def wait(self, reached: Any, seconds: float) -> DestinationState | None:
+    async def wait(
+        self, reached: Callable[[DestinationState], bool], seconds: float
+    ) -> DestinationState | None:
         """The state once it is as wanted; None where that takes longer."""
         deadline = time.monotonic() + seconds
         while True:
-            state = self.state(whole_history=False)
+            state = await self.state(whole_history=False)
             if reached(state):
                 return state
             if time.monotonic() >= deadline:
                 return None
-            time.sleep(_POLL_SECONDS)
-
-
-def operator() -> str:
-    """Who calls, for the record."""
-    return os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
+            await asyncio.sleep(_POLL_SECONDS)

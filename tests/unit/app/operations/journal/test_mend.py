@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from app.commands.journal import mend as journal_mend
-from app.commands.journal.mend import _Found
-from app.commands.journal_access import Journal
+from app.operations.journal import mend as journal_mend
+from app.operations.journal.mend import _Found, mend
+from app.operations.journal_access import Journal
 from connectors.errors import JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal import state as journal
@@ -76,4 +76,4 @@ async def test_a_destination_whose_records_can_all_be_read_keeps_its_leader(
     journal_of = SimpleNamespace(
         plan=SimpleNamespace(name="shop", worker="a"), options={}, topic="j", partition=2
     )
-    assert await journal_mend._mended(cast(Journal, journal_of), "a test") == []
+    assert await mend(cast(Journal, journal_of), by="me", why="a test") == ()

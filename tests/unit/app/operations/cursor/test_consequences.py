@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.commands.cursor import consequences as module
-from app.commands.cursor.consequences import effect
+from app.operations.cursor import consequences as module
+from app.operations.cursor.consequences import effect
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset

@@ -1,28 +1,22 @@
 """Waiting for the outcome of a request: which worker has applied it, the state reached, and after how long.
 
-Invariant: success is what a worker has said after it did it; that the request stands in the journal is none.
+Invariant: success is what a worker has said after it did it; that the request is in the journal is none.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import Any
 
-from app.commands.journal_access import Journal
-from app.commands.workers import workers_text
+from app.operations.journal_access import Journal
+from app.operations.workers import workers_text
 from connectors.errors import AqueductError, NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
-from tables.journal.state import DestinationState
 from tables.journal_format import quoted
 from tables.operator.control import Control, Wish, control_in, note_of
 from tables.operator.request_outcome import KIND, Applied, applied_in
-
-TIMEOUT = 60.0
-UNCONFIRMED = "recorded, and not waited for: no worker has confirmed it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,78 +31,33 @@ class Outcome:
         """Whether the destination does what was asked for."""
         return self.applied.state in ("RUNNING", "PAUSED", "STOPPED")
 
-    def text(self) -> str:
-        """For people."""
-        one = self.applied
-        where = f" ({one.address})" if one.address else ""
-        told = f"{one.state}, applied by worker {one.worker}{where} after {self.seconds:.1f} s"
-        return told if one.error is None or self.is_reached else f"{told}: {one.error}"
 
-    def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        one = self.applied
-        return {
-            "worker": one.worker,
-            "address": one.address or None,
-            "state": one.state,
-            "error": None if self.is_reached else one.error,
-            "epoch": one.epoch or None,
-            "seconds": round(self.seconds, 3),
-        }
-
-
-def add_waiting(parser: argparse.ArgumentParser) -> None:
-    """Take how long to wait for the outcome."""
-    parser.add_argument(
-        "--timeout", "--wait", type=_seconds, default=TIMEOUT, metavar="SECONDS",
-        help="for a worker to apply it (default: %(default).0f)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--no-wait",
-        action="store_true",
-        help="do not wait for a worker; exit once it is in the journal",
-    )
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is no time to wait; --no-wait does not wait")
-    return seconds
-
-
-def request(asked: Journal, control: Control, *, timeout: float | None) -> Outcome | None:
-    """Write a request and wait until a worker has applied it; without a timeout do not wait.
+async def request(asked: Journal, control: Control, *, wait: float | None) -> Outcome | None:
+    """Write a request and wait until a worker has applied it; ``wait``: seconds; None: do not.
 
     Raises NotApplied where none did in time, RequestReplaced where another request came first.
     """
     began = time.monotonic()
-    offset = asked.write(note_of(control))
-    if timeout is None:
+    offset = await asked.write(note_of(control))
+    if wait is None:
         return None
     waiting = _Waiting(control, offset)
     try:
-        asyncio.run(waiting.wait(asked, timeout - (time.monotonic() - began)))
+        await waiting.wait(asked, wait - (time.monotonic() - began))
     except TimeoutError:
         if waiting.applied is None:
-            raise _not_applied(asked, control, timeout) from None
+            raise await _not_applied(asked, control, wait) from None
     assert waiting.applied is not None
     return Outcome(applied=waiting.applied, seconds=time.monotonic() - began)
 
 
-def by_whom(state: DestinationState, began: float) -> str:
-    """Which worker has done what a command asked for, and after how long; for people."""
-    worker = f" by worker {state.leader.worker}" if state.leader is not None else ""
-    return f"; done{worker} after {time.monotonic() - began:.1f} s"
-
-
-def untried(asked: Journal, what: str, seconds: float) -> NotApplied:
-    """No worker has tried in time what a command asks for."""
-    said = asked.now().control
+async def untried(asked: Journal, what: str, seconds: float) -> NotApplied:
+    """No worker has tried in time what was asked for."""
+    said = (await asked.now()).control
     why = (
         f"the destination is to {said.wish.value}, as {said.by or 'somebody'} asked"
         if said is not None and said.wish is not Wish.RUN
-        else workers_text(asked)
+        else await workers_text(asked)
     )
     return NotApplied(
         f"{what} was recorded, and nothing came of it within {seconds:g} s: {why}",
@@ -116,10 +65,10 @@ def untried(asked: Journal, what: str, seconds: float) -> NotApplied:
     )
 
 
-def _not_applied(asked: Journal, control: Control, timeout: float) -> NotApplied:
+async def _not_applied(asked: Journal, control: Control, seconds: float) -> NotApplied:
     return NotApplied(
-        f"{control.wish.value} was recorded, and nothing came of it within {timeout:g} s: "
-        f"{workers_text(asked)}",
+        f"{control.wish.value} was recorded, and nothing came of it within {seconds:g} s: "
+        f"{await workers_text(asked)}",
         destination=control.destination,
     )
 

@@ -1,0 +1,39 @@
+"""The reason for a change of a cursor, and the question whether what it costs is wanted.
+
+Invariant: nothing is changed before somebody has agreed, by an argument or by typing the destination's name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from app.commands.operator import operator
+from app.operations.cursor.epoch_claim import Reason
+from connectors.errors import NotConfirmed, printed
+
+
+def add_reason(parser: argparse.ArgumentParser) -> None:
+    """Why, and that what it costs is known."""
+    parser.add_argument("--why", required=True, help="for the record, which is kept")
+    parser.add_argument(
+        "--yes-lose-changes", action="store_true", help="do not ask again what it costs"
+    )
+
+
+def reason_of(options: argparse.Namespace) -> Reason:
+    """Who calls, and why."""
+    return Reason(by=operator(), why=options.why)
+
+
+def confirm(options: argparse.Namespace, effect: str) -> None:
+    """Go on where the operator says so twice; raise NotConfirmed."""
+    if options.yes_lose_changes:
+        return
+    name = options.destination
+    if not sys.stdin.isatty():
+        raise NotConfirmed(effect, destination=name)
+    sys.stderr.write(f"{printed(effect)}.\nType {name!r} to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != name:
+        raise NotConfirmed(effect, destination=name)

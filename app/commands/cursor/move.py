@@ -1,0 +1,20 @@
+"""The part that `cursor set` and `cursor import` share: a planned move told, agreed to, made and reported."""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.cursor.confirmation import confirm, reason_of
+from app.commands.event_loop import completed
+from app.commands.output import answer
+from app.operations.cursor.move import Move, made
+
+
+def carry_out(options: argparse.Namespace, move: Move) -> int:
+    """Make the move, once what it costs is agreed to; 0 once it is in the journal."""
+    if not move.effect.is_free:
+        confirm(options, f"{options.destination} goes to {move.offset}: {move.effect.text}")
+    told = completed(made(move, reason_of(options)))
+    line = f"{options.destination}: at {move.offset} in epoch {told.epoch}; {told.effect}"
+    answer("text", None, [line])
+    return 0

@@ -1,0 +1,20 @@
+"""The person at the command line: who asks, and what is reported to them while an operation goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from app.operations.source_connection import Silent
+from connectors.errors import printed
+
+
+def operator() -> str:
+    """Who calls, for the record."""
+    return os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
+
+
+def report_silent(one: Silent) -> None:
+    """Report a source that does not answer, and which is asked instead."""
+    why = printed(one.error.detail)
+    sys.stderr.write(f"{one.address} does not answer, {one.instead} is asked: {why}\n")

@@ -1,0 +1,44 @@
+"""The schema history that a command reads: the journal's, or the central store's where its options say so."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from app.operations.schema.destination_history import DestinationHistory, ReadHistory
+from app.settings.model import load
+from connectors.errors import UsageError
+
+Tell = Callable[[str], Awaitable[DestinationHistory]]
+"""From a destination's name to its history."""
+
+
+def read_of(options: argparse.Namespace, tell: Tell) -> ReadHistory:
+    """How a command reads its destination's history: from ``tell``, or from the central store."""
+    return partial(stored if options.from_store else tell, options.destination)
+
+
+async def stored(destination: str) -> DestinationHistory:
+    """Read the settings, then the central store."""
+    from app.operations.schema.reading import store_history
+    from app.wiring import central_store
+
+    store = central_store(load())
+    if store is None:
+        raise UsageError(
+            "--from-store needs schema_history.store: mysql, and mysql.host and mysql.user"
+        )
+    return await store_history(store, destination)
+
+
+async def told(destination: str) -> DestinationHistory:
+    """Read the settings, then the journal."""
+    settings = load()
+    # Only here is Kafka's client needed, and it is slow to import.
+    # What it complains of meanwhile is an error at the end, which is told once.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    from app.operations.schema.reading import journal_history
+
+    return await journal_history(settings, destination)

@@ -1,0 +1,63 @@
+"""Arguments and texts of commands that wait until a worker has applied what they ask for."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from app.operations.request_outcome import Outcome
+
+TIMEOUT = 60.0
+UNCONFIRMED = "recorded, and not waited for: no worker has confirmed it"
+
+
+def add_waiting(parser: argparse.ArgumentParser) -> None:
+    """Take how long to wait for the outcome."""
+    parser.add_argument(
+        "--timeout", "--wait", type=_seconds, default=TIMEOUT, metavar="SECONDS",
+        help="for a worker to apply it (default: %(default).0f)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-wait",
+        action="store_true",
+        help="do not wait for a worker; exit once it is in the journal",
+    )
+
+
+def seconds_of(options: argparse.Namespace) -> float | None:
+    """Seconds to wait; None: do not."""
+    return None if options.no_wait else options.timeout
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """What came of a request, for people."""
+    one = outcome.applied
+    where = f" ({one.address})" if one.address else ""
+    told = f"{one.state}, applied by worker {one.worker}{where} after {outcome.seconds:.1f} s"
+    return told if one.error is None or outcome.is_reached else f"{told}: {one.error}"
+
+
+def outcome_value(outcome: Outcome) -> dict[str, Any]:
+    """What came of a request, for programs."""
+    one = outcome.applied
+    return {
+        "worker": one.worker,
+        "address": one.address or None,
+        "state": one.state,
+        "error": None if outcome.is_reached else one.error,
+        "epoch": one.epoch or None,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def done_text(worker: str | None, seconds: float) -> str:
+    """Which worker has done what was asked for, and after how long; for people."""
+    by = f" by worker {worker}" if worker is not None else ""
+    return f"; done{by} after {seconds:.1f} s"
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < 1e6:
+        raise argparse.ArgumentTypeError(f"{text} is no time to wait; --no-wait does not wait")
+    return seconds

@@ -1,0 +1,190 @@
+"""One audit of a destination: the source's binlog, the topics, and the warehouse, proven equal.
+
+Invariant: read-only, and beside a worker that goes on. The warehouse is asked before all else, so that no table
+is newer than what is read of the topics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from app.auditing.audit import Scope, audit
+from app.auditing.errors import ProgramMissing
+from app.auditing.topics.topics import KafkaTopics, journal
+from app.auditing.truth.mysql_replication import ReplicationBinlog
+from app.auditing.truth.mysqlbinlog import BinlogFiles, ServerBinlog, program
+from app.auditing.truth.witness import Witness, WitnessName
+from app.auditing.verdict import Verdict
+from app.auditing.warehouse.dump import asked, given
+from app.auditing.window import Bound
+from app.destination.background import in_its_own_thread
+from app.destination.plan import Plan
+from app.operations.given_place import GivenPlace
+from app.pipeline.encode.oversize import claim_store
+from app.settings.model import Settings
+from app.wiring import destination_plan, kafka_client, topic_plans
+from connectors.errors import SourceLost, SourceRefused, UsageError
+from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, Earliest, Start
+from connectors.mysql.mariadb_gtid import MariadbGtidList
+from connectors.mysql.server.facts import SourceAddress
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WitnessChoice:
+    """Who reads the source's binlog, and where."""
+
+    name: WitnessName | None = None
+    """None: mysqlbinlog if it is found, else mysql-replication."""
+    mysqlbinlog: str | None = None
+    """The command; None: the program on the PATH."""
+    binlogs: tuple[Path, ...] = ()
+    """Files in place of the server's, the oldest first."""
+    server: str | None = None
+    """Whose files they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRequest:
+    """What is to be audited."""
+
+    destination: str
+    begin: GivenPlace | None = None
+    until: GivenPlace | None = None
+    witness: WitnessChoice = field(default_factory=WitnessChoice)
+    sink: Path | None = None
+    """Settings of the sink whose warehouse is audited too."""
+    dump: Path | None = None
+    """The same, by what the sink has written where it runs."""
+
+
+async def audited(settings: Settings, request: AuditRequest) -> Verdict:
+    """Make the audit; raise UsageError where the settings have no such destination."""
+    if request.destination not in settings.destinations:
+        known = ", ".join(sorted(settings.destinations))
+        raise UsageError(f"no destination is called {request.destination!r}; there is: {known}")
+    async with AsyncExitStack() as stack:
+        dump = await _warehouse(request, stack)
+
+        def work(topics: KafkaTopics) -> Verdict:
+            return audit(_scope(request, settings, topics, dump))
+
+        return await beside_kafka(kafka_client(settings).options(), work)
+
+
+async def beside_kafka(options: Mapping[str, Any], work: Callable[[KafkaTopics], T]) -> T:
+    """What some work returns that reads a cluster's topics and may block, in a thread of its own."""
+    return await in_its_own_thread(partial(work, KafkaTopics(options, asyncio.get_running_loop())))
+
+
+async def _warehouse(request: AuditRequest, stack: AsyncExitStack) -> Path | None:
+    """A file of what the warehouse holds, for as long as the stack is open."""
+    if request.sink is not None:
+        return await stack.enter_async_context(asked(request.sink))
+    return None if request.dump is None else stack.enter_context(given(request.dump))
+
+
+def _scope(
+    request: AuditRequest, settings: Settings, topics: KafkaTopics, dump: Path | None
+) -> Scope:
+    plan = destination_plan(
+        settings, request.destination, dict(topics.options), topic_plans(settings)
+    )
+    rules = plan.rules
+    return Scope(
+        destination=plan.name,
+        prefix=settings.prefix,
+        binlog=_binlog(request.witness, plan, topics),
+        published=topics,
+        include=rules.include,
+        black=rules.black,
+        ddl_include=rules.ddl_include,
+        ddl_exclude=rules.ddl_exclude,
+        shadows=rules.shadow_rules(),
+        begin=_bound(request.begin) or _start(plan.start),
+        until=_bound(request.until),
+        from_start=isinstance(plan.start, Earliest),
+        borders=rules.borders,
+        compacted="compact" in settings.topics.cleanup_policy,
+        claims=claim_store(rules) if settings.destinations[plan.name].claim_check_path else None,
+        warehouse=dump,
+    )
+
+
+def _binlog(choice: WitnessChoice, plan: Plan, topics: KafkaTopics) -> Witness:
+    command = program_of(choice)
+    if command is None:
+        return _of_a_server(plan, topics, ReplicationBinlog.of)
+    if not choice.binlogs:
+        return _of_a_server(plan, topics, partial(ServerBinlog.of, program=command))
+    missing = [str(path) for path in choice.binlogs if not path.is_file()]
+    if missing:
+        raise UsageError(f"{missing[0]} is not a file")
+    if choice.server is None:
+        raise UsageError("--binlogs needs --server UUID: whose files they are")
+    return BinlogFiles(paths=choice.binlogs, server_uuid=choice.server, program=command)
+
+
+def program_of(choice: WitnessChoice) -> tuple[str, ...] | None:
+    """How mysqlbinlog is run; None where mysql-replication is the witness."""
+    is_free = choice.name is None and not (choice.mysqlbinlog or choice.binlogs)
+    if choice.name is WitnessName.MYSQL_REPLICATION:
+        if choice.mysqlbinlog or choice.binlogs:
+            raise UsageError(
+                "mysql-replication reads the server itself: give no --mysqlbinlog and no --binlogs with it"
+            )
+        return None
+    try:
+        return program(choice.mysqlbinlog)
+    except ProgramMissing:
+        if is_free:
+            return None
+        raise
+
+
+def _of_a_server(
+    plan: Plan, topics: KafkaTopics, witness_of: Callable[[SourceAddress], Witness]
+) -> Witness:
+    """The binlog of the source that was read last; of another one that answers, where that is gone."""
+    addresses = [source.address for source in plan.sources] or [plan.address]
+    if len(addresses) == 1:
+        return witness_of(addresses[0])
+    prefix, partitions = plan.rules.prefix, plan.topics.journal_partitions
+    told = journal(topics, prefix, plan.name, partitions=partitions)
+    answered, silent = [], []
+    for address in addresses:
+        try:
+            found = witness_of(address)
+        except (SourceLost, SourceRefused) as error:
+            silent.append(error)
+            continue
+        if told.cursors and found.server_uuid == told.cursors[-1].server_uuid:
+            return found
+        answered.append(found)
+    if not answered:
+        raise silent[0]
+    return answered[0]
+
+
+def _bound(given: GivenPlace | None) -> Bound | None:
+    if given is None:
+        return None
+    if isinstance(given.value, MariadbGtidList):
+        raise UsageError(f"{given.value} is a MariaDB's position, and no audit reads a MariaDB")
+    return given.value
+
+
+def _start(start: Start) -> Bound | None:
+    """Where the settings say that the destination began; None where they do not say it by a place."""
+    if isinstance(start, AtCoordinates):
+        return start.coordinates
+    if isinstance(start, AfterGtids) and not isinstance(start.gtid_set, MariadbGtidList):
+        return start.gtid_set
+    return None

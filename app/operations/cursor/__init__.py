@@ -1,0 +1,1 @@
+"""Operations on a destination's cursor: viewed, exported, moved; one transaction skipped."""

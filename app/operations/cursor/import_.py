@@ -1,0 +1,54 @@
+"""A cursor taken that was exported from another installation.
+
+Invariant: the server must be able to go on from it; `seq` never goes back, and the schema history begins anew
+there, as it is not in the export.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from app.destination.background import in_its_own_thread
+from app.operations.cursor.consequences import Effect
+from app.operations.cursor.epoch_claim import Change
+from app.operations.cursor.move import Move, cursor_at, planned
+from app.operations.journal_access import Journal
+from app.operations.source_connection import Reached, Report, reached
+from connectors.mysql.lookup.start import as_of_now, check
+from connectors.mysql.position import SourceOffset
+from tables.cursor import Cursor
+from tables.journal.state import DestinationState
+
+
+async def planned_import(asked: Journal, given: Cursor, report: Report) -> Move:
+    """The move to where another installation was."""
+    begun = await asked.begun()
+    # GTIDs are the same on all; places are one server's.
+    server = None if given.offset.gtid_set is not None else given.offset.server_uuid
+    source = await reached(asked, begun, report, server_uuid=server)
+    offset = await in_its_own_thread(partial(_checked, given, source))
+
+    def change(state: DestinationState, installation: str, found: Effect, by: str) -> Change:
+        cursor = cursor_at(offset, state, installation, is_back=False)
+        return Change(
+            cursor=replace(
+                cursor,
+                epoch=max(cursor.epoch, given.epoch + 1),
+                seq=max(cursor.seq, given.seq),
+                prepared=given.prepared,
+            ),
+            what="import",
+            after=str(offset),
+            effect=f"of installation {given.installation}, destination {given.destination}; {found.text}",
+            notes=source.notes(state.source_choice, state.destination, by=by),
+        )
+
+    return await planned(asked, begun.cursor, offset, source, change=change)
+
+
+def _checked(given: Cursor, source: Reached) -> SourceOffset:
+    """The position as the server has it now; raise where it cannot go on from there."""
+    offset = as_of_now(given.offset, source.facts, source.address)
+    check(offset, source.facts, source.address)
+    return offset

@@ -1,0 +1,100 @@
+"""A cursor moved in two steps: planned, so that a person can agree to what it costs, and made.
+
+Invariant: planning changes nothing; making the move judges it again by the state that holds once no worker can
+write. Numbers go on, and a schema history that does not reach the position begins anew there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from app.destination.background import in_its_own_thread
+from app.operations.cursor.consequences import Effect, effect
+from app.operations.cursor.epoch_claim import Change, Reason, claim
+from app.operations.journal_access import Journal
+from app.operations.source_connection import Reached
+from connectors.errors import HistoryTooShort, PlaceUnknown
+from connectors.mysql.position import SourceOffset
+from tables.cursor import Cursor
+from tables.cursor_proof import Proof
+from tables.journal.state import DestinationState
+from tables.operator.interventions import Intervention
+
+MakeChange = Callable[[DestinationState, str, Effect, str], Change]
+"""The change, from the state that holds, the installation's id, what it means then, and who makes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A move that is planned: where to, at which source, and what it means by the journal as it was read."""
+
+    asked: Journal
+    source: Reached
+    offset: SourceOffset
+    effect: Effect
+    change: MakeChange
+
+
+async def planned(
+    asked: Journal,
+    before: Cursor | None,
+    offset: SourceOffset,
+    source: Reached,
+    *,
+    change: MakeChange,
+) -> Move:
+    """The move of a cursor from where it is to a position of a source."""
+    found = await in_its_own_thread(partial(_effect, before, offset, source))
+    return Move(asked=asked, source=source, offset=offset, effect=found, change=change)
+
+
+async def made(move: Move, reason: Reason) -> Intervention:
+    """Make the move; raise Fenced where workers take the destination over again and again meanwhile."""
+
+    def change(state: DestinationState, installation: str) -> Change:
+        found = _effect(state.cursor, move.offset, move.source)
+        return move.change(state, installation, found, reason.by)
+
+    return await claim(move.asked, change, reason=reason, sets=True)
+
+
+def _effect(before: Cursor | None, offset: SourceOffset, source: Reached) -> Effect:
+    return effect(before, offset, source.address, source.facts)
+
+
+def cursor_at(
+    offset: SourceOffset, state: DestinationState, installation: str, *, is_back: bool
+) -> Cursor:
+    """The cursor at another place, with the numbers that go on."""
+    old = state.cursor
+    if old is None:
+        return Cursor(
+            destination=state.destination,
+            installation=installation,
+            epoch=1,
+            seq=0,
+            versions=state.version_count,
+            offset=offset,
+        )
+    return replace(
+        old,
+        offset=offset,
+        resume=None,
+        prepared={},
+        proof=Proof(),
+        is_new_start=not (is_back and _reaches(state, offset)),
+    )
+
+
+def _reaches(state: DestinationState, offset: SourceOffset) -> bool:
+    """Whether the schema history has what the tables were at a place before the cursor."""
+    history = state.history()
+    if history is None:
+        return False
+    try:
+        history.rollback(offset)
+    except (HistoryTooShort, PlaceUnknown):
+        return False
+    return True

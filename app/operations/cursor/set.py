@@ -1,0 +1,77 @@
+"""A cursor set to a place that a person names.
+
+Invariant: only a place that the server has, at the border of a transaction; a binlog file is of one server, and
+no cursor is set by it on another one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.destination.background import in_its_own_thread
+from app.operations.cursor.consequences import Effect
+from app.operations.cursor.epoch_claim import Change
+from app.operations.cursor.move import Move, cursor_at, planned
+from app.operations.journal_access import Journal
+from app.operations.source_connection import Reached, Report, reached
+from connectors.errors import SourceDiverged
+from connectors.mysql.lookup.start import AtCoordinates, AtTime, Start, first_offset
+from tables.journal.state import DestinationState
+
+
+async def planned_set(
+    asked: Journal, start: Start, report: Report, *, server: str | None = None
+) -> Move:
+    """The move to a place; ``server``: whose file it names, without one the cursor's server.
+
+    Raises SourceDiverged where another server answers than the one whose file is meant.
+    """
+    begun = await asked.begun()
+    names_file = _names_file(start)
+    whose = _server_of(server, begun) if names_file else None
+    source = await reached(asked, begun, report, server_uuid=whose)
+    if names_file:
+        _refuse_anothers(source, whose, asked)
+    offset = await in_its_own_thread(partial(first_offset, start, source.facts, source.address))
+
+    def change(state: DestinationState, installation: str, found: Effect, by: str) -> Change:
+        if names_file:
+            _refuse_anothers(source, _server_of(server, state), asked)
+        return Change(
+            cursor=cursor_at(offset, state, installation, is_back=found.is_back),
+            what="set",
+            after=str(offset),
+            effect=found.text,
+            notes=source.notes(state.source_choice, state.destination, by=by),
+        )
+
+    return await planned(asked, begun.cursor, offset, source, change=change)
+
+
+def _names_file(start: Start) -> bool:
+    return isinstance(start, AtCoordinates) or (isinstance(start, AtTime) and bool(start.file))
+
+
+def _server_of(server: str | None, state: DestinationState) -> str | None:
+    """Whose file is meant; None before the first cursor, where nobody says."""
+    if server is not None or state.cursor is None:
+        return server
+    return state.cursor.offset.server_uuid
+
+
+def _refuse_anothers(source: Reached, whose: str | None, asked: Journal) -> None:
+    """Raise SourceDiverged where the server that answers is not the one whose file is meant."""
+    found = source.facts.server_uuid
+    if whose is None:
+        is_it = str(source.address) == str(asked.plan.address)
+        whose = f"at {asked.plan.address}"
+    else:
+        is_it = found == whose
+    if not is_it:
+        raise SourceDiverged(
+            f"the file is of server {whose}, and the one that answers is {found}: "
+            "a file and a position say nothing on another server",
+            source=source.address,
+            remedy="Nothing was changed. Wait until that one answers; or, where this one is to be read and the "
+            f"file is its own, add --server {found}; or give --time, --earliest, --latest or --gtid.",
+        )

@@ -1,0 +1,157 @@
+"""One transaction left out, in two steps: found, so that a person can agree to what it costs, and requested.
+
+Invariant: it is named by its GTID, or where there are none by where it begins; nothing of it is published, and
+all before and after it is. The request is kept, and the worker writes beside it that it was done.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, replace
+from functools import partial
+
+from app.destination.background import in_its_own_thread
+from app.operations.cursor.epoch_claim import Change, Reason, claim
+from app.operations.journal_access import Journal
+from app.operations.source_connection import Report, reached
+from connectors.errors import AlreadyBehind, PositionWithin, SourceDiverged, UsageError
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.transaction_spans import Spans
+from connectors.mysql.mariadb_gtid import MariadbGtidList
+from connectors.mysql.position import Coordinates, parse_gtids
+from connectors.mysql.server.facts import SourceAddress
+from tables.cursor import Cursor
+from tables.journal.state import DestinationState
+from tables.operator.interventions import Intervention
+from tables.operator.skips import Skip, note_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A transaction as a person names it: by its GTID, or by the file and position where it begins."""
+
+    gtid: str | None = None
+    file: str | None = None
+    pos: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSkip:
+    """A transaction that the cursor has not passed yet."""
+
+    asked: Journal
+    transaction: str
+    """Its GTID; without GTIDs ``server_uuid:file:pos`` of its first event."""
+    effect: str
+    """What is lost."""
+
+
+async def planned_skip(asked: Journal, named: Named, report: Report) -> PlannedSkip:
+    """The transaction that is meant; raise UsageError where none is named, AlreadyBehind where it is
+    published."""
+    state = await asked.state(whole_history=False)
+    cursor = state.cursor
+    assert cursor is not None
+    transaction = await _transaction(named, asked, state, report)
+    _refuse_if_behind(transaction, cursor)
+    effect = f"all that {transaction} did is never published"
+    return PlannedSkip(asked=asked, transaction=transaction, effect=effect)
+
+
+async def skipped(planned: PlannedSkip, reason: Reason) -> Intervention:
+    """Request the skip; raise AlreadyBehind where the transaction was published meanwhile."""
+
+    def change(state: DestinationState, _installation: str) -> Change:
+        now = state.cursor
+        assert now is not None
+        _refuse_if_behind(planned.transaction, now)
+        skip = Skip(
+            destination=state.destination,
+            transaction=planned.transaction,
+            id=uuid.uuid4().hex[:12],
+            by=reason.by,
+            why=reason.why,
+            ts_ms=time.time_ns() // 1_000_000,
+        )
+        return Change(
+            cursor=replace(now),
+            what="skip",
+            after=planned.transaction,
+            effect=planned.effect,
+            notes=[note_of(skip)],
+        )
+
+    return await claim(planned.asked, change, reason=reason)
+
+
+async def _transaction(
+    named: Named, asked: Journal, state: DestinationState, report: Report
+) -> str:
+    """The transaction's id; raise UsageError where none is named."""
+    cursor = state.cursor
+    assert cursor is not None
+    if bool(named.gtid) == bool(named.file):
+        raise UsageError("name the transaction by --gtid, or by --file and --pos without GTIDs")
+    if named.gtid:
+        return _gtid(named.gtid, cursor)
+    if named.pos is None:
+        raise UsageError("--file needs --pos, where the transaction begins")
+    if cursor.offset.gtid_set is not None:
+        raise UsageError("the source has GTIDs; name the transaction by --gtid")
+    assert named.file is not None
+    place = Coordinates(named.file, named.pos)
+    source = await reached(asked, state, report, server_uuid=cursor.offset.server_uuid)
+    found = source.facts.server_uuid
+    if found != cursor.offset.server_uuid:
+        raise SourceDiverged(
+            f"the cursor is of server {cursor.offset.server_uuid}, and the one that answers is {found}: "
+            "without GTIDs nothing tells which transaction of the one is that of the other",
+            source=source.address,
+            remedy="Name a place of the server that the worker reads, once it answers.",
+        )
+    await in_its_own_thread(partial(_check_begins, place, source.address))
+    return f"{found}:{place}"
+
+
+def _check_begins(place: Coordinates, address: SourceAddress) -> None:
+    """Raise PositionWithin where no transaction begins at a place."""
+    for span in Spans(address, place.file):
+        if span.start == place:
+            return
+        if span.end.order > place.order:
+            raise PositionWithin(f"{place} is not where {span.start} begins, up to {span.end}")
+    raise PositionWithin(f"no transaction begins at {place}", source=address)
+
+
+def _gtid(text: str, cursor: Cursor) -> str:
+    gtids = cursor.offset.gtid_set
+    if gtids is None:
+        raise UsageError("the source has no GTIDs; name the transaction by --file and --pos")
+    try:
+        one = parse_gtids(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if type(one) is not type(gtids):
+        raise UsageError(f"{text} is not a GTID of such a server; the cursor is at {gtids}")
+    if isinstance(one, GtidSet) and one.count() != 1:
+        raise UsageError(f"{text} is not one GTID")
+    if "," in str(one):
+        raise UsageError(f"{text} is not one GTID")
+    return str(one)
+
+
+def _refuse_if_behind(transaction: str, cursor: Cursor) -> None:
+    gtids, is_behind = cursor.offset.gtid_set, False
+    if isinstance(gtids, GtidSet):
+        is_behind = transaction in gtids
+    elif isinstance(gtids, MariadbGtidList):
+        is_behind = gtids.holds(transaction)
+    else:
+        server, _, place = transaction.partition(":")
+        is_behind = (
+            server == cursor.offset.server_uuid
+            and Coordinates.parse(place).order < cursor.offset.coordinates.order
+        )
+    if is_behind:
+        raise AlreadyBehind(transaction, destination=cursor.destination, cursor=cursor.offset)

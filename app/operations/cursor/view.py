@@ -1,0 +1,57 @@
+"""The cursor of a destination, with what is to be skipped and who has changed it.
+
+Invariant: it is what the journal has, and nobody else is asked.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from app.operations.journal_access import Journal
+from tables.cursor import Cursor
+from tables.operator.interventions import Intervention
+from tables.operator.skips import Skip
+from tables.operator.source_choice import Current
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorView:
+    """A cursor and its story."""
+
+    cursor: Cursor
+    source: Current | None
+    """The source that is read; None where the journal does not have it."""
+    skips: tuple[Skip, ...]
+    """The oldest first."""
+    interventions: tuple[Intervention, ...]
+    """The oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """A cursor for another installation."""
+
+    prefix: str
+    exported_ms: int
+    cursor: Cursor
+
+
+async def viewed(asked: Journal) -> CursorView:
+    """The cursor; raise StateUnknown where the destination has never run."""
+    state = await asked.state(whole_history=False)
+    assert state.cursor is not None
+    return CursorView(
+        cursor=state.cursor,
+        source=state.source_choice.current,
+        skips=tuple(sorted(state.skips.all.values(), key=lambda one: one.ts_ms)),
+        interventions=tuple(state.interventions.in_order()),
+    )
+
+
+async def exported(asked: Journal) -> Export:
+    """The cursor with where and when it was taken; raise StateUnknown where the destination has never run."""
+    cursor = (await viewed(asked)).cursor
+    return Export(
+        prefix=asked.settings.prefix, exported_ms=time.time_ns() // 1_000_000, cursor=cursor
+    )

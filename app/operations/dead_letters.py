@@ -1,0 +1,50 @@
+"""Dead letters of a destination: the rows that could not be decoded, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.operations.journal_access import Journal
+from app.pipeline.encode.dead_letter import told_of_dead
+from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.kafka.topics.topics import Topics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLetter:
+    """A row, or the rest of a rows event, that could not be decoded."""
+
+    offset: int
+    """In the topic of dead letters."""
+    database: str
+    table: str
+    change_id: str
+    kind: str
+    """``row``, or ``event`` where the event's rows cannot be told apart."""
+    gtid: str | None
+    file: str
+    pos: int
+    row: int
+    """Of its transaction."""
+    ts_ms: int
+    event_type: int
+    reason: str
+    bytes: str
+    """In hexadecimal digits, as the event's table map."""
+    table_map: str
+
+
+async def dead_letters(asked: Journal, *, start: int = 0) -> tuple[StoredLetter, ...]:
+    """Each from an offset on; none where there is no such topic."""
+    plan = asked.plan.topics.dead_letters(asked.plan.name)
+    if not await Topics(asked.options).has(plan):
+        return ()
+    found: list[StoredLetter] = []
+
+    def take(record: StoredRecord) -> None:
+        headers = dict(record.headers)
+        told = told_of_dead(record.key, record.value, headers, record.offset)
+        found.append(StoredLetter(**told))
+
+    await read_each(asked.options, plan.name, 0, start=start, take=take)
+    return tuple(found)

@@ -1,0 +1,45 @@
+"""Writes the operator's desired state of a destination to the journal, and returns which worker applied it.
+
+Invariant: it is written whole and with who asked for it, on top of the last request; it is kept there where no
+worker runs. A name that neither the settings nor the journal has is refused.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+
+from app.operations.journal_access import Journal
+from app.operations.request_outcome import Outcome, request
+from tables.operator.control import Control, Wish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requested:
+    """A request as it was written, and what came of it; None where that was not waited for."""
+
+    control: Control
+    outcome: Outcome | None
+
+
+async def request_state(
+    asked: Journal, wish: Wish | None, *, by: str, wait: float | None
+) -> Requested:
+    """Ask for a state; None keeps the one there is, and begins a new run. ``wait``: seconds; None: do not.
+
+    Raises NotApplied where no worker did anything in time, RequestReplaced where another request came first.
+    """
+    last = (await asked.now()).control
+    if wish is None:
+        wish, restart = (last.wish if last else Wish.RUN), uuid.uuid4().hex[:12]
+    else:
+        restart = last.restart if last else ""
+    control = Control(
+        destination=asked.plan.name,
+        wish=wish,
+        restart=restart,
+        by=by,
+        ts_ms=time.time_ns() // 1_000_000,
+    )
+    return Requested(control=control, outcome=await request(asked, control, wait=wait))

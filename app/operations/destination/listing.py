@@ -1,0 +1,146 @@
+"""All destinations of the settings: desired state, leader and cursor, and what each leader says of its run.
+
+Invariant: it reads the journal and ZooKeeper, asks the leaders, and changes nothing; what does not answer is
+named, and the rest is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.coordination.cluster_view import View, read_views
+from app.coordination.znodes import Nodes
+from app.operations.destination.worker_status import WorkerAt, statuses
+from app.operations.journal_access import Journal
+from app.settings.model import Settings
+from app.wiring import coordination_plan
+from connectors.errors import AqueductError
+from connectors.zookeeper.kazoo_session import opens
+from tables.cursor import Cursor
+from tables.journal.state import DestinationState
+from tables.operator.control import Wish
+
+_NOT_LED = (Wish.STOP, Wish.DELETE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """A run as its leader reports it; without a state it is not known, and the error says why."""
+
+    state: str | None = None
+    error: str | None = None
+    lag_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedDestination:
+    """One destination."""
+
+    name: str
+    wish: Wish
+    said_by: str | None
+    leader: str | None
+    address: str | None
+    candidates: tuple[str, ...]
+    cursor: Cursor | None
+    run: RunStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """All destinations, those that were deleted too; ``fault``: why ZooKeeper did not answer."""
+
+    destinations: tuple[ListedDestination, ...]
+    fault: AqueductError | None
+
+
+async def listed(settings: Settings) -> Listing:
+    """The destinations by name."""
+    views, fault = await _views(settings)
+    states = {
+        name: await Journal.of(settings, name).now() for name in sorted(settings.destinations)
+    }
+    leaders = {name: _leader(settings, one, views.get(name)) for name, one in states.items()}
+    answers = await statuses(one for one in leaders.values() if one is not None)
+    return Listing(
+        destinations=tuple(
+            _listed(name, state, views.get(name), _run(name, state, leaders[name], answers, fault))
+            for name, state in states.items()
+        ),
+        fault=fault,
+    )
+
+
+def _leader(settings: Settings, state: DestinationState, view: View | None) -> WorkerAt | None:
+    """Who leads it and where that is reached: as ZooKeeper has it, and without ZooKeeper as the journal has."""
+    if coordination_plan(settings) is not None:
+        found = (view.leader, view.address) if view is not None else (None, None)
+    else:
+        found = (state.leader.worker, state.leader.address) if state.leader else (None, None)
+    worker, address = found
+    if worker is None:
+        return None
+    if not address and worker == settings.worker.id and settings.http.port:
+        # These are the worker's own settings, on its own machine.
+        address = f"{settings.http.bind}:{settings.http.port}"
+    return WorkerAt(worker, address or "")
+
+
+def _run(
+    name: str,
+    state: DestinationState,
+    leader: WorkerAt | None,
+    answers: Mapping[WorkerAt, dict[str, Any] | str],
+    fault: AqueductError | None,
+) -> RunStatus:
+    """The run as the leader reports it; ``fault``: why ZooKeeper does not name one."""
+    wish = state.control.wish if state.control else Wish.RUN
+    if fault is not None:
+        return RunStatus(error=f"who leads it is not known: {fault.name}")
+    if leader is None:
+        if wish in _NOT_LED:
+            return RunStatus(state="STOPPED")
+        return RunStatus(state="NOT LED", error="no worker leads it")
+    told = answers[leader]
+    if isinstance(told, str):
+        return RunStatus(error=told)
+    one = told.get(name)
+    if one is None:
+        state_of = "STOPPED" if wish in _NOT_LED else None
+        return RunStatus(state=state_of, error=f"worker {leader.worker} does not run it")
+    return RunStatus(state=one["state"], error=one["error"], lag_seconds=one["lag_seconds"])
+
+
+def _listed(
+    name: str, state: DestinationState, view: View | None, run: RunStatus
+) -> ListedDestination:
+    said, leader = state.control, state.leader
+    if view is not None:
+        worker, address = view.leader, view.address
+    else:
+        worker, address = (leader.worker, leader.address) if leader else (None, None)
+    return ListedDestination(
+        name=name,
+        wish=said.wish if said else Wish.RUN,
+        said_by=said.by if said else None,
+        leader=worker,
+        address=address or None,
+        candidates=tuple(sorted(view.candidates)) if view else (),
+        cursor=state.cursor,
+        run=run,
+    )
+
+
+async def _views(settings: Settings) -> tuple[dict[str, View], AqueductError | None]:
+    """What ZooKeeper has; nothing without it."""
+    coordination = coordination_plan(settings)
+    if coordination is None:
+        return {}, None
+    client, root, _ = coordination
+    try:
+        async with opens(client)(lambda: None) as session:
+            return await read_views(session, Nodes(root), settings.destinations), None
+    except AqueductError as error:
+        return {}, error

@@ -1,0 +1,1 @@
+"""Operations on the journal: unreadable records mended, a foreign open transaction ended."""

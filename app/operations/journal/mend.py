@@ -1,0 +1,124 @@
+"""Records of a destination that cannot be read, written again as they were.
+
+Invariant: a destination whose records can all be read is left alone. Where one cannot, its leader is fenced
+first, so that nothing newer is replaced; a record is only written again as the journal itself still has it, and
+who did it is kept with the same transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass, field
+
+from app.destination.takeover.recovery import installation_of
+from app.operations.journal_access import Journal
+from connectors.errors import JournalUnreadable
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from tables.journal.state import DestinationState, cursor_key
+from tables.operator.interventions import Intervention, note_of
+from tables.schema_history.codec.fold import OLDEST
+
+Pair = tuple[StoredRecord, StoredRecord]
+"""A record that cannot be read, and the one of its key that is written again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """A record that could not be read, and the offset of the one that it was written again as."""
+
+    offset: int
+    key: bytes
+    as_at: int
+
+
+async def mend(asked: Journal, *, by: str, why: str) -> tuple[Mended, ...]:
+    """Mend them all; nothing where every record can be read."""
+    if not (await _found_in(asked)).bad:
+        return ()
+    plan = asked.plan
+    installation = await installation_of(asked.topic, options=asked.options, worker=plan.worker)
+    producer = TransactionalProducer(
+        f"{installation}.{plan.name}", options=asked.options, compression=None
+    )
+    try:
+        await producer.init_transactions()
+        found = await _found_in(asked)
+        pairs = found.pairs()
+        if pairs:
+            notes = [(good.key, good.value) for _, good in pairs]
+            said = _said(found.state, pairs, by=by, why=why)
+            await _written(asked, producer, [note_of(said), *notes])
+    finally:
+        await producer.discard()
+    return tuple(
+        Mended(offset=record.offset, key=record.key, as_at=good.offset) for record, good in pairs
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """The records of a destination, told apart by whether they can be read."""
+
+    state: DestinationState
+    good: dict[bytes, StoredRecord] = field(default_factory=dict)
+    bad: dict[bytes, StoredRecord] = field(default_factory=dict)
+
+    def take(self, record: StoredRecord) -> None:
+        self.state.apply(record)
+        if record.key in self.state.unreadable:
+            self.bad[record.key] = record
+        else:
+            self.bad.pop(record.key, None)
+            self.good[record.key] = record
+
+    def pairs(self) -> list[Pair]:
+        """Each that cannot be read and the last that could, the cursor's last; raise where there is none."""
+        cursor = cursor_key(self.state.destination)
+        for key, record in self.bad.items():
+            if key not in self.good:
+                raise JournalUnreadable(
+                    "the journal has no earlier record of the key",
+                    destination=self.state.destination,
+                    offset=record.offset,
+                    key=key.decode("utf-8", "replace"),
+                    remedy="Write the record again as it was, or restore the topic from a backup.",
+                )
+        keys = sorted(self.bad, key=lambda key: key == cursor)
+        return [(self.bad[key], self.good[key]) for key in keys]
+
+
+async def _found_in(asked: Journal) -> _Found:
+    found = _Found(DestinationState.with_history_from(asked.plan.name, OLDEST))
+    await read_each(asked.options, asked.topic, asked.partition, take=found.take)
+    return found
+
+
+async def _written(
+    asked: Journal, producer: TransactionalProducer, notes: list[tuple[bytes, bytes]]
+) -> None:
+    async with producer.transaction() as kafka:
+        sent = [
+            await kafka.send(asked.topic, key=key, value=value, partition=asked.partition)
+            for key, value in notes
+        ]
+        await asyncio.gather(*sent)
+
+
+def _said(state: DestinationState, pairs: list[Pair], *, by: str, why: str) -> Intervention:
+    offset = str(state.cursor.offset) if state.cursor is not None else ""
+    return Intervention(
+        destination=state.destination,
+        id=uuid.uuid4().hex[:12],
+        what="mend",
+        by=by,
+        why=why,
+        ts_ms=time.time_ns() // 1_000_000,
+        epoch=state.cursor.epoch if state.cursor is not None else 0,
+        before=offset,
+        after=offset,
+        effect="journal records written again: "
+        + ", ".join(f"offset {record.offset}" for record, _ in pairs),
+    )

@@ -1,0 +1,53 @@
+"""Transactions of other producers that keep a topic from being read: listed, and one of them ended.
+
+Invariant: only a transaction that is open in that partition is ended, and only the one that is named.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from app.operations.journal_access import Journal
+from connectors.errors import StateUnknown
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading.open_transactions import OpenTransaction, open_transactions
+
+
+class Where(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    @classmethod
+    def of(cls, asked: Journal) -> Where:
+        """The destination's partition of the journal."""
+        return cls(asked.topic, asked.partition)
+
+    def __str__(self) -> str:
+        return f"--topic {shlex.quote(self.topic)} --partition {self.partition}"
+
+
+async def open_in(asked: Journal, where: Where) -> tuple[OpenTransaction, ...]:
+    """The transactions that are open in a partition."""
+    return tuple(await open_transactions(asked.options, where.topic, where.partition))
+
+
+async def end_transaction(asked: Journal, where: Where, transactional_id: str) -> None:
+    """Make the broker abort what is open under a transactional id; raise StateUnknown where nothing is."""
+    if transactional_id not in {one.transactional_id for one in await open_in(asked, where)}:
+        raise StateUnknown(
+            "no transaction of that transactional id is open there",
+            destination=asked.plan.name,
+            topic=where.topic,
+            partition=where.partition,
+            remedy="It may have ended meanwhile. List those that are open: python -m app journal abort DEST "
+            f"{where}.",
+        )
+    producer = TransactionalProducer(transactional_id, options=asked.options, compression=None)
+    try:
+        # Whoever takes the transactional id over ends what is open under it.
+        await producer.init_transactions()
+    finally:
+        await producer.discard()

@@ -1,0 +1,66 @@
+"""The schema history of a destination, with how far the destination is and which tables are quarantined."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from app.operations.given_place import GivenPlace
+from connectors.errors import HistoryTooShort
+from connectors.mysql.ddl.definition import TableName
+from tables.cursor import Cursor
+from tables.journal.state import DestinationState
+from tables.quarantine import Entry, Outcome
+from tables.schema_history.history import SchemaHistory
+from tables.schema_history.position import Asked, reached
+from tables.schema_history.view import SchemaView
+
+BEGIN = "Run a worker with this destination; its first run begins the history."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestinationHistory:
+    """The history, and how far its destination is."""
+
+    history: SchemaHistory
+    cursor: Cursor
+    quarantine: Mapping[TableName, Entry] = field(default_factory=dict)
+    """Tables that are or were set aside; the central store knows of none."""
+
+    @classmethod
+    def of(cls, state: DestinationState) -> DestinationHistory:
+        """The history that a destination's records fold into; raise HistoryTooShort where none was begun."""
+        history = state.history()
+        if history is None or state.cursor is None:
+            raise HistoryTooShort(
+                "none has been begun", destination=state.destination, remedy=BEGIN
+            )
+        return cls(history=history, cursor=state.cursor, quarantine=state.quarantine.entries)
+
+    def key(self, name: TableName) -> TableName:
+        """A table's name as the server compares it."""
+        server = self.history.checkpoints[-1].server
+        return (name[0].lower(), name[1].lower()) if server.lower_case_table_names else name
+
+    def asked(self, place: GivenPlace, server: str | None = None) -> Asked:
+        """A place that was given, for this history."""
+        offset = self.cursor.offset
+        return place.asked(server or offset.server_uuid, offset.coordinates)
+
+    def at(self, place: GivenPlace | None, server: str | None = None) -> SchemaView:
+        """All schemas as of a place, or now; raise HistoryTooShort or PlaceUnknown."""
+        if place is None:
+            return self.history.now()
+        return self.history.at(self.asked(place, server))
+
+    def quarantined(self, name: TableName, place: GivenPlace | None = None) -> Entry | None:
+        """What is to be known of a table that was set aside before a place and is not back."""
+        for other, entry in self.quarantine.items():
+            if self.key(other) == self.key(name) and entry.outcome is not Outcome.RELEASED:
+                is_before = place is None or reached(entry.since, self.asked(place)) is not False
+                return entry if is_before else None
+        return None
+
+
+ReadHistory = Callable[[], Awaitable[DestinationHistory]]
+"""Reads the history of one destination, as it is then."""

@@ -1,0 +1,56 @@
+"""Tables that the text of a file describes: a dump's statements, or what `schema rebuild` printed as JSON."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from app.operations.schema.statement_text import statements, used_database
+from connectors.errors import DdlUnresolved, UsageError
+from connectors.mysql.binlog import sql_modes
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import Server, Session
+
+_SERVER = Server(version=(9, 7, 4))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCatalog:
+    """The tables, and why each statement that is not understood was left out."""
+
+    catalog: Catalog
+    left_out: tuple[DdlUnresolved, ...]
+
+
+def file_catalog(text: str, database: str | None) -> FileCatalog:
+    """Apply a file's statements; raise UsageError where it is JSON of another kind."""
+    with suppress(ValueError):
+        text = _rebuilt(orjson.loads(text))
+    catalog, left_out = Catalog(_SERVER, logged=False), []
+    session = Session(database=database, sql_mode=sql_modes.DEFAULT)
+    if database is not None:
+        # A dump of one database does not say its name.
+        quoted = database.replace("`", "``")
+        catalog.apply(f"CREATE DATABASE `{quoted}`", session)
+    for sql in statements(text):
+        if (used := used_database(sql)) is not None:
+            session = replace(session, database=used)
+            continue
+        try:
+            catalog.apply(sql, session)
+        except DdlUnresolved as error:
+            left_out.append(error)
+    return FileCatalog(catalog=catalog, left_out=tuple(left_out))
+
+
+def _rebuilt(value: Any) -> str:
+    """The statements that ``schema rebuild`` printed."""
+    databases = value.get("databases") if isinstance(value, dict) else None
+    if not isinstance(databases, dict):
+        raise UsageError("the file is JSON, and not what `schema rebuild --format json` prints")
+    return "\n".join(
+        f"{text}\n" for name, text in databases.items() if isinstance(text, str) and name
+    )

@@ -1,0 +1,123 @@
+"""The impact of statements on subscribers, before anybody runs them.
+
+Invariant: nothing is run and nothing is written; statements are judged one after the other, each where the last
+one left the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from app.operations.schema.destination_history import ReadHistory
+from app.operations.schema.statement_text import used_database
+from app.pipeline.statement_filter import shadow_rules
+from app.pipeline.table_filter import TableFilter
+from app.settings.model import Settings
+from connectors.errors import DdlUnresolved
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.column_renames import renamed_columns
+from connectors.mysql.ddl.definition import Session, Table, TableName
+from connectors.mysql.ddl.online.cut_over import logical
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.summary import summary
+from tables.impact.finding import Severity
+from tables.impact.impact import Impact, Subscribers, impact, severest, truncated
+from tables.schema_history.statement_effect import effect_of, fill
+
+_PLACEHOLDER = "<prefix>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """By what statements are judged: who subscribes, and which tables are shadows of others."""
+
+    subscribers: Subscribers = field(default_factory=lambda: Subscribers(prefix=_PLACEHOLDER))
+    shadows: ShadowRules = field(default_factory=shadow_rules)
+
+    @classmethod
+    def of(cls, settings: Settings, destination: str) -> Rules:
+        """Those of a destination."""
+        chosen = settings.destinations[destination].filter
+        captures = TableFilter(chosen.include, chosen.black).captures
+        return cls(
+            subscribers=Subscribers(prefix=settings.prefix, captured=lambda name: captures(*name)),
+            shadows=shadow_rules(never=settings.ddl.never_online, also=settings.ddl.also_online),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One statement, and its impact."""
+
+    sql: str
+    type: str
+    impacts: tuple[Impact, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """All statements in their order."""
+
+    statements: tuple[Judged, ...]
+
+    @property
+    def severity(self) -> Severity:
+        """The worst of all."""
+        return severest(one for judged in self.statements for one in judged.impacts)
+
+
+async def history_catalog(read: ReadHistory) -> Catalog:
+    """The tables as a history ends, to apply statements to."""
+    found = await read()
+    catalog = Catalog(found.history.checkpoints[-1].server, logged=False)
+    fill(catalog, found.history.now())
+    return catalog
+
+
+async def judged(
+    statements: Iterable[str], catalog: Catalog, session: Session, *, rules: Rules
+) -> Judgement:
+    """The impact of statements on tables; raise DdlUnresolved where one cannot be judged.
+
+    The statements are applied to the catalog.
+    """
+    return Judgement(statements=tuple(_Judge(catalog, rules).each(statements, session)))
+
+
+class _Judge:
+    """Takes statements one after the other, each where the last one left the tables."""
+
+    def __init__(self, catalog: Catalog, rules: Rules) -> None:
+        self._catalog = catalog
+        self._rules = rules
+        self._last: dict[TableName, Table] = {}
+
+    def each(self, given: Iterable[str], session: Session) -> Iterator[Judged]:
+        for sql in given:
+            if (database := used_database(sql)) is not None:
+                session = replace(session, database=database)
+            else:
+                yield self._one(sql, session)
+
+    def _one(self, sql: str, session: Session) -> Judged:
+        server, subscribers = self._catalog.server, self._rules.subscribers
+        told = summary(sql, server, session)
+        self._last |= dict(self._catalog.items())
+        effect = effect_of(sql, session, self._catalog)
+        if effect.reason is not None:
+            raise DdlUnresolved(
+                effect.reason,
+                tables=sorted(effect.unresolved),
+                remedy="Nothing was run. See that the statement and its --database are right, and that "
+                "the definitions it is judged by are.",
+            )
+        if told.type == "TRUNCATE TABLE":
+            emptied = [truncated(name, subscribers) for name in sorted(told.tables)]
+            return Judged(sql=sql, type=told.type, impacts=sum(emptied, ()))
+        meant = logical(
+            effect.changes, self._rules.shadows, known=self._catalog, before=self._last.get
+        )
+        renames = renamed_columns(sql, server, session)
+        impacts = impact(meant, subscribers, renames=renames)
+        return Judged(sql=sql, type=told.type, impacts=impacts)

@@ -1,0 +1,59 @@
+"""Tables that are quarantined, with the number of events that wait for each, and those given up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.operations.journal_access import Journal
+from app.pipeline.gather.parked_event import key_of
+from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.mysql.ddl.definition import TableName
+from connectors.wire import quarantine_topic
+from tables.quarantine import Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """A table that waits for a definition, and how many of its events do."""
+
+    entry: Entry
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedTables:
+    """All of a destination, by name."""
+
+    set_aside: tuple[SetAside, ...]
+    given_up: tuple[Entry, ...]
+
+
+async def quarantined_tables(asked: Journal) -> QuarantinedTables:
+    """The tables; raise StateUnknown where the destination has never run."""
+    quarantine = (await asked.state(whole_history=False)).quarantine
+    entries = quarantine.set_aside
+    waiting = await _waiting(asked, entries) if entries else {}
+    return QuarantinedTables(
+        set_aside=tuple(
+            SetAside(entry=entry, waiting=waiting[name]) for name, entry in sorted(entries.items())
+        ),
+        given_up=tuple(entry for _, entry in sorted(quarantine.given_up.items())),
+    )
+
+
+async def _waiting(asked: Journal, entries: Mapping[TableName, Entry]) -> Mapping[TableName, int]:
+    """How many events wait for each."""
+    keys = {key_of(name): name for name in entries}
+    found: Counter[TableName] = Counter()
+
+    def count(record: StoredRecord) -> None:
+        name = keys.get(record.key)
+        if name is not None and record.offset >= entries[name].offset:
+            found[name] += 1
+
+    topic = quarantine_topic(asked.settings.prefix, asked.plan.name)
+    start = min(entry.offset for entry in entries.values())
+    await read_each(asked.options, topic, 0, start=start, take=count)
+    return found

@@ -1,0 +1,67 @@
+"""The schema history of a destination, read from the journal or from the central store.
+
+Invariant: from the journal itself, committed records only, and nothing is written; a worker that runs meanwhile
+does not notice. The store is a copy, and is read only where somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.destination.background import in_its_own_thread
+from app.destination.takeover.committed_state import committed_state
+from app.operations.destinations import check_destination
+from app.operations.schema.destination_history import BEGIN, DestinationHistory
+from app.settings.model import Settings
+from app.wiring import kafka_client, topic_plans
+from connectors.errors import HistoryTooShort, JournalDamaged
+from connectors.kafka.topics.topics import Topics
+from connectors.mysql.position import SourceOffset
+from connectors.mysql.schema_store.store import MetaStore
+from tables.cursor import Cursor
+from tables.schema_history.history import SchemaHistory
+from tables.schema_store.rows import history_of
+
+
+async def journal_history(settings: Settings, destination: str) -> DestinationHistory:
+    """The history as the journal has it; raise HistoryTooShort where none was begun."""
+    check_destination(settings, destination)
+    plan, options = topic_plans(settings).journal(), kafka_client(settings).options()
+    if not await Topics(options).has(plan):
+        raise HistoryTooShort("there is no journal", topic=plan.name, remedy=BEGIN)
+    state = await committed_state(
+        destination,
+        topic=plan.name,
+        partitions=plan.partitions,
+        options=options,
+        whole_history=True,
+    )
+    if not state.is_whole():
+        raise JournalDamaged(state.lack(), destination=destination, topic=plan.name)
+    return DestinationHistory.of(state)
+
+
+async def store_history(store: MetaStore, destination: str) -> DestinationHistory:
+    """The history as the central store has it; raise HistoryTooShort where it has none."""
+    history = history_of(await in_its_own_thread(partial(store.read, destination)))
+    if history is None:
+        remedy = (
+            "The store gets it once a worker has led the destination; check the destination's name."
+        )
+        raise HistoryTooShort("the central store has none", destination=destination, remedy=remedy)
+    cursor = Cursor(
+        destination=destination,
+        installation="",
+        epoch=0,
+        seq=0,
+        versions=0,
+        offset=_end_of(history),
+        history=history.count,
+    )
+    return DestinationHistory(history=history, cursor=cursor)
+
+
+def _end_of(history: SchemaHistory) -> SourceOffset:
+    newest = history.checkpoints[-1]
+    last = history.records[-1].place if history.count > newest.count else newest.place
+    return SourceOffset(server_uuid=last.server_uuid, coordinates=last.end)

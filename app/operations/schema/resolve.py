@@ -1,0 +1,184 @@
+"""A resolution of a quarantined table, in two steps: the table found waiting, and its definition requested.
+
+Invariant: nothing is changed here but the journal; the worker tries the definition on everything that waits,
+and says whether it fits. What does not fit is published no further, and can be resolved again.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from functools import partial
+
+from app.destination.background import in_its_own_thread
+from app.operations.journal_access import Journal
+from app.operations.request_outcome import untried
+from app.operations.source_connection import Report, reached
+from connectors.errors import NotSetAside, UsageError
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import Session, Table, TableName
+from connectors.mysql.schema.baseline import read_baseline, server_of
+from tables.journal.state import DestinationState
+from tables.quarantine import GIVE_UP, Entry, Outcome, Resolution, note_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsOnServer:
+    """The definition that the server has now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsInBinlog:
+    """The definition that the binlog itself has with each row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """The definition that a CREATE TABLE makes."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Altered:
+    """The definition that the history had before, after an ALTER TABLE."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUp:
+    """No definition: what waits is lost, and what comes of the table is dropped."""
+
+
+Definition = AsOnServer | AsInBinlog | Created | Altered | GivenUp
+_SOURCES: dict[type[Definition], str] = {
+    AsOnServer: "server",
+    AsInBinlog: "binlog",
+    Created: "definition",
+    Altered: "statement",
+    GivenUp: GIVE_UP,
+}
+"""The names in the journal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A table that waits for a definition, and what the journal has of its destination."""
+
+    asked: Journal
+    state: DestinationState
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What a worker made of a resolution."""
+
+    entry: Entry
+    worker: str | None
+    """Who leads the destination."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """The resolution as it was written, and what came of it; None where that was not waited for."""
+
+    resolution: Resolution
+    tried: Tried | None
+
+
+async def waiting_table(asked: Journal, table: TableName, *, gives_up: bool) -> Waiting:
+    """The table; raise NotSetAside where there is nothing to resolve, or to give up."""
+    state = await asked.state()
+    entry = state.quarantine.entries.get(table)
+    if entry is None or not (entry.is_set_aside or (entry.is_given_up and not gives_up)):
+        raise NotSetAside(table=".".join(table), destination=asked.plan.name)
+    return Waiting(asked=asked, state=state, entry=entry)
+
+
+async def resolve(
+    waiting: Waiting, definition: Definition, report: Report, *, by: str, wait: float | None
+) -> Resolved:
+    """Request a definition for a table; ``wait``: seconds for a worker to try it, None: do not.
+
+    Raises UsageError or DdlUnresolved where there is no such definition, NotApplied where no worker tried it.
+    """
+    asked, entry = waiting.asked, waiting.entry
+    resolution = Resolution(
+        destination=asked.plan.name,
+        name=entry.name,
+        id=uuid.uuid4().hex[:12],
+        table=await _table(waiting, definition, report),
+        by=by,
+        ts_ms=time.time_ns() // 1_000_000,
+        source=_SOURCES[type(definition)],
+    )
+    began = time.monotonic()
+    await asked.write(note_of(resolution))
+    tried = None if wait is None else await _tried(asked, resolution, wait, began)
+    return Resolved(resolution=resolution, tried=tried)
+
+
+async def _table(waiting: Waiting, definition: Definition, report: Report) -> Table | None:
+    match definition:
+        case AsInBinlog() | GivenUp():
+            return None
+        case AsOnServer():
+            return await _as_on_the_server(waiting, report)
+        case Created(sql=sql):
+            return await _made(waiting, None, sql, report)
+        case Altered(sql=sql):
+            return await _made(waiting, _before(waiting), sql, report)
+
+
+def _before(waiting: Waiting) -> Table:
+    """The definition that the history had before the table was set aside."""
+    history, entry = waiting.state.history(), waiting.entry
+    before = history.at(entry.since).find(*entry.name) if history is not None else None
+    if before is None:
+        raise UsageError(
+            f"the history has no definition of {'.'.join(entry.name)} before it was set aside; "
+            "give one with --definition"
+        )
+    return before
+
+
+async def _as_on_the_server(waiting: Waiting, report: Report) -> Table:
+    name = waiting.entry.name
+    source = await reached(waiting.asked, waiting.state, report)
+    baseline = await in_its_own_thread(partial(read_baseline, source.address, source.facts))
+    table = baseline.tables.get(name)
+    if table is None:
+        raise UsageError(f"the server has no table {'.'.join(name)}, or the account may not see it")
+    return table
+
+
+async def _made(waiting: Waiting, before: Table | None, sql: str, report: Report) -> Table:
+    """What a statement makes of the table; DdlUnresolved says what in it is not understood."""
+    name, history = waiting.entry.name, waiting.state.history()
+    catalog = Catalog(server_of((await reached(waiting.asked, waiting.state, report)).facts))
+    for database, value in (history.now().databases() if history is not None else {}).items():
+        catalog.put_database(database, value)
+    if before is not None:
+        catalog.put(name, before)
+    catalog.apply(sql.strip(), Session(database=name[0]))
+    table = catalog.get(name)
+    if table is None:
+        raise UsageError(f"the statement does not make {'.'.join(name)}")
+    return table
+
+
+async def _tried(asked: Journal, resolution: Resolution, seconds: float, began: float) -> Tried:
+    def is_tried(state: DestinationState) -> bool:
+        entry = state.quarantine.entries[resolution.name]
+        return entry.resolution == resolution.id and entry.outcome is not Outcome.RELEASING
+
+    state = await asked.wait(is_tried, seconds)
+    if state is None:
+        raise await untried(asked, "schema resolve", seconds)
+    worker = state.leader.worker if state.leader is not None else None
+    entry = state.quarantine.entries[resolution.name]
+    return Tried(entry=entry, worker=worker, seconds=time.monotonic() - began)

@@ -1,0 +1,67 @@
+"""The schema history compared with a server's tables as they are now.
+
+Invariant: both are compared at one place of the binlog, that of the server's answer. If the worker does not get
+there in time, the history's end is compared instead, and the result says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from app.operations.schema.destination_history import DestinationHistory, ReadHistory
+from connectors.mysql.schema.baseline import Baseline
+from tables.schema_history.position import HistoryPlace, reached
+from tables.schema_history.server_check import Deviation, deviations
+
+_PAUSE = 1.0
+
+AskServer = Callable[[], Awaitable[Baseline]]
+"""Reads a server's tables as they are now."""
+Pause = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerComparison:
+    """The history, the server, and how they differ."""
+
+    history: DestinationHistory
+    server: Baseline
+    is_same_place: bool
+    """Whether the history reaches the place of the server's answer; else its end was compared."""
+    deviations: tuple[Deviation, ...]
+
+
+async def compared_with_server(
+    read: ReadHistory, ask: AskServer, *, wait: float, pause: Pause = asyncio.sleep
+) -> ServerComparison:
+    """Compare them, waiting some seconds for the worker to get to the server's place."""
+    # The history first: where there is none, no server need be asked.
+    await read()
+    server = await ask()
+    found = await _at_the_server(read, server, wait, pause)
+    is_there = _has_reached(found, server)
+    view = found.history.at(server.at) if is_there else found.history.now()
+    deviating = deviations(
+        view, server.tables, server.databases, server=server.server, unseen=server.unseen
+    )
+    return ServerComparison(
+        history=found, server=server, is_same_place=is_there, deviations=tuple(deviating)
+    )
+
+
+async def _at_the_server(
+    read: ReadHistory, server: Baseline, left: float, pause: Pause
+) -> DestinationHistory:
+    """The history, once its worker has got to the server's place; or as it is when the time is over."""
+    while True:
+        found = await read()
+        if _has_reached(found, server) or left <= 0:
+            return found
+        await pause(_PAUSE)
+        left -= _PAUSE
+
+
+def _has_reached(found: DestinationHistory, server: Baseline) -> bool:
+    return bool(reached(HistoryPlace.between(server.at, ts_ms=0), found.cursor.offset))

@@ -1,0 +1,75 @@
+"""Statements that changed or emptied tables, chosen by filters.
+
+Invariant: nothing is left out but what the filters leave out; what a person said of a table is among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.operations.given_place import GivenPlace
+from app.operations.schema.destination_history import DestinationHistory, ReadHistory
+from connectors.mysql.ddl.definition import TableName
+from tables.schema_history.position import AtTime
+from tables.schema_history.record import SchemaRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What is wanted; without any of them, everything."""
+
+    since: GivenPlace | None = None
+    until: GivenPlace | None = None
+    server: str | None = None
+    """Whose file and position the places are; None: the one that is read now."""
+    types: tuple[str, ...] = ()
+    """The words that a statement begins with."""
+    table: TableName | None = None
+    is_unresolved: bool = False
+    """Only statements whose effect is not known."""
+
+
+async def logged(read: ReadHistory, filters: Filters) -> tuple[SchemaRecord, ...]:
+    """The steps of the history, the oldest first."""
+    return tuple(_found(await read(), filters))
+
+
+def record_kind(record: SchemaRecord) -> str:
+    """What a step is, in a few words: a statement's type, or where a definition comes from."""
+    if record.kind == "statement":
+        return record.type
+    source = record.given.source if record.given is not None else ""
+    return f"{record.kind} ({source})" if source else record.kind
+
+
+def _found(found: DestinationHistory, filters: Filters) -> Iterator[SchemaRecord]:
+    first, last = (_mark(found, place, filters.server) for place in (filters.since, filters.until))
+    types = tuple(words.upper() for words in filters.types)
+    table = None if filters.table is None else found.key(filters.table)
+    for record in found.history.records:
+        if (
+            record.kind != "baseline"
+            and (first is None or not _is_up_to(record, first))
+            and (last is None or _is_up_to(record, last))
+            and (not types or record_kind(record).upper().startswith(types))
+            and (table is None or table in map(found.key, record.concerned))
+            and (not filters.is_unresolved or record.reason is not None)
+        ):
+            yield record
+
+
+def _mark(
+    found: DestinationHistory, place: GivenPlace | None, server: str | None
+) -> AtTime | int | None:
+    """A time, or the number of the last step as of a place."""
+    if place is None:
+        return None
+    asked = found.asked(place, server)
+    return asked if isinstance(asked, AtTime) else found.history.at(asked).number
+
+
+def _is_up_to(record: SchemaRecord, mark: AtTime | int) -> bool:
+    if isinstance(mark, AtTime):
+        return record.place.ts_ms <= mark.ts_ms
+    return record.number <= mark

@@ -1,0 +1,78 @@
+"""A switch to another of a destination's sources, requested.
+
+Invariant: nothing is changed here but the journal; the worker judges that source as it does when the present
+one is lost, and stays with the present one where it is not fit.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+
+from app.operations.journal_access import Journal
+from app.operations.request_outcome import untried
+from connectors.errors import UsageError
+from tables.journal.state import DestinationState
+from tables.operator.source_choice import Asked, Current, note_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What a worker made of the request; ``current``: the source that is read, and why not the other."""
+
+    current: Current
+    worker: str | None
+    """Who leads the destination."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """The request as it was written, and what came of it; None where that was not waited for."""
+
+    wish: Asked
+    tried: Tried | None
+
+
+async def request_switch(asked: Journal, address: str, *, by: str, wait: float | None) -> Switch:
+    """Ask for a source by its address; raise UsageError for one that the settings do not have.
+
+    Raises NotApplied where no worker tried it in time. ``wait``: seconds; None: do not.
+    """
+    _check_known(asked, address)
+    before = (await asked.state(whole_history=False)).source_choice.asked
+    wish = Asked(
+        destination=asked.plan.name,
+        id=uuid.uuid4().hex[:12],
+        address=address,
+        by=by,
+        # Later than the last one, whatever this machine's clock says.
+        ts_ms=max(time.time_ns() // 1_000_000, before.ts_ms + 1 if before else 0),
+    )
+    began = time.monotonic()
+    await asked.write(note_of(wish))
+    tried = None if wait is None else await _tried(asked, wish, wait, began)
+    return Switch(wish=wish, tried=tried)
+
+
+def _check_known(asked: Journal, address: str) -> None:
+    known = [str(source.address) for source in asked.plan.sources]
+    if address not in known:
+        raise UsageError(
+            f"{asked.plan.name} has no source {address!r}; there is: {', '.join(known)}"
+        )
+
+
+async def _tried(asked: Journal, wish: Asked, seconds: float, began: float) -> Tried:
+    def is_tried(state: DestinationState) -> bool:
+        current = state.source_choice.current
+        return current is not None and current.answers == wish.id
+
+    state = await asked.wait(is_tried, seconds)
+    if state is None:
+        raise await untried(asked, "source switch", seconds)
+    current = state.source_choice.current
+    assert current is not None
+    worker = state.leader.worker if state.leader is not None else None
+    return Tried(current=current, worker=worker, seconds=time.monotonic() - began)

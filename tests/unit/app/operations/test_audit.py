@@ -1,0 +1,65 @@
+"""Which witness of the source's binlog an audit takes, and Kafka read beside it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from app.auditing.errors import ProgramMissing
+from app.auditing.topics.topics import KafkaTopics
+from app.auditing.truth.witness import WitnessName
+from app.operations.audit import WitnessChoice, beside_kafka, program_of
+from connectors.errors import UsageError
+from tests.unit.app.auditing.truth.test_mysqlbinlog import executable
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv/bin/python"))
+
+
+def test_the_witness_is_the_first_that_is_there(tmp_path: Path) -> None:
+    assert program_of(WitnessChoice()) is None
+    for wanted in (
+        WitnessChoice(name=WitnessName.MYSQLBINLOG),
+        WitnessChoice(binlogs=(Path("x"),)),
+        WitnessChoice(mysqlbinlog="other"),
+    ):
+        with pytest.raises(ProgramMissing):
+            program_of(wanted)
+    found = executable(tmp_path / "path/mysqlbinlog")
+    assert program_of(WitnessChoice()) == (found,)
+    assert program_of(WitnessChoice(name=WitnessName.MYSQL_REPLICATION)) is None
+
+
+def test_the_second_witness_takes_no_files_and_no_program() -> None:
+    second = WitnessName.MYSQL_REPLICATION
+    for choice in (
+        WitnessChoice(name=second, binlogs=(Path("x"),)),
+        WitnessChoice(name=second, mysqlbinlog="x"),
+    ):
+        with pytest.raises(UsageError, match="mysql-replication reads the server itself"):
+            program_of(choice)
+
+
+async def test_an_audit_blocks_in_a_thread_of_its_own_while_the_loop_reads_kafka(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = threading.current_thread()
+
+    async def topics(_options: object) -> dict[str, int]:
+        assert threading.current_thread() is here
+        return {"t": 2}
+
+    monkeypatch.setattr("app.auditing.topics.topics.topics", topics)
+
+    def work(kafka: KafkaTopics) -> tuple[dict[str, int], threading.Thread]:
+        return dict(kafka.topics()), threading.current_thread()
+
+    found, thread = await beside_kafka({}, work)
+    assert found == {"t": 2}
+    assert thread is not here
