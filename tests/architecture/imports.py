@@ -73,6 +73,33 @@ def cycles(modules: Iterable[Module]) -> Iterator[str]:
             yield " <-> ".join(sorted(group))
 
 
+def folder_cycles(modules: Iterable[Module]) -> Iterator[str]:
+    """Each group of entries of one folder of the product that import one another, in a round."""
+    found = [module for module in modules if _top(module.name) in LAYERS]
+    paths = {module.name: _entries(module) for module in found}
+    folders: dict[tuple[str, ...], dict[str, set[str]]] = {}
+    for name, wanted in _graph(found).items():
+        for folder, entry, other in (_arrow(paths[name], paths[target]) for target in wanted):
+            arrows = folders.setdefault(folder, {})
+            arrows.setdefault(entry, set()).add(other)
+            arrows.setdefault(other, set())
+    for folder, arrows in sorted(folders.items()):
+        for group in _strongly_connected(arrows):
+            if len(group) > 1:
+                yield f"{'/'.join(folder)}: {' <-> '.join(sorted(group))}"
+
+
+def _entries(module: Module) -> tuple[str, ...]:
+    """The folders that a module is in, and itself."""
+    return tuple(module.file.path.removesuffix(".py").split("/"))
+
+
+def _arrow(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
+    """The deepest folder of both, and the entries of it that they are in."""
+    at = next(number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return one[:at], one[at], other[at]
+
+
 def _top(name: str) -> str:
     return name.partition(".")[0]
 

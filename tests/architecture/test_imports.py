@@ -1,6 +1,6 @@
 from collections.abc import Iterable
 
-from tests.architecture.imports import HOMES, cycles, homeless, layer_breaches
+from tests.architecture.imports import HOMES, cycles, folder_cycles, homeless, layer_breaches
 from tests.architecture.tree import Module, module_from, modules
 
 PACKAGE_FINDS_ITS_APP = "app.worker"
@@ -13,6 +13,23 @@ def test_imports_go_one_way_and_the_sink_stands_alone() -> None:
 
 def test_no_modules_import_each_other() -> None:
     assert list(cycles(_without_the_entrance(modules()))) == []
+
+
+def test_no_folders_import_each_other() -> None:
+    assert list(folder_cycles(_without_the_entrance(modules()))) == []
+
+
+def test_folders_that_import_each_other_are_found() -> None:
+    planted = [
+        module_from("app/commands/a.py", "from app.operations.cursor import b\n"),
+        module_from("app/operations/cursor/b.py", "from app.operations import c\n"),
+        module_from("app/operations/c.py", "from app.commands import d\n"),
+        module_from("app/commands/d.py", ""),
+    ]
+    assert list(folder_cycles(planted)) == ["app: commands <-> operations"]
+    planted.append(module_from("app/operations/journal/e.py", "from app.operations import c\n"))
+    planted[2] = module_from("app/operations/c.py", "from app.operations.journal import e\n")
+    assert list(folder_cycles(planted)) == ["app/operations: c <-> journal"]
 
 
 def test_each_library_is_imported_in_its_home_only() -> None:

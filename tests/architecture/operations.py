@@ -1,0 +1,111 @@
+"""The rule of operations and the shells over them: commands read arguments and print, operations do the work.
+
+Invariant: each check takes modules and gives breaches as sentences, so that planted ones can be seen to fail.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from tests.architecture.tree import Module
+
+OPERATIONS = "app/operations/"
+COMMANDS = "app/commands/"
+EVENT_LOOP = "app/commands/event_loop.py"
+"""The one place that runs an event loop for commands."""
+
+SHELL_MODULES = ("app.commands", "app.__main__", "argparse", "sys")
+"""Modules of a shell: its arguments, its streams, its end."""
+SHELL_CALLS = {"print", "input", "exit", "quit", "SystemExit", "os._exit", "os.getenv"}
+SHELL_NAMES = {"os.environ", "sys.argv", "sys.stdout", "sys.stderr", "sys.stdin"}
+LOOP_CALLS = {"run", "Runner", "run_until_complete", "new_event_loop"}
+
+WORKING = (
+    "app.auditing",
+    "app.coordination",
+    "app.destination",
+    "app.schemas",
+    "app.wiring",
+    "connectors.kafka",
+    "connectors.mysql.lookup",
+    "connectors.mysql.schema",
+    "connectors.mysql.server",
+    "connectors.zookeeper",
+)
+"""Packages whose functions ask servers, or make what does."""
+VALUES = {
+    ("app.auditing.truth.witness", "WitnessName"),
+    ("app.wiring", "central_store"),
+    ("connectors.kafka.reading.open_transactions", "OpenTransaction"),
+    ("connectors.mysql.lookup.by_time", "told"),
+    ("connectors.mysql.lookup.start", "FIRST_EVENT"),
+    ("connectors.mysql.lookup.start", "AfterGtids"),
+    ("connectors.mysql.lookup.start", "AtCoordinates"),
+    ("connectors.mysql.lookup.start", "AtTime"),
+    ("connectors.mysql.lookup.start", "Earliest"),
+    ("connectors.mysql.lookup.start", "Latest"),
+    ("connectors.mysql.lookup.start", "Start"),
+    ("connectors.mysql.schema.baseline", "Baseline"),
+}
+"""What commands take of those packages: values to hand in and to print, and settings made into a connection."""
+
+
+def shell_in_operations(modules: Iterable[Module]) -> Iterator[str]:
+    """Operations that know a shell: its modules, its streams, or its environment."""
+    for module in _below(OPERATIONS, modules):
+        path = module.file.path
+        for source, name in sorted(set(module.imports())):
+            if _is_in(SHELL_MODULES, source) or _is_in(SHELL_MODULES, f"{source}.{name}"):
+                yield f"{path} imports {source}"
+        tree = ast.parse(module.file.text)
+        yield from (f"{path} calls {name}" for name in _calls(tree) if name in SHELL_CALLS)
+        yield from (f"{path} uses {name}" for name in _names(tree) if name in SHELL_NAMES)
+
+
+def event_loops(modules: Iterable[Module]) -> Iterator[str]:
+    """Event loops that commands and operations run beside the one place."""
+    for module in [*_below(OPERATIONS, modules), *_below(COMMANDS, modules)]:
+        if module.file.path == EVENT_LOOP:
+            continue
+        for name in _calls(ast.parse(module.file.text)):
+            package, _, last = name.rpartition(".")
+            if last in LOOP_CALLS and (package == "asyncio" or last.startswith("run_")):
+                yield f"{module.file.path} calls {name}"
+        if ("asyncio", "run") in module.imports():
+            yield f"{module.file.path} imports asyncio.run"
+
+
+def work_in_commands(modules: Iterable[Module]) -> Iterator[str]:
+    """Commands that import what asks a server, in place of an operation."""
+    for module in _below(COMMANDS, modules):
+        for source, name in sorted(set(module.imports())):
+            is_working = _is_in(WORKING, source) or _is_in(WORKING, f"{source}.{name}")
+            if is_working and (source, name) not in VALUES:
+                yield f"{module.file.path} imports {name or source} of {source}"
+
+
+def mutable_results(modules: Iterable[Module]) -> Iterator[str]:
+    """Dataclasses that operations offer and that are not frozen."""
+    for module in _below(OPERATIONS, modules):
+        for node in ast.walk(ast.parse(module.file.text)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                marks = [ast.unparse(mark) for mark in node.decorator_list]
+                if any("dataclass" in mark and "frozen=True" not in mark for mark in marks):
+                    yield f"{module.file.path}: {node.name} is not frozen"
+
+
+def _below(folder: str, modules: Iterable[Module]) -> list[Module]:
+    return [module for module in modules if module.file.path.startswith(folder)]
+
+
+def _is_in(packages: Iterable[str], name: str) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def _calls(tree: ast.Module) -> Iterator[str]:
+    return (ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    return (ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
