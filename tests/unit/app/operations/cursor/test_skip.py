@@ -1,0 +1,80 @@
+"""One transaction is named exactly, and only while it is not published."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from app.operations import source_connection
+from app.operations.cursor import skip as module
+from app.operations.cursor.skip import Named, planned_skip
+from connectors.errors import AlreadyBehind, PositionWithin, SourceDiverged, UsageError
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates
+from connectors.mysql.server.facts import ServerFacts
+from tests.unit.app.operations.journals import cursor, journal
+
+UUID = "11111111-1111-1111-1111-111111111111"
+
+
+async def planned(named: Named, gtids: str | None = f"{UUID}:1-9") -> str:
+    made = journal()
+    made.folded.cursor = cursor(None if gtids is None else GtidSet.parse(gtids))
+    found = await planned_skip(made.asked, named, lambda _: None)
+    assert found.effect == f"all that {found.transaction} did is never published"
+    assert made.written == []
+    return found.transaction
+
+
+async def test_one_is_named_by_its_gtid() -> None:
+    assert await planned(Named(gtid=f"{UUID}:10")) == f"{UUID}:10"
+
+
+async def test_one_that_the_cursor_has_passed_is_refused() -> None:
+    with pytest.raises(AlreadyBehind):
+        await planned(Named(gtid=f"{UUID}:9"))
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        (Named(), "name the transaction by --gtid"),
+        (Named(gtid="x", file="b", pos=4), "name the transaction by --gtid"),
+        (Named(gtid=f"{UUID}:10-11"), "is not one GTID"),
+        (Named(gtid="0-1-10"), "is not a GTID of such a server"),
+        (Named(file="b"), "--file needs --pos"),
+        (Named(file="b", pos=4), "the source has GTIDs"),
+    ],
+)
+async def test_what_names_no_one_transaction_is_refused(named: Named, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        await planned(named)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A server without GTIDs, with a transaction from 100 to 200."""
+    facts = SimpleNamespace(server_uuid="uuid-a")
+    span = SimpleNamespace(
+        start=Coordinates("binlog.000003", 100), end=Coordinates("binlog.000003", 200)
+    )
+    monkeypatch.setattr(source_connection, "read_facts", lambda _: cast(ServerFacts, facts))
+    monkeypatch.setattr(module, "Spans", lambda *_: [span])
+    return facts
+
+
+async def test_without_gtids_one_is_named_by_where_it_begins(server: SimpleNamespace) -> None:
+    assert await planned(Named(file="binlog.000003", pos=100), None) == "uuid-a:binlog.000003:100"
+    with pytest.raises(PositionWithin, match=r"000003:150 is not where binlog\.000003:100 begins"):
+        await planned(Named(file="binlog.000003", pos=150), None)
+    with pytest.raises(PositionWithin, match=r"no transaction begins at binlog\.000003:300"):
+        await planned(Named(file="binlog.000003", pos=300), None)
+    assert server.server_uuid == "uuid-a"
+
+
+async def test_a_place_of_another_server_names_nothing(server: SimpleNamespace) -> None:
+    server.server_uuid = "uuid-z"
+    with pytest.raises(SourceDiverged, match="the one that answers is uuid-z"):
+        await planned(Named(file="binlog.000003", pos=100), None)

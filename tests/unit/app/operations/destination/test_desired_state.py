@@ -1,0 +1,31 @@
+"""A desired state is written whole, on top of the last request."""
+
+from __future__ import annotations
+
+from app.operations.destination.desired_state import request_state
+from tables.operator.control import Control, Wish
+from tests.unit.app.operations.journals import MemoryJournal, journal
+
+
+async def requested(made: MemoryJournal, wish: Wish | None) -> Control:
+    found = await request_state(made.asked, wish, by="anna", wait=None)
+    assert found.outcome is None
+    assert made.folded.control == found.control
+    return found.control
+
+
+async def test_a_restart_keeps_the_state_that_is_wanted() -> None:
+    made = journal()
+    paused = await requested(made, Wish.PAUSE)
+    assert (paused.wish, paused.restart, paused.by) == (Wish.PAUSE, "", "anna")
+    restarted = await requested(made, None)
+    assert restarted.wish is Wish.PAUSE
+    assert restarted.restart
+
+
+async def test_another_state_keeps_the_restart_so_that_no_new_run_begins_for_it() -> None:
+    made = journal()
+    restarted = await requested(made, None)
+    assert restarted.wish is Wish.RUN
+    stopped = await requested(made, Wish.STOP)
+    assert (stopped.wish, stopped.restart) == (Wish.STOP, restarted.restart)

@@ -1,0 +1,81 @@
+"""Which source is asked where some do not answer, and what the caller hears of those."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from app.operations import source_connection
+from app.operations.source_connection import Silent, reached
+from connectors.errors import NoSourceFits, SourceLost
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from tables.operator.source_choice import Current, SourceChoice
+from tests.unit.app.operations.journals import MemoryJournal, journal
+
+
+@pytest.fixture
+def down(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The hosts that do not answer."""
+    silent: set[str] = set()
+
+    def facts(of: SourceAddress) -> ServerFacts:
+        if of.host in silent:
+            raise SourceLost("refused", source=of)
+        return cast(ServerFacts, SimpleNamespace(server_uuid=f"uuid-{of.host}"))
+
+    monkeypatch.setattr(source_connection, "read_facts", facts)
+    return silent
+
+
+def reads(made: MemoryJournal, host: str) -> None:
+    made.folded.source_choice.current = Current(
+        destination="shop", address=f"{host}:3306", server_uuid=f"uuid-{host}", why="", ts_ms=1
+    )
+
+
+async def asked(made: MemoryJournal, server: str | None = None) -> tuple[str, list[Silent]]:
+    heard: list[Silent] = []
+    found = await reached(made.asked, made.folded, heard.append, server_uuid=server)
+    return found.address.host, heard
+
+
+async def test_the_one_that_the_worker_reads_is_asked_first(down: set[str]) -> None:
+    made = journal()
+    assert await asked(made) == ("a", [])
+    reads(made, "b")
+    assert await asked(made) == ("b", [])
+    assert not down
+
+
+async def test_the_caller_hears_of_one_that_does_not_answer_and_who_is_asked_instead(
+    down: set[str],
+) -> None:
+    down.add("a")
+    host, (silent,) = await asked(journal())
+    assert host == "b"
+    assert (silent.address.host, silent.instead.host) == ("a", "b")
+    assert silent.error.detail == "refused"
+
+
+async def test_a_server_that_is_wanted_is_found_among_those_that_answer(down: set[str]) -> None:
+    assert await asked(journal(), "uuid-b") == ("b", [])
+    assert await asked(journal(), "uuid-c") == ("a", [])
+    assert not down
+
+
+async def test_where_none_answers_each_is_named(down: set[str]) -> None:
+    down.update("ab")
+    with pytest.raises(NoSourceFits, match="a:3306: SourceLost: refused; b:3306: SourceLost"):
+        await asked(journal())
+
+
+async def test_the_journal_is_told_of_another_source_and_who_chose_it(down: set[str]) -> None:
+    made = journal()
+    found = await reached(made.asked, made.folded, lambda _: None)
+    (note,) = found.notes(SourceChoice(), "shop", by="anna")
+    assert b"its cursor was set there by anna" in note[1]
+    reads(made, "a")
+    assert found.notes(made.folded.source_choice, "shop", by="anna") == []
+    assert not down
