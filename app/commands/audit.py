@@ -13,8 +13,16 @@ from app.auditing.truth.witness import WitnessName
 from app.commands import arguments
 from app.commands.event_loop import completed
 from app.commands.output import answer
-from app.operations.audit import AuditRequest, WitnessChoice, audited
+from app.operations.audit import (
+    AuditRequest,
+    ByMysqlbinlog,
+    ByMysqlReplication,
+    GivenBinlogs,
+    WitnessChoice,
+    audited,
+)
 from app.settings.model import load
+from connectors.errors import UsageError
 
 INCOMPLETE = 3
 
@@ -74,12 +82,29 @@ def _request(options: argparse.Namespace) -> AuditRequest:
         destination=options.destination,
         begin=getattr(options, "from"),
         until=options.to,
-        witness=WitnessChoice(
-            name=options.witness and WitnessName(options.witness),
-            mysqlbinlog=options.mysqlbinlog,
-            binlogs=tuple(options.binlogs or ()),
-            server=options.server,
-        ),
+        witness=witness_of(options),
         sink=options.sink,
         dump=options.warehouse,
     )
+
+
+def witness_of(options: argparse.Namespace) -> WitnessChoice:
+    """The witness that the options name; raise UsageError where they contradict each other."""
+    names_program = options.mysqlbinlog or options.binlogs
+    if options.witness == WitnessName.MYSQL_REPLICATION.value:
+        if names_program:
+            raise UsageError(
+                "mysql-replication reads the server itself: give no --mysqlbinlog and no --binlogs with it"
+            )
+        return ByMysqlReplication()
+    if options.witness is None and not names_program:
+        return None
+    return ByMysqlbinlog(command=options.mysqlbinlog, binlogs=_binlogs(options))
+
+
+def _binlogs(options: argparse.Namespace) -> GivenBinlogs | None:
+    if not options.binlogs:
+        return None
+    if options.server is None:
+        raise UsageError("--binlogs needs --server UUID: whose files they are")
+    return GivenBinlogs(paths=tuple(options.binlogs), server_uuid=options.server)

@@ -1,4 +1,4 @@
-"""Operations: what a person may ask of Aqueduct beside running it; commands are shells over them.
+"""Operations: what an operator may ask of Aqueduct beside running it; commands are shells over them.
 
 Invariant: an operation takes settings and connections as typed parameters and returns frozen values; what it
 waits for, it awaits. It raises AqueductErrors. It prints nothing, reads no arguments, and asks no questions:

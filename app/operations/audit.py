@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,12 +19,13 @@ from app.auditing.errors import ProgramMissing
 from app.auditing.topics.topics import KafkaTopics, journal
 from app.auditing.truth.mysql_replication import ReplicationBinlog
 from app.auditing.truth.mysqlbinlog import BinlogFiles, ServerBinlog, program
-from app.auditing.truth.witness import Witness, WitnessName
+from app.auditing.truth.witness import Witness
 from app.auditing.verdict import Verdict
 from app.auditing.warehouse.dump import asked, given
 from app.auditing.window import Bound
 from app.destination.background import in_its_own_thread
 from app.destination.plan import Plan
+from app.operations.destinations import check_destination
 from app.operations.given_place import GivenPlace
 from app.pipeline.encode.oversize import claim_store
 from app.settings.model import Settings
@@ -38,17 +39,30 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WitnessChoice:
-    """Who reads the source's binlog, and where."""
+class GivenBinlogs:
+    """Binlog files in place of the server's, the oldest first."""
 
-    name: WitnessName | None = None
-    """None: mysqlbinlog if it is found, else mysql-replication."""
-    mysqlbinlog: str | None = None
-    """The command; None: the program on the PATH."""
-    binlogs: tuple[Path, ...] = ()
-    """Files in place of the server's, the oldest first."""
-    server: str | None = None
-    """Whose files they are."""
+    paths: tuple[Path, ...]
+    server_uuid: str
+    """The server that wrote them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByMysqlbinlog:
+    """MySQL's program as the witness."""
+
+    command: str | None = None
+    """None: the program on the PATH."""
+    binlogs: GivenBinlogs | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByMysqlReplication:
+    """The package mysql-replication as the witness; it reads servers only."""
+
+
+WitnessChoice = ByMysqlbinlog | ByMysqlReplication | None
+"""Who reads the source's binlog; None: mysqlbinlog if it is found, else mysql-replication."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +72,7 @@ class AuditRequest:
     destination: str
     begin: GivenPlace | None = None
     until: GivenPlace | None = None
-    witness: WitnessChoice = field(default_factory=WitnessChoice)
+    witness: WitnessChoice = None
     sink: Path | None = None
     """Settings of the sink whose warehouse is audited too."""
     dump: Path | None = None
@@ -67,9 +81,7 @@ class AuditRequest:
 
 async def audited(settings: Settings, request: AuditRequest) -> Verdict:
     """Make the audit; raise UsageError where the settings have no such destination."""
-    if request.destination not in settings.destinations:
-        known = ", ".join(sorted(settings.destinations))
-        raise UsageError(f"no destination is called {request.destination!r}; there is: {known}")
+    check_destination(settings, request.destination)
     async with AsyncExitStack() as stack:
         dump = await _warehouse(request, stack)
 
@@ -122,31 +134,26 @@ def _binlog(choice: WitnessChoice, plan: Plan, topics: KafkaTopics) -> Witness:
     command = program_of(choice)
     if command is None:
         return _of_a_server(plan, topics, ReplicationBinlog.of)
-    if not choice.binlogs:
+    given = choice.binlogs if isinstance(choice, ByMysqlbinlog) else None
+    if given is None:
         return _of_a_server(plan, topics, partial(ServerBinlog.of, program=command))
-    missing = [str(path) for path in choice.binlogs if not path.is_file()]
+    missing = [str(path) for path in given.paths if not path.is_file()]
     if missing:
         raise UsageError(f"{missing[0]} is not a file")
-    if choice.server is None:
-        raise UsageError("--binlogs needs --server UUID: whose files they are")
-    return BinlogFiles(paths=choice.binlogs, server_uuid=choice.server, program=command)
+    return BinlogFiles(paths=given.paths, server_uuid=given.server_uuid, program=command)
 
 
 def program_of(choice: WitnessChoice) -> tuple[str, ...] | None:
     """How mysqlbinlog is run; None where mysql-replication is the witness."""
-    is_free = choice.name is None and not (choice.mysqlbinlog or choice.binlogs)
-    if choice.name is WitnessName.MYSQL_REPLICATION:
-        if choice.mysqlbinlog or choice.binlogs:
-            raise UsageError(
-                "mysql-replication reads the server itself: give no --mysqlbinlog and no --binlogs with it"
-            )
-        return None
-    try:
-        return program(choice.mysqlbinlog)
-    except ProgramMissing:
-        if is_free:
+    match choice:
+        case ByMysqlReplication():
             return None
-        raise
+        case ByMysqlbinlog():
+            return program(choice.command)
+    try:
+        return program(None)
+    except ProgramMissing:
+        return None
 
 
 def _of_a_server(

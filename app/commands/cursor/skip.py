@@ -14,6 +14,8 @@ from app.commands.operator import report_silent
 from app.operations.cursor.skip import Named, planned_skip, skipped
 from app.operations.journal_access import Journal
 from app.settings.model import load
+from connectors.errors import UsageError
+from connectors.mysql.position import Coordinates
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +35,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Request it; 0 once it is in the journal."""
     asked = Journal.of(load(), options.destination)
-    named = Named(gtid=options.gtid, file=options.file, pos=options.pos)
-    planned = completed(planned_skip(asked, named, report_silent))
+    planned = completed(planned_skip(asked, named_by(options), report_silent))
     confirm(options, f"{options.destination}: {planned.effect}")
     told = completed(skipped(planned, reason_of(options)))
     sys.stdout.write(
         f"{options.destination}: {planned.transaction} will be skipped; said in epoch {told.epoch}\n"
     )
     return 0
+
+
+def named_by(options: argparse.Namespace) -> Named:
+    """The transaction that the options name; raise UsageError where that is none, or two."""
+    if bool(options.gtid) == bool(options.file):
+        raise UsageError("name the transaction by --gtid, or by --file and --pos without GTIDs")
+    if options.gtid:
+        return str(options.gtid)
+    if options.pos is None:
+        raise UsageError("--file needs --pos, where the transaction begins")
+    return Coordinates(options.file, options.pos)

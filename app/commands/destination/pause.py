@@ -1,6 +1,6 @@
 """`python -m app destination pause`: its leader keeps it and reads nothing.
 
-The law: see ``destination_wish``.
+Invariant: see ``control``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tables.operator.control import Wish
 
 
 def run(options: argparse.Namespace) -> int:
-    """See ``destination_wish.say``."""
+    """See ``control.say``."""
     return say(
         options,
         Wish.PAUSE,

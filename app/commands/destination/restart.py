@@ -1,6 +1,6 @@
 """`python -m app destination restart`: a new run begins.
 
-The law: see ``destination_wish``.
+Invariant: see ``control``.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ from app.commands.destination.control import say
 
 
 def run(options: argparse.Namespace) -> int:
-    """See ``destination_wish.say``."""
+    """See ``control.say``."""
     return say(options, None, "is to begin a new run")

@@ -1,6 +1,6 @@
 """`python -m app destination stop`: nobody leads it until it is resumed.
 
-The law: see ``destination_wish``.
+Invariant: see ``control``.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ from tables.operator.control import Wish
 
 
 def run(options: argparse.Namespace) -> int:
-    """See ``destination_wish.say``."""
+    """See ``control.say``."""
     return say(options, Wish.STOP, "is to stop; nobody leads it until it is resumed")

@@ -26,14 +26,8 @@ from tables.journal.state import DestinationState
 from tables.operator.interventions import Intervention
 from tables.operator.skips import Skip, note_of
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """A transaction as a person names it: by its GTID, or by the file and position where it begins."""
-
-    gtid: str | None = None
-    file: str | None = None
-    pos: int | None = None
+Named = str | Coordinates
+"""A transaction as an operator names it: by its GTID, or without GTIDs by the position where it begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +42,7 @@ class PlannedSkip:
 
 
 async def planned_skip(asked: Journal, named: Named, report: Report) -> PlannedSkip:
-    """The transaction that is meant; raise UsageError where none is named, AlreadyBehind where it is
+    """The transaction that is meant; raise UsageError where that is not one, AlreadyBehind where it is
     published."""
     state = await asked.state(whole_history=False)
     cursor = state.cursor
@@ -88,19 +82,13 @@ async def skipped(planned: PlannedSkip, reason: Reason) -> Intervention:
 async def _transaction(
     named: Named, asked: Journal, state: DestinationState, report: Report
 ) -> str:
-    """The transaction's id; raise UsageError where none is named."""
+    """The transaction's id; raise UsageError where the source has no ids of that kind."""
     cursor = state.cursor
     assert cursor is not None
-    if bool(named.gtid) == bool(named.file):
-        raise UsageError("name the transaction by --gtid, or by --file and --pos without GTIDs")
-    if named.gtid:
-        return _gtid(named.gtid, cursor)
-    if named.pos is None:
-        raise UsageError("--file needs --pos, where the transaction begins")
+    if isinstance(named, str):
+        return _gtid(named, cursor)
     if cursor.offset.gtid_set is not None:
         raise UsageError("the source has GTIDs; name the transaction by --gtid")
-    assert named.file is not None
-    place = Coordinates(named.file, named.pos)
     source = await reached(asked, state, report, server_uuid=cursor.offset.server_uuid)
     found = source.facts.server_uuid
     if found != cursor.offset.server_uuid:
@@ -110,8 +98,8 @@ async def _transaction(
             source=source.address,
             remedy="Name a place of the server that the worker reads, once it answers.",
         )
-    await in_its_own_thread(partial(_check_begins, place, source.address))
-    return f"{found}:{place}"
+    await in_its_own_thread(partial(_check_begins, named, source.address))
+    return f"{found}:{named}"
 
 
 def _check_begins(place: Coordinates, address: SourceAddress) -> None:

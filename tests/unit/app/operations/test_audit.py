@@ -10,9 +10,7 @@ import pytest
 
 from app.auditing.errors import ProgramMissing
 from app.auditing.topics.topics import KafkaTopics
-from app.auditing.truth.witness import WitnessName
-from app.operations.audit import WitnessChoice, beside_kafka, program_of
-from connectors.errors import UsageError
+from app.operations.audit import ByMysqlbinlog, ByMysqlReplication, beside_kafka, program_of
 from tests.unit.app.auditing.truth.test_mysqlbinlog import executable
 
 
@@ -23,27 +21,13 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_witness_is_the_first_that_is_there(tmp_path: Path) -> None:
-    assert program_of(WitnessChoice()) is None
-    for wanted in (
-        WitnessChoice(name=WitnessName.MYSQLBINLOG),
-        WitnessChoice(binlogs=(Path("x"),)),
-        WitnessChoice(mysqlbinlog="other"),
-    ):
+    assert program_of(None) is None
+    for wanted in (ByMysqlbinlog(), ByMysqlbinlog(command="other")):
         with pytest.raises(ProgramMissing):
             program_of(wanted)
     found = executable(tmp_path / "path/mysqlbinlog")
-    assert program_of(WitnessChoice()) == (found,)
-    assert program_of(WitnessChoice(name=WitnessName.MYSQL_REPLICATION)) is None
-
-
-def test_the_second_witness_takes_no_files_and_no_program() -> None:
-    second = WitnessName.MYSQL_REPLICATION
-    for choice in (
-        WitnessChoice(name=second, binlogs=(Path("x"),)),
-        WitnessChoice(name=second, mysqlbinlog="x"),
-    ):
-        with pytest.raises(UsageError, match="mysql-replication reads the server itself"):
-            program_of(choice)
+    assert program_of(None) == (found,)
+    assert program_of(ByMysqlReplication()) is None
 
 
 async def test_an_audit_blocks_in_a_thread_of_its_own_while_the_loop_reads_kafka(

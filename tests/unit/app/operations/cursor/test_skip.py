@@ -29,23 +29,20 @@ async def planned(named: Named, gtids: str | None = f"{UUID}:1-9") -> str:
 
 
 async def test_one_is_named_by_its_gtid() -> None:
-    assert await planned(Named(gtid=f"{UUID}:10")) == f"{UUID}:10"
+    assert await planned(f"{UUID}:10") == f"{UUID}:10"
 
 
 async def test_one_that_the_cursor_has_passed_is_refused() -> None:
     with pytest.raises(AlreadyBehind):
-        await planned(Named(gtid=f"{UUID}:9"))
+        await planned(f"{UUID}:9")
 
 
 @pytest.mark.parametrize(
     ("named", "why"),
     [
-        (Named(), "name the transaction by --gtid"),
-        (Named(gtid="x", file="b", pos=4), "name the transaction by --gtid"),
-        (Named(gtid=f"{UUID}:10-11"), "is not one GTID"),
-        (Named(gtid="0-1-10"), "is not a GTID of such a server"),
-        (Named(file="b"), "--file needs --pos"),
-        (Named(file="b", pos=4), "the source has GTIDs"),
+        (f"{UUID}:10-11", "is not one GTID"),
+        ("0-1-10", "is not a GTID of such a server"),
+        (Coordinates("b", 4), "the source has GTIDs"),
     ],
 )
 async def test_what_names_no_one_transaction_is_refused(named: Named, why: str) -> None:
@@ -66,15 +63,15 @@ def server(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 async def test_without_gtids_one_is_named_by_where_it_begins(server: SimpleNamespace) -> None:
-    assert await planned(Named(file="binlog.000003", pos=100), None) == "uuid-a:binlog.000003:100"
+    assert await planned(Coordinates("binlog.000003", 100), None) == "uuid-a:binlog.000003:100"
     with pytest.raises(PositionWithin, match=r"000003:150 is not where binlog\.000003:100 begins"):
-        await planned(Named(file="binlog.000003", pos=150), None)
+        await planned(Coordinates("binlog.000003", 150), None)
     with pytest.raises(PositionWithin, match=r"no transaction begins at binlog\.000003:300"):
-        await planned(Named(file="binlog.000003", pos=300), None)
+        await planned(Coordinates("binlog.000003", 300), None)
     assert server.server_uuid == "uuid-a"
 
 
 async def test_a_place_of_another_server_names_nothing(server: SimpleNamespace) -> None:
     server.server_uuid = "uuid-z"
     with pytest.raises(SourceDiverged, match="the one that answers is uuid-z"):
-        await planned(Named(file="binlog.000003", pos=100), None)
+        await planned(Coordinates("binlog.000003", 100), None)
