@@ -69,7 +69,7 @@ def software_in(prefix: Path) -> MysqlSoftware:
     )
 
 
-def _bootstrap(software: MysqlSoftware, folder: Path) -> list[str]:
+def _bootstrap(software: MysqlSoftware, folder: Path, _data: Path) -> list[str]:
     """Return the command that makes a data directory: the server reads its own scripts."""
     assert software.share is not None
     scripts = folder / "bootstrap.sql"

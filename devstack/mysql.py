@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from devstack import first_data
 from devstack.mysql_software import MysqlSoftware
+from devstack.paths import CACHE
 from devstack.ports import HOST, exchange, free_port, wait_until_ready
 from devstack.processes import Child, Children
 
@@ -58,8 +60,8 @@ class Flavour:
     accounts: str
     initialize: tuple[str, ...]
     """Options of the run that makes the data directory."""
-    through: Callable[[MysqlSoftware, Path], list[str]] = lambda _software, _folder: []
-    """What that run's command begins with: whatever hands the server its scripts."""
+    through: Callable[[MysqlSoftware, Path, Path], list[str]] = lambda _software, _folder, _data: []
+    """What that run's command begins with, for its folder and its data: what hands it its scripts."""
 
 
 MYSQL = Flavour("mysqld", _DEFAULTS, _ACCOUNTS, ("--initialize-insecure", "--skip-log-bin"))
@@ -80,6 +82,7 @@ class Mysql:
         options: Mapping[str, str | int] | None = None,
         flavour: Flavour = MYSQL,
         port: int | None = None,
+        cache: Path = CACHE,
     ) -> None:
         self.host = HOST
         self.port = free_port(port)
@@ -89,6 +92,7 @@ class Mysql:
         self._software = software
         self._owner = owner
         self._flavour = flavour
+        self._cache = cache
         given = {name: str(value) for name, value in (options or {}).items()}
         self._options = {**flavour.defaults, **given}
         self._child: Child | None = None
@@ -137,15 +141,20 @@ class Mysql:
         unfinished = self._folder / "data.partial"
         shutil.rmtree(unfinished, ignore_errors=True)
         self._folder.mkdir(parents=True, exist_ok=True)
+        program = Path(self._software.server[-1])
+        key = first_data.key_of(program, self._options, self._flavour.initialize)
+        first_data.copy_to(unfinished, key, self._make, cache=self._cache, owner=self._owner)
+        unfinished.rename(self.data)
+
+    def _make(self, data: Path) -> None:
+        """Fill an empty folder with a server's first data."""
         flavour, log = self._flavour, self._folder / "initialize.log"
         command = [
-            *flavour.through(self._software, self._folder),
-            *self._command(unfinished, *flavour.initialize),
+            *flavour.through(self._software, self._folder, data),
+            *self._command(data, *flavour.initialize),
         ]
-        unfinished.mkdir()
         name = f"{flavour.name} {flavour.initialize[0]}"
         self._owner.run(command, log=log, name=name, env=_environment())
-        unfinished.rename(self.data)
 
     def _command(self, data: Path, *arguments: str) -> list[str]:
         software = self._software

@@ -55,6 +55,7 @@ def old_mysql(
         owner=owner,
         options=options,
         flavour=_flavour(series, prefix),
+        cache=cache,
     )
 
 
@@ -216,9 +217,9 @@ def _flavour(series: str, prefix: Path) -> Flavour:
     if not data.exists():
         return Flavour(f"mysqld {series}", _DEFAULTS[series], MYSQL.accounts, MYSQL.initialize)
 
-    def copied(_software: MysqlSoftware, folder: Path) -> list[str]:
+    def copied(_software: MysqlSoftware, _folder: Path, into: Path) -> list[str]:
         # The server's own command, which follows, is not run: it cannot make a data directory.
-        return ["sh", "-c", 'cp -R "$1"/. "$2"', "sh", str(data), str(folder / "data.partial")]
+        return ["sh", "-c", 'cp -R "$1"/. "$2"', "sh", str(data), str(into)]
 
     return Flavour(
         f"mysqld {series}", _DEFAULTS[series], _ACCOUNTS_BY_GRANT, ("its first data",), copied

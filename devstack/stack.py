@@ -113,13 +113,20 @@ class Stack:
         """
         software = mysql_software.find_or_fetch(self.children, self._cache)
         merged = {"server_id": 2, "innodb_redo_log_capacity": "16M", **(options or {})}
-        return Mysql(self.run_dir / name, software, owner=self.children, options=merged)
+        return Mysql(
+            self.run_dir / name, software, owner=self.children, options=merged, cache=self._cache
+        )
 
     def _start_mysql(self) -> None:
         software = mysql_software.find_or_fetch(self.children, self._cache)
         folder, options = self.run_dir / "mysql", self._options["mysql"]
         server = Mysql(
-            folder, software, owner=self.children, options=options, port=self._ports.get("mysql")
+            folder,
+            software,
+            owner=self.children,
+            options=options,
+            port=self._ports.get("mysql"),
+            cache=self._cache,
         )
         self._start("mysql", server)
 

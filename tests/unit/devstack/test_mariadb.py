@@ -23,7 +23,7 @@ def test_an_unpacked_server_runs_with_its_own_libraries_and_scripts(
     assert Path(loader).name == "ld-linux-x86-64.so.2"
     assert (option, searched) == ("--library-path", str(libraries))
     assert server == str(tmp_path / "usr/sbin/mariadbd")
-    MARIADB.through(software, tmp_path)
+    MARIADB.through(software, tmp_path, tmp_path / "data")
     assert (tmp_path / "bootstrap.sql").read_text().splitlines() == [
         "CREATE DATABASE mysql;",
         "USE mysql;",
