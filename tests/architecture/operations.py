@@ -14,6 +14,9 @@ OPERATIONS = "app/operations/"
 COMMANDS = "app/commands/"
 EVENT_LOOP = "app/commands/event_loop.py"
 """The one place that runs an event loop for commands."""
+PACKAGES = ("app/", "connectors/", "tables/")
+OTHER_LOOPS = frozenset({"app/worker.py"})
+"""The thread that fills the central store runs one of its own."""
 
 SHELL_MODULES = ("app.commands", "app.__main__", "argparse", "sys")
 """Modules of a shell: its arguments, its streams, its end."""
@@ -64,16 +67,17 @@ def shell_in_operations(modules: Iterable[Module]) -> Iterator[str]:
 
 
 def event_loops(modules: Iterable[Module]) -> Iterator[str]:
-    """Event loops that commands and operations run beside the one place."""
-    for module in [*_below(OPERATIONS, modules), *_below(COMMANDS, modules)]:
-        if module.file.path == EVENT_LOOP:
+    """Event loops that are run elsewhere: by commands, operations, or what they call."""
+    for module in modules:
+        path = module.file.path
+        if not path.startswith(PACKAGES) or path == EVENT_LOOP or path in OTHER_LOOPS:
             continue
         for name in _calls(ast.parse(module.file.text)):
             package, _, last = name.rpartition(".")
             if last in LOOP_CALLS and (package == "asyncio" or last.startswith("run_")):
-                yield f"{module.file.path} calls {name}"
+                yield f"{path} calls {name}"
         if ("asyncio", "run") in module.imports():
-            yield f"{module.file.path} imports asyncio.run"
+            yield f"{path} imports asyncio.run"
 
 
 def work_in_commands(modules: Iterable[Module]) -> Iterator[str]:

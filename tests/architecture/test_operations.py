@@ -53,7 +53,7 @@ def test_an_operation_that_knows_a_shell_is_found(text: str, breach: str) -> Non
     assert list(shell_in_operations([planted])) == [f"app/operations/cursor/wrong.py {breach}"]
 
 
-@pytest.mark.parametrize("folder", ["operations", "commands/cursor"])
+@pytest.mark.parametrize("folder", ["app/operations", "app/commands/cursor", "connectors/kafka"])
 @pytest.mark.parametrize(
     ("text", "breach"),
     [
@@ -63,8 +63,8 @@ def test_an_operation_that_knows_a_shell_is_found(text: str, breach: str) -> Non
     ],
 )
 def test_a_second_event_loop_is_found(folder: str, text: str, breach: str) -> None:
-    planted = module_from(f"app/{folder}/wrong.py", text)
-    assert list(event_loops([planted])) == [f"app/{folder}/wrong.py {breach}"]
+    planted = module_from(f"{folder}/wrong.py", text)
+    assert list(event_loops([planted])) == [f"{folder}/wrong.py {breach}"]
 
 
 @pytest.mark.parametrize(
