@@ -91,7 +91,7 @@ def audit(scope: Scope) -> Verdict:
     topics = scope.published.topics()
     partitions = topics.get(journal_topic(scope.prefix))
     if partitions is None:
-        raise NotAuditable("there is no journal", topic=journal_topic(scope.prefix))
+        raise NotAuditable("the journal topic does not exist", topic=journal_topic(scope.prefix))
     told = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
     end = _end(told, scope.destination)
     versions: Versions = {}
@@ -181,7 +181,7 @@ def _told(verdict: Verdict, truth: Truth) -> None:
 
 def _end(told: Journal, destination: str) -> End:
     if not told.cursors:
-        raise NotAuditable("the journal has no cursor of it", destination=destination)
+        raise NotAuditable("the journal has no cursor of the destination", destination=destination)
     cursor = told.cursors[-1]
     gtids = None
     if cursor.gtid_set is not None:
@@ -189,7 +189,9 @@ def _end(told: Journal, destination: str) -> End:
             gtids = GtidSet.parse(cursor.gtid_set)
         except ValueError:
             raise NotAuditable(
-                "its cursor is not a MySQL's", gtid_set=cursor.gtid_set, destination=destination
+                "the destination's cursor is not a position of MySQL",
+                gtid_set=cursor.gtid_set,
+                destination=destination,
             ) from None
     resume = cursor.resume
     return End(

@@ -30,7 +30,7 @@ def remedy_of(refusal: str, usual: str = TruthUnreadable.remedy) -> str:
 
 
 class NotAuditable(AqueductError):
-    """There is nothing to audit against."""
+    """The audit lacks something to compare with."""
 
 
 class WarehouseUnreadable(AqueductError):

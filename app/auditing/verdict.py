@@ -125,7 +125,7 @@ class Verdict:
         """For people."""
         told = [f"{self.destination}: {self.window}"]
         if self.witness:
-            told.append(f"witness: {self.witness}, which cannot judge {self.limits}")
+            told.append(f"witness: {self.witness}, which cannot check {self.limits}")
         told.append(
             f"{self.changes} row changes and {self.statements} statements in the source, "
             f"{self.records} records in Kafka"
@@ -166,15 +166,22 @@ class Verdict:
             **(
                 {} if self.tables is None else {"warehouse": [one.to_json() for one in self.tables]}
             ),
-            **{title.replace(" ", "_"): dict(by_name) for title, by_name in self._accounts()},
+            **{
+                _KEYS.get(title, title.replace(" ", "_")): dict(by_name)
+                for title, by_name in self._accounts()
+            },
         }
 
     def _accounts(self) -> list[tuple[str, Counter[str]]]:
         return [
             ("filtered", self.filtered),
-            ("set aside", self.set_aside),
+            ("quarantined", self.set_aside),
             ("shadow tables", self.shadows),
             ("older than the topic", self.expired),
             ("not read", self.unread),
             ("not judged", self.unjudged),
         ]
+
+
+_KEYS = {"quarantined": "set_aside"}
+"""Names for programs that are older than the titles."""

@@ -26,7 +26,7 @@ class Claims:
     def redeem(self, value: dict[str, Any]) -> str | None:
         """Put the images where the pointer is; what is wrong with them, or None."""
         if "left_out" in value:
-            self._unjudged["rows whose images were left out (key_only)"] += 1
+            self._unjudged["rows without images (key_only)"] += 1
         told = value.get("claim_check")
         if told is None:
             return None
@@ -38,7 +38,7 @@ class Claims:
         except ClaimGone:
             return "its images are not in the claim store"
         if (len(stored), hashlib.sha256(stored).hexdigest()) != (told["size"], told["sha256"]):
-            return "its images in the claim store are not those that were stored"
+            return "its images in the claim store differ from those stored"
         del value["claim_check"]
         value.update(orjson.loads(stored))
         return None

@@ -107,7 +107,7 @@ class Examination:
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             at = Finding(
                 kind=Kind.FOREIGN,
-                what=f"it is no record of the wire contract: {error!r}",
+                what=f"it is not a record of the wire contract: {error!r}",
                 topic=topic,
                 partition=partition,
                 offset=record.offset,
@@ -119,7 +119,7 @@ class Examination:
             return
         self.greatest = max(self.greatest, seq)
         if seq > self.subject.seq:
-            self.verdict.unjudged["records behind the cursor that was read"] += 1
+            self.verdict.unjudged["records after the cursor that was read"] += 1
             return
         one = _One(topic, partition, record, value, change_id, seq)
         held = self.held.setdefault((topic, partition), Held())
@@ -141,10 +141,10 @@ class Examination:
         seq = one.seq
         byte, bit = seq >> 3, 1 << (seq & 7)
         if self.numbers[byte] & bit:
-            self._fault(Kind.SEQ_GAPS, one, f"seq {seq} is given a second time")
+            self._fault(Kind.SEQ_GAPS, one, f"seq {seq} is used a second time")
         self.numbers[byte] |= bit
         if epoch < held.epoch:
-            self._fault(Kind.EPOCHS_BACK, one, f"epoch {epoch} stands behind epoch {held.epoch}")
+            self._fault(Kind.EPOCHS_BACK, one, f"epoch {epoch} follows epoch {held.epoch}")
         held.epoch = max(held.epoch, epoch)
         if held.first_seq is None:
             held.first_seq = seq
@@ -182,7 +182,7 @@ class Examination:
         one.transaction = transaction
         bit = _HALVES[half]
         if self.seen[change.n] & bit:
-            self._fault(Kind.REPEATED, one, "it stands in Kafka already")
+            self._fault(Kind.REPEATED, one, "it is in Kafka already")
             return
         self.seen[change.n] |= bit
         self._placed(one, held, change.place * 2 + (half == "1"))
@@ -192,9 +192,9 @@ class Examination:
         if held.first_place is None:
             held.first_place = place
         if place <= held.place:
-            self._fault(Kind.OUT_OF_ORDER, one, "it stands behind a later change of its source")
+            self._fault(Kind.OUT_OF_ORDER, one, "it follows a later change of its source")
         elif one.seq <= held.seq:
-            self._fault(Kind.OUT_OF_ORDER, one, f"seq {one.seq} stands behind seq {held.seq}")
+            self._fault(Kind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
         held.place = max(held.place, place)
 
     def _compared(self, one: _One, change: Change, half: str) -> None:
@@ -203,9 +203,7 @@ class Examination:
         version = subject.versions.get((*name, source["schema"] or 0))
         topics = {row_topic(subject.prefix, *change.shape.name), version.topic if version else ""}
         if name != change.shape.name or one.topic not in topics:
-            what = (
-                f"it is told of {'.'.join(map(str, name))}, and is of {'.'.join(change.shape.name)}"
-            )
+            what = f"it names {'.'.join(map(str, name))}, the change is of {'.'.join(change.shape.name)}"
             self._fault(Kind.DIFFERENT, one, what)
             return
         columns = self._comparer.columns(change.shape, version)
@@ -221,7 +219,7 @@ class Examination:
         if one.value["op"] == "d" and one.record.key and (columns is None or columns.key):
             held = self.held[one.topic, one.partition]
             held.tombstones[one.record.key] = self._finding(
-                Kind.LOST, one, "its tombstone is not there"
+                Kind.LOST, one, "its tombstone is missing"
             )
 
     def _tombstone(self, topic: str, partition: int, record: StoredRecord) -> None:
@@ -233,7 +231,7 @@ class Examination:
         name = change_id.rpartition("#")[0]
         if held.place < 0 or self.truth.store.transaction(name) is None:
             return  # another destination's, or of a delete that is not within
-        what = "a tombstone that follows no delete of its own"
+        what = "a tombstone without a delete before it"
         self.verdict.add(
             Finding(
                 kind=Kind.FOREIGN,
@@ -257,9 +255,9 @@ class Examination:
         if found is None or not one.change_id.endswith("#ddl"):
             self._fault(Kind.FOREIGN, one, "its transaction has no such statement")
         elif transaction.rank in self.statements:
-            self._fault(Kind.REPEATED, one, "it stands in Kafka already")
+            self._fault(Kind.REPEATED, one, "it is in Kafka already")
         elif "\ufffd" in found[0]:
-            self.verdict.unjudged["texts of statements in another character set than UTF-8"] += 1
+            self.verdict.unjudged["texts of statements in a character set other than UTF-8"] += 1
         elif "online" not in one.value and _plain(found[0]) != _plain(one.value["ddl"]):
             self._fault(Kind.DIFFERENT, one, "its text is not the statement's")
         self.statements.add(transaction.rank)
@@ -269,11 +267,11 @@ class Examination:
         gtid, truth = one.value["source"].get("gtid"), self.truth
         if gtid is not None:
             if gtid in truth.before:
-                self.verdict.unjudged["records from before the window"] += 1
+                self.verdict.unjudged["records before the window"] += 1
             elif gtid in truth.behind:
-                self.verdict.unjudged["records from behind the window"] += 1
+                self.verdict.unjudged["records after the window"] += 1
             elif self.subject.end.gtids is not None and gtid not in self.subject.end.gtids:
-                self._fault(Kind.CURSOR, one, "it is delivered, and the cursor does not hold it")
+                self._fault(Kind.CURSOR, one, "it is delivered, but the cursor does not contain it")
             else:
                 self._fault(Kind.FOREIGN, one, "the source has no such transaction")
             return
@@ -282,13 +280,13 @@ class Examination:
         if server != self.subject.server_uuid:
             self.verdict.unjudged[f"records of another server, {server}"] += 1
         elif truth.first is None or _order(file, pos) < truth.first.order:
-            self.verdict.unjudged["records from before the window"] += 1
+            self.verdict.unjudged["records before the window"] += 1
         elif truth.last is not None and _order(file, pos) >= truth.last.order:
             is_published = _order(file, pos) < self.subject.end.coordinates.order
             if is_published:
-                self.verdict.unjudged["records from behind the window"] += 1
+                self.verdict.unjudged["records after the window"] += 1
             else:
-                self._fault(Kind.CURSOR, one, "it is delivered, and the cursor stands before it")
+                self._fault(Kind.CURSOR, one, "it is delivered, but the cursor is before it")
         else:
             self._fault(Kind.FOREIGN, one, "the source has no such transaction")
 

@@ -89,7 +89,9 @@ class Comparer:
             return None if value["op"] == "t" else f"op is {value['op']}, the table was emptied"
         columns = self.columns(change.shape, version)
         if columns is None:
-            self._unjudged[f"{'.'.join(change.shape.name)}: no names of its columns"] += 1
+            self._unjudged[
+                f"{'.'.join(change.shape.name)}: the names of its columns are unknown"
+            ] += 1
             return None
         moves = columns.moves(change)
         wanted = {"": change.kind, "0": "d", "1": "c"}[half] if moves == bool(half) else "halves"
@@ -113,7 +115,9 @@ class Comparer:
     ) -> str | None:
         if printed is None or image is None:
             return (
-                None if (printed is None) == (image is None) else "an image is missing or too many"
+                None
+                if (printed is None) == (image is None)
+                else "an image is missing, or there is one too many"
             )
         lines = printed.split(b"\n")
         names = columns.names
@@ -138,7 +142,7 @@ class Comparer:
             self._unjudged[what] += 1
             return True
         if text == UNTOLD:
-            self._unjudged[f"{what}, which the witness cannot tell"] += 1
+            self._unjudged[f"{what}, which the witness cannot distinguish"] += 1
             return True
         if text.startswith(b"JSON_"):  # a difference to the document before, not a document
             self._unjudged[f"{what}, partial"] += 1
@@ -170,7 +174,7 @@ class Comparer:
                 return f"{name} has another value"
         absent = set(value.get("absent", ()))
         extra = absent & set(image)
-        return f"{min(extra)} is told and absent" if extra else None
+        return f"{min(extra)} has a value and is listed as absent" if extra else None
 
 
 def key_fault(
@@ -183,7 +187,7 @@ def key_fault(
     if not columns.key or value["op"] == "t":
         change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"")
         if record.key and record.key != change_key(change_id):
-            return "it has a key and its table has none"
+            return "it has a key, but its table has none"
         return None if partition == 0 else "it has no key and is not in partition 0"
     image = value["after"] or value["before"] or {}
     try:

@@ -179,11 +179,13 @@ def epochs(done: Examination, journal: Journal) -> None:
                 what = f"epoch {epoch} has seq {span.last}, epoch {cursor.epoch} a cursor at {cursor.seq}"
                 _after_fencing(done, span.finding, what)
             elif epoch > cursor.epoch and span.first <= cursor.seq:
-                what = f"epoch {epoch} has seq {span.first}, which a cursor of epoch {cursor.epoch} has as well"
+                what = f"epoch {epoch} has seq {span.first}, which a cursor of epoch {cursor.epoch} has too"
                 _after_fencing(done, span.finding, what)
     for before, after in journal.gone_back:
         if after.epoch < before.epoch:
-            what = f"the journal has a cursor of epoch {after.epoch} behind one of epoch {before.epoch}"
+            what = (
+                f"the journal has a cursor of epoch {after.epoch} after one of epoch {before.epoch}"
+            )
             done.verdict.add(
                 Finding(
                     kind=Kind.AFTER_FENCING,
@@ -227,7 +229,7 @@ def cursor(done: Examination, latest: CursorRecord) -> None:
         held.merge(done.truth.within)
         held.merge(done.truth.behind)
         if not gtids.issubset(held):
-            what = f"the cursor holds {gtids}, the source's binlog only {held}"
+            what = f"the cursor contains {gtids}, the source's binlog only {held}"
             done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
 
 

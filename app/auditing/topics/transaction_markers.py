@@ -49,7 +49,7 @@ class Borders:
         transaction = self._done.truth.store.transaction(name)
         if value["epoch"] < self._epoch:
             self._fault(
-                f"epoch {value['epoch']} stands behind epoch {self._epoch}",
+                f"epoch {value['epoch']} follows epoch {self._epoch}",
                 name,
                 record,
                 Kind.EPOCHS_BACK,
@@ -68,7 +68,7 @@ class Borders:
         if self._open is not None:
             self._fault("it begins within another", name, record)
         if rank <= self._rank:
-            self._fault("it begins a second time, or against the order of the source", name, record)
+            self._fault("it begins a second time, or out of the source's order", name, record)
         self._rank = max(self._rank, rank)
         self._open = _Open(name, rank)
 
@@ -80,7 +80,7 @@ class Borders:
             return
         now.parts += 1
         if value["part"] != now.parts:
-            self._fault(f"its part {now.parts} is called {value['part']}", name, record)
+            self._fault(f"its part {now.parts} is numbered {value['part']}", name, record)
         collections = value["data_collections"]
         assert isinstance(collections, list)
         told = Counter({each["topic"]: each["event_count"] for each in collections})
@@ -120,7 +120,7 @@ class Borders:
             if expired and (self._first is None or rank < self._first):
                 self._done.verdict.expired[self._topic] += 1
             elif not self._is_noted(rank) and not self._is_open(rank):
-                self._missing(rank, "it has published rows and no BEGIN and END")
+                self._missing(rank, "it has published rows but no BEGIN and END")
 
     def _is_noted(self, rank: int) -> bool:
         return rank < len(self._whole) and bool(self._whole[rank])

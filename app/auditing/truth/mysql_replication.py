@@ -41,10 +41,10 @@ class ReplicationBinlog:
         facts = read_facts(address)
         if facts.is_mariadb:
             raise TruthUnreadable(
-                "the source is a MariaDB, whose binlog this audit does not read", source=address
+                "the source is a MariaDB, whose binlog the audit does not read", source=address
             )
         for variable, wanted in (("binlog_row_metadata", "FULL"), ("binlog_checksum", "CRC32")):
-            found = facts.variables.get(variable, "not there").upper()
+            found = facts.variables.get(variable, "not set").upper()
             if found != wanted:
                 raise TruthUnreadable(
                     f"mysql-replication needs {variable} = {wanted}, the server's is {found}",
@@ -53,7 +53,7 @@ class ReplicationBinlog:
                 )
         names = tuple(name for name, _ in facts.binlogs)
         if not names:
-            raise TruthUnreadable("the server tells no binlog files", source=address)
+            raise TruthUnreadable("the server lists no binlog files", source=address)
         return cls(
             address=address, server_uuid=facts.server_uuid, names=names, charsets=facts.charsets
         )

@@ -48,7 +48,7 @@ def program(given: str | None = None) -> tuple[str, ...]:
     beside = str(Path(sys.executable).parent)
     found = shutil.which(words[0]) or shutil.which(words[0], path=beside)
     if found is None:
-        raise ProgramMissing(f"{words[0]} is not there")
+        raise ProgramMissing(f"{words[0]} is not found")
     return (found, *words[1:])
 
 
@@ -73,7 +73,7 @@ class ServerBinlog:
             )
         names = tuple(name for name, _ in facts.binlogs)
         if not names:
-            raise TruthUnreadable("the server tells no binlog files", source=address)
+            raise TruthUnreadable("the server lists no binlog files", source=address)
         return cls(address=address, server_uuid=facts.server_uuid, names=names, program=program)
 
     def files(self) -> Sequence[str]:
@@ -174,10 +174,12 @@ def _run(command: list[str]) -> Iterator[bytes]:
             code = process.wait()
         if code != 0:
             said = _said(complaints)
-            raise TruthUnreadable(f"mysqlbinlog ended with {code}: {said}", remedy=remedy_of(said))
+            raise TruthUnreadable(
+                f"mysqlbinlog exited with code {code}: {said}", remedy=remedy_of(said)
+            )
 
 
 def _said(file: IO[bytes]) -> str:
     file.seek(0)
     text = " ".join(file.read().decode(errors="replace").split())
-    return text[-_TOLD:] or "it said nothing"
+    return text[-_TOLD:] or "it printed no error"

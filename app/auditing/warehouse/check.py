@@ -25,7 +25,7 @@ _LONGEST_PAIRING = 10_000
 Place = tuple[int, int]
 """Epoch and number."""
 _NEVER: Place = (-1, -1)
-_EMPTYING = "rows of a table that is being emptied"
+_EMPTYING = "rows of a table that is being truncated"
 
 
 @dataclass(slots=True)
@@ -207,7 +207,7 @@ class Warehouse:
             elif place < table.may_be_emptied:
                 verdict.unjudged[_EMPTYING] += 1
             elif self._store.is_left(table.t, wanted.key):
-                verdict.unjudged["rows that another destination has made its own"] += 1
+                verdict.unjudged["rows whose key another destination has taken over"] += 1
             else:
                 verdict.rows += 1
                 if len(missing) < _LONGEST_PAIRING:
@@ -215,14 +215,14 @@ class Warehouse:
                 else:
                     verdict.missing += 1
         for held in self._store.repeated(table.t):
-            what = f"seq {held.seq}: this row is there {held.n} times"
+            what = f"seq {held.seq}: this row exists {held.n} times"
             verdict.add("extra", what, times=held.n - 1)
         extra: list[Held] = []
         for held in self._store.unwanted(table.t):
             if (held.epoch, held.seq) < table.may_be_emptied:
                 verdict.unjudged[_EMPTYING] += 1
             elif not is_whole and not seen(held.seq):
-                verdict.unjudged["rows whose records the topic does not have any more"] += 1
+                verdict.unjudged["rows whose records the topic no longer has"] += 1
             elif len(extra) < _LONGEST_PAIRING:
                 extra.append(held)
             else:
@@ -242,7 +242,7 @@ def _compare(
     absent: Collection[str],
 ) -> None:
     if image is None:
-        verdict.unjudged["rows whose images are not at hand"] += 1
+        verdict.unjudged["rows whose images are not available"] += 1
         return
     verdict.rows += 1
     values, unrepresentable, version = orjson.loads(told)
@@ -250,12 +250,12 @@ def _compare(
     for name in absent:
         # They are as an earlier change has left them.
         held.pop(name.lower(), None)
-        verdict.unjudged["columns that the last change of their row does not hold"] += 1
+        verdict.unjudged["columns that the last change of their row does not contain"] += 1
     column = different(image, types, held, _lower(unrepresentable))
     if column is not None:
         verdict.add("different", f"{_where(wanted)}: {column} has another value")
     elif version != wanted.version:
-        verdict.add("different", f"{_where(wanted)}: it says version {version} of its columns")
+        verdict.add("different", f"{_where(wanted)}: it has version {version} of its columns")
 
 
 def _types(version: Described | None) -> dict[str, str]:
@@ -286,11 +286,11 @@ def _stale(
     for wanted in missing:
         found = older.get(wanted.key)
         if found is None:
-            verdict.add("missing", f"{_where(wanted)}: no row is there of this change")
+            verdict.add("missing", f"{_where(wanted)}: the row of this change does not exist")
         else:
             paired.add(found.seq)
-            what = f"the row is as seq {found.seq} made it, and this change came later"
+            what = f"the row is in the state of seq {found.seq}, older than this change"
             verdict.add("different", f"{_where(wanted)}: {what}")
     for held in extra:
         if held.seq not in paired:
-            verdict.add("extra", f"seq {held.seq}: this row is not there at the source any more")
+            verdict.add("extra", f"seq {held.seq}: this row no longer exists at the source")

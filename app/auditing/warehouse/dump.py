@@ -79,20 +79,20 @@ def lines(file: Path, origin: Origin) -> Iterator[dict[str, Any]]:
             if number == 1:
                 _check_first(told, origin, file)
             if told is None:
-                raise WarehouseUnreadable("it is cut or spoiled here", file=file, line=number)
+                raise WarehouseUnreadable("it is truncated or damaged here", file=file, line=number)
             if is_ended:
-                raise WarehouseUnreadable("it goes on behind its end", file=file, line=number)
+                raise WarehouseUnreadable("it continues past its end", file=file, line=number)
             tables += "columns" in told
             rows += "values" in told
             if "end" in told:
                 is_ended = True
                 if (told["tables"], told["rows"]) != (tables, rows):
                     counts = f"{told['tables']} and {told['rows']}"
-                    what = f"it has {tables} tables and {rows} rows, and should have {counts}"
+                    what = f"it has {tables} tables and {rows} rows, expected {counts}"
                     raise WarehouseUnreadable(what, file=file, line=number)
             yield told
     if not is_ended:
-        what = "it is not whole, for its last line is missing" if number else "it is empty"
+        what = "it is incomplete: its last line is missing" if number else "it is empty"
         raise WarehouseUnreadable(what, file=file, line=number)
 
 
@@ -106,14 +106,16 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 def _check_first(told: dict[str, Any] | None, origin: Origin, file: Path) -> None:
     if told is None or told.get("format") != FORMAT:
-        raise WarehouseUnreadable("it is no dump of this version", file=file, line=1)
+        raise WarehouseUnreadable("it is not a dump of this version", file=file, line=1)
     prefix, cluster = told["prefix"], told["cluster"]
     if prefix is None:
-        what = "no sink has ever filled this warehouse; look at `warehouse` in the sink's settings"
+        what = (
+            "no sink has ever written to this warehouse; check `warehouse` in the sink's settings"
+        )
         raise WarehouseUnreadable(what, file=file, warehouse=told["warehouse"])
     if prefix != origin.prefix:
-        what = f"it is of a warehouse of prefix {prefix!r}, and the worker's is {origin.prefix!r}"
+        what = f"it is of a warehouse with prefix {prefix!r}, the worker's is {origin.prefix!r}"
         raise WarehouseUnreadable(what, file=file, warehouse=told["warehouse"])
     if origin.cluster is not None and cluster not in (None, origin.cluster):
-        what = f"it is of a warehouse of Kafka cluster {cluster!r}, and the worker's is {origin.cluster!r}"
+        what = f"it is of a warehouse with Kafka cluster {cluster!r}, the worker's is {origin.cluster!r}"
         raise WarehouseUnreadable(what, file=file, warehouse=told["warehouse"])

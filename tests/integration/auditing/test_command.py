@@ -44,8 +44,8 @@ def run_second(case: Case, *words: str) -> subprocess.CompletedProcess[str]:
 def test_the_second_witness_is_named_with_what_it_cannot_judge(case: Case) -> None:
     done = run_second(case, "--from", f"{case.plain}:4")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "witness: mysql-replication, which cannot judge values of GEOMETRY, zero" in done.stdout
-    assert "not judged: shop.kinds.da: DATE, which the witness cannot tell: " in done.stdout
+    assert "witness: mysql-replication, which cannot check values of GEOMETRY, zero" in done.stdout
+    assert "not judged: shop.kinds.da: DATE, which the witness cannot distinguish: " in done.stdout
     assert "lost=0 repeated=0 foreign=0 different=0" in done.stdout.splitlines()[-1]
 
 
@@ -106,7 +106,7 @@ def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_f
     right_dump.write_text(f"{elsewhere}\n{rest}")
     refused = run(case, "--warehouse", str(right_dump))
     assert refused.returncode == 1
-    assert "it is of a warehouse of Kafka cluster 'another'" in refused.stderr
+    assert "it is of a warehouse with Kafka cluster 'another'" in refused.stderr
 
 
 def test_a_sink_that_cannot_tell_of_its_warehouse_is_heard(case: Case, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_record_that_somebody_adds_is_found_and_the_exit_code_says_so(case: Ca
     [
         ((), "no-such-program", "ProgramMissing"),
         (("--binlogs", "no-such-file"), None, "no-such-file is not a file"),
-        ((), "false", "mysqlbinlog ended with 1"),
+        ((), "false", "mysqlbinlog exited with code 1"),
     ],
 )
 def test_why_there_is_no_audit_is_told_in_one_message(

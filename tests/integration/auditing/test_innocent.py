@@ -121,7 +121,7 @@ def compared(
     return found, unjudged
 
 
-UNTOLD = "which the witness cannot tell"
+UNTOLD = "which the witness cannot distinguish"
 BLURRED = {f"{kind}, {UNTOLD}" for kind in ("DATE", "DATETIME", "TIME", "JSON")} | {
     "JSON, partial",
     "GEOMETRY",

@@ -17,9 +17,9 @@ from tests.integration.auditing.conftest import Case, Remembered
 from tests.integration.auditing.planting import Planting
 
 UNTOLD = {
-    "records from before the window": 10,
+    "records before the window": 10,
     **{
-        f"shop.kinds.{column}, which the witness cannot tell": 3
+        f"shop.kinds.{column}, which the witness cannot distinguish": 3
         for column in ("da: DATE", "dt: DATETIME", "dt6: DATETIME", "tm2: TIME", "j: JSON")
     },
 }

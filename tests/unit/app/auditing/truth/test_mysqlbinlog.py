@@ -39,5 +39,5 @@ def test_a_command_that_is_given_keeps_its_arguments(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_nowhere_is_named() -> None:
-    with pytest.raises(ProgramMissing, match="mysqlbinlog is not there"):
+    with pytest.raises(ProgramMissing, match="mysqlbinlog is not found"):
         program()

@@ -136,12 +136,16 @@ def test_a_table_that_is_equal_has_no_fault(case: Case) -> None:
         ([RIGHT[0] | {"deleted": True}, *RIGHT[1:]], (1, 0, 0), "missing: seq 2"),
         ([*RIGHT[:2], row(4, 3, "d")], (0, 1, 0), "extra: seq 4"),
         ([*RIGHT, row(9, 9, "z")], (0, 1, 0), "extra: seq 9"),
-        ([*RIGHT, RIGHT[0]], (0, 1, 0), "extra: seq 2: this row is there 2 times"),
+        ([*RIGHT, RIGHT[0]], (0, 1, 0), "extra: seq 2: this row exists 2 times"),
         ([row(2, 2, "B"), *RIGHT[1:]], (0, 0, 1), "different: seq 2 [0]@2: v has another value"),
         ([row(2, 2, None), *RIGHT[1:]], (0, 0, 1), "v has another value"),
-        ([RIGHT[0], row(1, 1, "a")], (0, 0, 1), "different: seq 3 [0]@3: the row is as seq 1"),
+        (
+            [RIGHT[0], row(1, 1, "a")],
+            (0, 0, 1),
+            "different: seq 3 [0]@3: the row is in the state of seq 1",
+        ),
         ([row(2, 2, "b", version=2), *RIGHT[1:]], (0, 0, 1), "version 2"),
-        ([row(2, 2, "b", epoch=2), *RIGHT[1:]], (0, 0, 1), "the row is as seq 2 made it"),
+        ([row(2, 2, "b", epoch=2), *RIGHT[1:]], (0, 0, 1), "the row is in the state of seq 2"),
     ],
 )
 def test_each_difference_is_found_and_told_by_its_change(
@@ -162,7 +166,7 @@ def test_a_column_that_a_change_does_not_hold_is_as_it_was_and_no_fault(case: Ca
     partial = {**change("u", 6, {"id": 1}), "absent": ["v"]}
     found = case.verdict([row(2, 2, "b"), row(6, 1, "c")], [*HISTORY, partial])
     assert counted(found) == (0, 0, 0)
-    assert found.unjudged == {"columns that the last change of their row does not hold": 1}
+    assert found.unjudged == {"columns that the last change of their row does not contain": 1}
     late = case.verdict([row(2, 2, "b"), row(3, 1, "c")], [*HISTORY, partial])
     assert counted(late) == (0, 0, 1)
 
@@ -212,7 +216,7 @@ def test_a_truncate_that_the_sink_began_while_it_told_of_its_tables_is_no_fault(
     case.floors = [["shop", "t", "shop", 1, 6]]
     found = case.verdict(emptied, history)
     assert counted(found) == (0, 0, 0)
-    assert found.unjudged == {"rows of a table that is being emptied": 2}
+    assert found.unjudged == {"rows of a table that is being truncated": 2}
     assert found.rows == 0
 
 
@@ -231,7 +235,7 @@ def test_a_row_that_another_destination_has_made_its_own_is_excused_and_no_other
     theirs = row(2, 2, None if deleted else "theirs", destination="other", deleted=deleted)
     found = case.verdict([theirs, *RIGHT[1:]], HISTORY)
     assert counted(found) == (0, 0, 0)
-    assert found.unjudged == {"rows that another destination has made its own": 1}
+    assert found.unjudged == {"rows whose key another destination has taken over": 1}
     assert found.rows == 1
     # A row of another key, as where the shard is in the key, excuses nothing.
     elsewhere = theirs | {"values": {"c0": 9, "c1": None}}
@@ -261,7 +265,7 @@ def test_a_key_is_the_same_however_its_columns_are_spelled_and_ordered(case: Cas
     assert (counted(found), found.rows) == ((0, 0, 0), 1)
     older = case.verdict([row(1, 1, "a"), rows[1]], history)
     assert counted(older) == (0, 0, 1)
-    assert "the row is as seq 1 made it" in older.shown[0]
+    assert "the row is in the state of seq 1" in older.shown[0]
 
 
 def test_a_row_from_before_its_table_was_dropped_is_told_by_its_own_name(case: Case) -> None:
@@ -311,6 +315,6 @@ def test_images_of_a_log_that_are_not_at_hand_are_looked_for_too(
     log = [row(6, 1, "x", delta=sign) for sign in signs]
     found = case.verdict(log, [pointer])
     assert (counted(found), found.rows) == ((0, 0, 0), 0)
-    assert found.unjudged == {"rows whose images are not at hand": len(signs)}
+    assert found.unjudged == {"rows whose images are not available": len(signs)}
     assert counted(case.verdict(log[1:], [pointer])) == (1, 0, 0)
     assert counted(case.verdict([*log, row(6, 1, "x", delta=0)], [pointer])) == (0, 1, 0)

@@ -31,7 +31,7 @@ def whole_file(tmp_path: Path) -> Path:
 def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "dump.jsonl"
     file.write_text(text)
-    with given(file) as found, pytest.raises(WarehouseUnreadable, match="no dump"):
+    with given(file) as found, pytest.raises(WarehouseUnreadable, match="not a dump"):
         list(lines(found, WHOSE))
     with pytest.raises(WarehouseUnreadable, match="not a file"), given(tmp_path / "none"):
         pass
@@ -44,22 +44,24 @@ def test_a_dump_that_is_cut_anywhere_is_refused(whole_file: Path, cut: int) -> N
     assert len(whole) == len(list(lines(file, WHOSE))) == 6
     for text in ("".join(whole[:cut]), "".join(whole[:cut]) + whole[cut][:9]):
         file.write_text(text)
-        with pytest.raises(WarehouseUnreadable, match=r"is empty|not whole|cut or spoiled|no dump"):
+        with pytest.raises(
+            WarehouseUnreadable, match=r"is empty|incomplete|truncated or damaged|not a dump"
+        ):
             list(lines(file, WHOSE))
     file.write_text("".join(whole[:3] + whole[4:]))
-    with pytest.raises(WarehouseUnreadable, match="1 tables and 2 rows, and should have 1 and 3"):
+    with pytest.raises(WarehouseUnreadable, match="1 tables and 2 rows, expected 1 and 3"):
         list(lines(file, WHOSE))
     file.write_text("".join([*whole, whole[2]]))
-    with pytest.raises(WarehouseUnreadable, match="goes on behind its end"):
+    with pytest.raises(WarehouseUnreadable, match="continues past its end"):
         list(lines(file, WHOSE))
 
 
 @pytest.mark.parametrize(
     ("told", "says"),
     [
-        ({"prefix": None}, "no sink has ever filled this warehouse.*warehouse=/wh"),
-        ({"prefix": "aq2"}, "of prefix 'aq2', and the worker's is 'aq'"),
-        ({"cluster": "d"}, "of Kafka cluster 'd', and the worker's is 'c'"),
+        ({"prefix": None}, "no sink has ever written to this warehouse.*warehouse=/wh"),
+        ({"prefix": "aq2"}, "with prefix 'aq2', the worker's is 'aq'"),
+        ({"cluster": "d"}, "with Kafka cluster 'd', the worker's is 'c'"),
     ],
 )
 def test_a_dump_of_another_warehouse_is_refused(
