@@ -72,7 +72,8 @@ def _failed(error: AqueductError, code: int) -> int:
 def _parser() -> tuple[argparse.ArgumentParser, dict[tuple[str, str], argparse.ArgumentParser]]:
     """The parser of all groups, and that of each command, which its module completes."""
     parser = argparse.ArgumentParser(
-        prog="python -m app", description="Ask Aqueduct. The worker itself is run by Faust."
+        prog="python -m app",
+        description="Commands for operators. The worker itself is started by Faust.",
     )
     parser.add_argument("--version", action="version", version=f"Aqueduct {__version__}")
     groups = parser.add_subparsers(dest="group", metavar="GROUP", required=True)

@@ -21,7 +21,7 @@ def place(text: str) -> GivenPlace:
     try:
         return GivenPlace.parse(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of: {PLACES}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a position; write {PLACES}") from None
 
 
 def table(text: str) -> TableName:
@@ -32,14 +32,14 @@ def table(text: str) -> TableName:
     database, dot, name = text.partition(".")
     if not (dot and database and name):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no table: write database.table, or `database`.`table` where a name has a dot"
+            f"{text!r} is not a table; write database.table, or `database`.`table` if a name has a dot"
         )
     return database, name
 
 
 def add_destination(parser: argparse.ArgumentParser) -> None:
     """Which source's history is asked."""
-    parser.add_argument("destination", metavar="DEST", help="a destination of the settings")
+    parser.add_argument("destination", metavar="DEST", help="name of a destination in the settings")
 
 
 def add_table(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
@@ -54,7 +54,7 @@ def add_place(
 ) -> None:
     """A place of the binlog."""
     told = f"{meaning}: {PLACES}"
-    parser.add_argument(name, metavar="PLACE", type=place, required=required, help=told)
+    parser.add_argument(name, metavar="POSITION", type=place, required=required, help=told)
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server",
         metavar="UUID",
-        help="the server that file:pos is of; without it, the one that is read now",
+        help="the server_uuid that file:pos belongs to; default: the server that is read now",
     )
 
 
@@ -71,10 +71,15 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from-store",
         action="store_true",
-        help="read the central store that schema_history.mysql names, instead of the journal",
+        help="read the central store named by schema_history.mysql instead of the journal",
     )
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Text or JSON."""
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the answer")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="output format (default: %(default)s)",
+    )

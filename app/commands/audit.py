@@ -31,25 +31,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Take what to audit, and where the truth is."""
     arguments.add_destination(parser)
     arguments.add_place(
-        parser, "--from", "only what is behind this set, or at this place and behind"
+        parser, "--from", "only changes after this GTID set, or at and after this position"
     )
-    arguments.add_place(parser, "--to", "only what is in this set, or up to this place")
+    arguments.add_place(parser, "--to", "only changes in this GTID set, or up to this position")
     parser.add_argument(
         "--witness",
         choices=[name.value for name in WitnessName],
-        help="who reads the source's binlog; the default is mysqlbinlog if it is found, else mysql-replication",
+        help="reader of the source's binlog; default: mysqlbinlog if installed, else mysql-replication",
     )
     parser.add_argument(
         "--mysqlbinlog",
         metavar="COMMAND",
-        help="MySQL's program that prints binlogs; without it, the one on the PATH",
+        help="command of MySQL's mysqlbinlog; default: the one on the PATH",
     )
     parser.add_argument(
         "--binlogs",
         metavar="FILE",
         nargs="+",
         type=Path,
-        help="binlog files, the oldest first, in place of the server's; --server says whose they are",
+        help="binlog files, oldest first, instead of the server's; --server names the server that wrote them",
     )
     arguments.add_server(parser)
     warehouse = parser.add_mutually_exclusive_group()
@@ -57,13 +57,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--sink",
         metavar="FILE",
         type=Path,
-        help="settings of the sink, whose warehouse is audited too",
+        help="the sink's settings file; audits its warehouse too",
     )
     warehouse.add_argument(
         "--warehouse",
         metavar="FILE",
         type=Path,
-        help="the same, by what `python -m spark_sink dump FILE` has written where the sink runs",
+        help="the same, from a file that `python -m spark_sink dump FILE` wrote where the sink runs",
     )
     arguments.add_format(parser)
 
@@ -94,7 +94,8 @@ def witness_of(options: argparse.Namespace) -> WitnessChoice:
     if options.witness == WitnessName.MYSQL_REPLICATION.value:
         if names_program:
             raise UsageError(
-                "mysql-replication reads the server itself: give no --mysqlbinlog and no --binlogs with it"
+                "--witness mysql-replication reads the server itself; "
+                "--mysqlbinlog and --binlogs cannot be combined with it"
             )
         return ByMysqlReplication()
     if options.witness is None and not names_program:
@@ -106,5 +107,5 @@ def _binlogs(options: argparse.Namespace) -> GivenBinlogs | None:
     if not options.binlogs:
         return None
     if options.server is None:
-        raise UsageError("--binlogs needs --server UUID: whose files they are")
+        raise UsageError("--binlogs needs --server UUID, the server that wrote the files")
     return GivenBinlogs(paths=tuple(options.binlogs), server_uuid=options.server)

@@ -35,15 +35,15 @@ class Group:
 
 GROUPS: Mapping[str, Group] = {
     "destination": Group(
-        help="which destinations there are, who leads them, and what they are to do",
+        help="destinations: their leaders, states and desired states",
         commands={
-            "list": "list all, with their leaders and what is wanted of them",
-            "pause": "keep the leader, and read nothing until it is resumed",
-            "resume": "go on after a pause or a stop",
-            "restart": "begin a new run, as after an error that waits for a person",
-            "stop": "let nobody lead it until it is resumed",
+            "list": "list all, with state, leader, lag, position and desired state",
+            "pause": "keep the leader, and stop reading until resumed",
+            "resume": "continue after a pause or a stop",
+            "restart": "start a new run, for example after an error that needs an operator",
+            "stop": "run it on no worker until resumed",
             "add": "run one that is new in the settings, or was deleted",
-            "delete": "run it no more, and tell no more of it; its cursor stays",
+            "delete": "stop it for good and hide it; its cursor is kept",
         },
     ),
     "source": Group(
@@ -51,46 +51,46 @@ GROUPS: Mapping[str, Group] = {
         commands={"switch": "read another of a destination's sources"},
     ),
     "schema": Group(
-        help="every table's columns as of any place of the binlog",
+        help="the schema history: every table's definition at any position of the binlog",
         commands={
-            "quarantine": "list the tables that are set aside, and why",
-            "resolve": "say how a table that is set aside is to be read, so that it comes back",
-            "show": "print a table as it was at a place of the binlog",
-            "history": "list what became of a table, or all tables",
-            "diff": "print how a table at one place differs from another",
-            "check": "compare the history with the server as it is now",
+            "quarantine": "list the quarantined tables and the reasons",
+            "resolve": "give a quarantined table a definition, so that it is published again",
+            "show": "print a table's definition at a position of the binlog",
+            "history": "list the versions of a table, or all tables",
+            "diff": "print the differences of a table between two positions",
+            "check": "compare the history with the server's present tables",
             "audit": "list the statements that changed tables: who, when, where",
-            "impact": "tell what a statement would mean to subscribers, before it is run",
-            "rebuild": "print the statements that make all tables again",
-            "replay": "read statements, and print the tables that they make; needs no server",
+            "impact": "report what a statement would mean to subscribers, before it is run",
+            "rebuild": "print the statements that recreate all tables",
+            "replay": "read statements from files and print the resulting tables; needs no server",
         },
     ),
     "cursor": Group(
-        help="where a destination is in its source, and how to move it",
+        help="the position of a destination in its source, and how to move it",
         commands={
-            "show": "print the cursor, what is to be skipped, and who has changed it",
-            "set": "go on from another place",
-            "skip": "leave exactly one transaction out",
+            "show": "print the cursor, the operator skips, and who changed it",
+            "set": "continue from another position",
+            "skip": "skip exactly one transaction",
             "export": "print the cursor as JSON, for another installation",
-            "import": "take a cursor that was exported",
+            "import": "set the cursor to one that was exported",
         },
     ),
     "journal": Group(
-        help="the topic that holds the cursors, where somebody else has written to it",
+        help="the topic with the cursors, after another program has written to it",
         commands={
-            "mend": "write records again that cannot be read, as they were before",
-            "abort": "end a transaction of another producer that keeps the journal from being read",
+            "mend": "rewrite unreadable records as they were before",
+            "abort": "abort another producer's open transaction that blocks readers of the journal",
         },
     ),
     "dead-letters": Group(
         help="rows that could not be decoded",
-        commands={"list": "list them: where each stands, and why"},
+        commands={"list": "list them, with position and reason"},
     ),
 }
 
 
 ALONE: Mapping[str, str] = {
-    "audit": "prove that nothing was lost or repeated: the source's own binlog against what stands in Kafka",
+    "audit": "prove that nothing was lost or repeated: compare the source's binlog with the topics in Kafka",
 }
 """Commands in no group, from the name of each to what its line of help says."""
 

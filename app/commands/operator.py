@@ -17,4 +17,4 @@ def operator() -> str:
 def report_silent(one: Silent) -> None:
     """Report a source that does not answer, and which is asked instead."""
     why = printed(one.error.detail)
-    sys.stderr.write(f"{one.address} does not answer, {one.instead} is asked: {why}\n")
+    sys.stderr.write(f"{one.address} does not answer, asking {one.instead} instead: {why}\n")

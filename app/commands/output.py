@@ -115,7 +115,7 @@ def quarantine_lines(entry: Entry | None) -> list[str]:
     if entry is None:
         return []
     since = f"{when(entry.since.ts_ms)}  {place_text(entry.since)}"
-    fate = "set aside: its rows wait" if entry.is_set_aside else "given up: its rows are dropped"
+    fate = "quarantined: its rows wait" if entry.is_set_aside else "given up: its rows are dropped"
     lines = [f"{fate}; it was read up to {since}", f"because {entry.why}"]
     if entry.given is not None:
         lines.append(f"given up by {entry.given.by}, {when(entry.given.ts_ms)}")

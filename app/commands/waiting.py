@@ -8,19 +8,19 @@ from typing import Any
 from app.operations.request_outcome import Outcome
 
 TIMEOUT = 60.0
-UNCONFIRMED = "recorded, and not waited for: no worker has confirmed it"
+UNCONFIRMED = "recorded; no worker has confirmed it yet"
 
 
 def add_waiting(parser: argparse.ArgumentParser) -> None:
     """Take how long to wait for the outcome."""
     parser.add_argument(
         "--timeout", "--wait", type=_seconds, default=TIMEOUT, metavar="SECONDS",
-        help="for a worker to apply it (default: %(default).0f)",
+        help="how long to wait for a worker to apply it (default: %(default).0f)",
     )  # fmt: skip
     parser.add_argument(
         "--no-wait",
         action="store_true",
-        help="do not wait for a worker; exit once it is in the journal",
+        help="do not wait for a worker; exit once the request is in the journal",
     )
 
 
@@ -59,5 +59,7 @@ def done_text(worker: str | None, seconds: float) -> str:
 def _seconds(text: str) -> float:
     seconds = float(text)
     if not 0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is no time to wait; --no-wait does not wait")
+        raise argparse.ArgumentTypeError(
+            f"{text} is not a number of seconds to wait; use --no-wait to not wait"
+        )
     return seconds

@@ -184,7 +184,7 @@ def _bound(given: GivenPlace | None) -> Bound | None:
     if given is None:
         return None
     if isinstance(given.value, MariadbGtidList):
-        raise UsageError(f"{given.value} is a MariaDB's position, and no audit reads a MariaDB")
+        raise UsageError(f"{given.value} is a position of MariaDB, which the audit does not read")
     return given.value
 
 

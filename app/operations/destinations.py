@@ -10,4 +10,4 @@ def check_destination(settings: Settings, destination: str) -> None:
     """Raise UsageError where the settings have no such destination."""
     if destination not in settings.destinations:
         known = ", ".join(sorted(settings.destinations))
-        raise UsageError(f"there is no destination {destination!r}, only: {known}")
+        raise UsageError(f"the settings have no destination {destination!r}, only: {known}")

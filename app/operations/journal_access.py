@@ -57,7 +57,9 @@ class Journal:
         """The state now; raise StateUnknown where the destination has never run."""
         state = await self._committed(whole_history=whole_history)
         if state.cursor is None:
-            raise StateUnknown("the journal has no cursor of it", destination=self.plan.name)
+            raise StateUnknown(
+                "the journal has no cursor of the destination", destination=self.plan.name
+            )
         return state
 
     async def begun(self) -> DestinationState:

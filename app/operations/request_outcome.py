@@ -55,19 +55,19 @@ async def untried(asked: Journal, what: str, seconds: float) -> NotApplied:
     """No worker has tried in time what was asked for."""
     said = (await asked.now()).control
     why = (
-        f"the destination is to {said.wish.value}, as {said.by or 'somebody'} asked"
+        f"the desired state is {said.wish.value}, requested by {said.by or 'an operator'}"
         if said is not None and said.wish is not Wish.RUN
         else await workers_text(asked)
     )
     return NotApplied(
-        f"{what} was recorded, and nothing came of it within {seconds:g} s: {why}",
+        f"{what} was recorded, but not applied within {seconds:g} s: {why}",
         destination=asked.plan.name,
     )
 
 
 async def _not_applied(asked: Journal, control: Control, seconds: float) -> NotApplied:
     return NotApplied(
-        f"{control.wish.value} was recorded, and nothing came of it within {seconds:g} s: "
+        f"{control.wish.value} was recorded, but not applied within {seconds:g} s: "
         f"{await workers_text(asked)}",
         destination=control.destination,
     )
@@ -116,7 +116,7 @@ class _Waiting:
         if record.key == note_of(self.control)[0]:
             other = control_in(record)
             self.fault = RequestReplaced(
-                f"{other.wish.value}, asked for by {other.by or 'somebody'}",
+                f"{other.wish.value}, requested by {other.by or 'an operator'}",
                 destination=other.destination,
             )
         elif record.key.startswith(KIND + mine + b"/"):

@@ -50,7 +50,7 @@ class Reached:
             destination=destination,
             address=str(self.address),
             server_uuid=self.facts.server_uuid,
-            why=f"its cursor was set there by {by}",
+            why=f"cursor set there by {by}",
             ts_ms=time.time_ns() // 1_000_000,
             answers=current.answers if current is not None else None,
         )
@@ -90,7 +90,7 @@ def _nobody(faults: list[tuple[SourceAddress, AqueductError]]) -> AqueductError:
         return faults[0][1]
     return NoSourceFits(
         "; ".join(f"{address}: {fault.name}: {fault.detail}" for address, fault in faults),
-        remedy="Nothing was changed; mend one of them, and try again.",
+        remedy="Nothing was changed; repair one of them and try again.",
     )
 
 

@@ -17,7 +17,7 @@ async def workers_text(asked: Journal) -> str:
     """Why no worker may have applied a request, for people."""
     coordination = coordination_plan(asked.settings)
     if coordination is None:
-        return "no worker of these settings seems to run"
+        return "no worker with these settings seems to be running"
     client, root, _ = coordination
     name, nodes = asked.plan.name, Nodes(root)
     try:
@@ -25,14 +25,14 @@ async def workers_text(asked: Journal) -> str:
             workers = sorted(await session.children(nodes.workers))
             view = (await read_views(session, nodes, [name]))[name]
     except AqueductError as error:
-        return f"and who leads it is not known: {error.name}: {error.detail}"
+        return f"the leader is unknown: {error.name}: {error.detail}"
     return _text(workers, view)
 
 
 def _text(workers: list[str], view: View) -> str:
     if not workers:
-        return "no worker runs"
-    running = f"{', '.join(workers)} {'runs' if len(workers) == 1 else 'run'}"
+        return "no worker is running"
+    running = f"worker(s) {', '.join(workers)} running"
     if not view.exists:
-        return f"{running}, and no worker leads it"
-    return f"{running}, and {view.leader or 'somebody'} leads it"
+        return f"{running}, none leads it"
+    return f"{running}, {view.leader or 'an unknown worker'} leads it"

@@ -13,6 +13,10 @@ NOT_YET = {"docs/ROADMAP.md"}
 
 PACKAGES = ("app/", "connectors/", "tables/", "spark_sink/")
 PLAIN = (
+    "app/__main__.py",
+    "app/auditing/",
+    "app/commands/",
+    "app/operations/",
     "app/pipeline/decoders/",
     "connectors/mysql/rows/compiled/",
     "connectors/mysql/ddl/grammar/",

@@ -281,7 +281,7 @@ def test_commands_report_that_nothing_applied_them_while_zookeeper_is_away(
     assert (code, "CoordinationLost" in errors) == (1, True), errors
     # Who leads is not known; that nobody does is not said.
     one = listed(pair)
-    assert (one["state"], one["error"]) == (None, "who leads it is not known: CoordinationLost")
+    assert (one["state"], one["error"]) == (None, "the leader is unknown: CoordinationLost")
     # What was asked for is done once it is there again.
     zookeeper.start()
     pair.until(lambda: "PAUSED" in pair.states("shop").values())

@@ -178,7 +178,7 @@ def test_records_that_cannot_be_read_stop_one_destination_and_are_written_again_
     shared.published("orders")
     assert shared.shown(other, "orders")["state"] == "RUNNING"
     printed = shared.does_as_printed(error)
-    assert "key cursor/shop: written again as at offset" in printed[0]
+    assert "key cursor/shop: rewritten as at offset" in printed[0]
     shared.wait(other, "shop", "RUNNING")
     shared.all_published()
     # Where all can be read, nobody is fenced.

@@ -15,9 +15,9 @@ from connectors.errors import NotConfirmed, printed
 
 def add_reason(parser: argparse.ArgumentParser) -> None:
     """Why, and that what it costs is known."""
-    parser.add_argument("--why", required=True, help="for the record, which is kept")
+    parser.add_argument("--why", required=True, help="reason; stored with the change")
     parser.add_argument(
-        "--yes-lose-changes", action="store_true", help="do not ask again what it costs"
+        "--yes-lose-changes", action="store_true", help="do not ask for confirmation"
     )
 
 
@@ -33,7 +33,7 @@ def confirm(options: argparse.Namespace, effect: str) -> None:
     name = options.destination
     if not sys.stdin.isatty():
         raise NotConfirmed(effect, destination=name)
-    sys.stderr.write(f"{printed(effect)}.\nType {name!r} to go on: ")
+    sys.stderr.write(f"{printed(effect)}.\nType {name!r} to continue: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != name:
         raise NotConfirmed(effect, destination=name)

@@ -22,7 +22,8 @@ WHAT = "aqueduct cursor"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a destination."""
     parser.epilog = (
-        "Stop the destination first: what it publishes later comes again where this is taken."
+        "Stop the destination first: what it publishes later is published again by the installation that "
+        "imports the cursor."
     )
     add_destination(parser)
 

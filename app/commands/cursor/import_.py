@@ -1,6 +1,6 @@
 """`python -m app cursor import`: take a cursor that was exported from another installation.
 
-Invariant: only what `cursor export` printed is taken, and only once what it costs is told and agreed to.
+Invariant: only output of `cursor export` is taken, and only once what it costs is told and agreed to.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from app.commands.arguments import add_destination
 from app.commands.cursor.confirmation import add_reason
 from app.commands.cursor.export import FORM, WHAT
 from app.commands.cursor.move import carry_out
@@ -25,13 +26,11 @@ from tables.cursor import Cursor
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a file."""
     parser.epilog = (
-        "A transaction that was half published where it comes from is published whole here. Stop the "
-        "destination there first, and for good."
+        "A transaction that the exporting installation published in part is published whole here. Stop the "
+        "destination there first, for good."
     )
-    parser.add_argument("destination", metavar="DEST")
-    parser.add_argument(
-        "export", type=Path, metavar="FILE.json", help="what `cursor export` printed"
-    )
+    add_destination(parser)
+    parser.add_argument("export", type=Path, metavar="FILE.json", help="output of `cursor export`")
     add_reason(parser)
 
 
@@ -47,10 +46,12 @@ def _read(path: Path) -> Cursor:
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
     if not isinstance(value, dict) or value.get("what") != WHAT:
-        raise UsageError(f"{path} was not printed by `cursor export`")
+        raise UsageError(f"{path} is not an output of `cursor export`")
     if value.get("form") != FORM:
-        raise UsageError(f"{path} has form {value.get('form')}, this version reads {FORM}")
+        raise UsageError(
+            f"{path} has format version {value.get('form')}, this version reads {FORM}"
+        )
     try:
         return Cursor.from_json(value["cursor"])
     except (KeyError, JournalDamaged) as error:
-        raise UsageError(f"{path} holds no whole cursor: {error}") from None
+        raise UsageError(f"{path} has no complete cursor: {error}") from None

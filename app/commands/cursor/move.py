@@ -13,7 +13,7 @@ from app.operations.cursor.move import Move, made
 def carry_out(options: argparse.Namespace, move: Move) -> int:
     """Make the move, once what it costs is agreed to; 0 once it is in the journal."""
     if not move.effect.is_free:
-        confirm(options, f"{options.destination} goes to {move.offset}: {move.effect.text}")
+        confirm(options, f"{options.destination} moves to {move.offset}: {move.effect.text}")
     told = completed(made(move, reason_of(options)))
     line = f"{options.destination}: at {move.offset} in epoch {told.epoch}; {told.effect}"
     answer("text", None, [line])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 
+from app.commands.arguments import add_destination
 from app.commands.cursor.confirmation import add_reason
 from app.commands.cursor.move import carry_out
 from app.commands.event_loop import completed
@@ -31,24 +32,28 @@ from connectors.mysql.position import Coordinates, parse_gtids
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a place and a reason."""
     parser.epilog = (
-        "A worker that leads is fenced and goes on from there by itself, one that has FAILED too. Rows between "
-        "the old place and the new one are lost to subscribers (forward: load their tables anew) or come again."
+        "The leader is fenced and continues from there by itself, also after FAILED. Changes between the old "
+        "position and the new one are lost to subscribers (forward: reload their tables) or repeated (back)."
     )
-    parser.add_argument("destination", metavar="DEST")
-    parser.add_argument("--gtid", metavar="SET", help="behind these transactions")
-    parser.add_argument("--file", metavar="FILE", help="a binlog file; alone, its head")
+    add_destination(parser)
+    parser.add_argument("--gtid", metavar="SET", help="after these transactions")
     parser.add_argument(
-        "--pos", type=int, metavar="N", help="in the file, where a transaction begins"
+        "--file", metavar="FILE", help="a binlog file; without --pos, its beginning"
+    )
+    parser.add_argument(
+        "--pos", type=int, metavar="N", help="position in the file at which a transaction begins"
     )
     parser.add_argument(
         "--server", metavar="UUID",
-        help="whose file it is (server_uuid); without, the cursor's, or where there is none the first source's",
+        help="server_uuid of the file's server; default: the cursor's, or without a cursor the first source's",
     )  # fmt: skip
     parser.add_argument(
         "--time", metavar="T", type=_time,
         help="the first transaction committed then or later: ISO 8601 with a zone, or milliseconds since 1970",
     )  # fmt: skip
-    parser.add_argument("--earliest", action="store_true", help="the oldest change there is")
+    parser.add_argument(
+        "--earliest", action="store_true", help="the oldest change that the server still has"
+    )
     parser.add_argument("--latest", action="store_true", help="the end of the binlog")
     add_reason(parser)
 
@@ -66,10 +71,10 @@ def start_of(options: argparse.Namespace) -> Start:
     kinds = [options.gtid, file or ts_ms, options.earliest, options.latest]
     if sum(map(bool, kinds)) != 1 or (pos is not None and (file is None or ts_ms is not None)):
         raise UsageError(
-            "give one place: --gtid SET, --file FILE [--pos N], [--file FILE] --time T, --earliest or --latest"
+            "give one of: --gtid SET, --file FILE [--pos N], [--file FILE] --time T, --earliest, --latest"
         )
     if options.server is not None and file is None:
-        raise UsageError("--server says whose --file it is; give that, too")
+        raise UsageError("--server names the server of --file; give --file too")
     if options.gtid:
         try:
             return AfterGtids(parse_gtids(options.gtid))

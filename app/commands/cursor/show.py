@@ -47,7 +47,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     lines = [
         f"destination {cursor['destination']} of installation {cursor['installation']}",
         f"server      {cursor['server_uuid']}",
-        f"place       {cursor['file']}:{cursor['pos']}",
+        f"position    {cursor['file']}:{cursor['pos']}",
         f"gtids       {'none' if cursor['gtid_set'] is None else cursor['gtid_set'] or 'the empty set'}",
         f"seq         {cursor['seq']}, epoch {cursor['epoch']}",
     ]
@@ -59,14 +59,16 @@ def _lines(found: dict[str, Any]) -> list[str]:
     if cursor["resume"] is not None:
         resume = cursor["resume"]
         lines.append(
-            f"within      {resume['transaction_id']}, {resume['rows']} row(s) of it are done"
+            f"within      {resume['transaction_id']}, {resume['rows']} row(s) of it are published"
         )
     lines += [
         f"prepared    {xid} at {at['file']}:{at['pos']}" for xid, at in cursor["prepared"].items()
     ]
     for skip in found["skips"]:
         done = (
-            f"done at {skip['done']}, {skip['events']} event(s)" if skip["done"] else "not met yet"
+            f"done at {skip['done']}, {skip['events']} event(s)"
+            if skip["done"]
+            else "not reached yet"
         )
         lines.append(f"skip        {skip['transaction']}: {done}")
     for one in found["interventions"]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from app.commands.arguments import add_destination
 from app.commands.cursor.confirmation import add_reason, confirm, reason_of
 from app.commands.event_loop import completed
 from app.commands.operator import report_silent
@@ -21,14 +22,16 @@ from connectors.mysql.position import Coordinates
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a transaction and a reason."""
     parser.epilog = (
-        "A worker that leads, or has FAILED at it, goes on by itself. What the transaction did to tables' "
-        "definitions is followed all the same; what it did to rows is lost to subscribers. An XA transaction "
-        "is skipped by the GTID of its XA COMMIT."
+        "The leader continues by itself, also after it FAILED at this transaction. The transaction's schema "
+        "changes are still applied to the schema history; its row changes are lost to subscribers. An XA "
+        "transaction is skipped by the GTID of its XA COMMIT."
     )
-    parser.add_argument("destination", metavar="DEST")
-    parser.add_argument("--gtid", metavar="GTID", help="of the one transaction")
-    parser.add_argument("--file", metavar="FILE", help="on a server without GTIDs: its binlog file")
-    parser.add_argument("--pos", type=int, metavar="N", help="and where it begins there")
+    add_destination(parser)
+    parser.add_argument("--gtid", metavar="GTID", help="the transaction's GTID")
+    parser.add_argument(
+        "--file", metavar="FILE", help="on a server without GTIDs: the transaction's binlog file"
+    )
+    parser.add_argument("--pos", type=int, metavar="N", help="and the position at which it begins")
     add_reason(parser)
 
 
@@ -39,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     confirm(options, f"{options.destination}: {planned.effect}")
     told = completed(skipped(planned, reason_of(options)))
     sys.stdout.write(
-        f"{options.destination}: {planned.transaction} will be skipped; said in epoch {told.epoch}\n"
+        f"{options.destination}: {planned.transaction} will be skipped; recorded in epoch {told.epoch}\n"
     )
     return 0
 

@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_destination(parser)
     add_format(parser)
     parser.add_argument(
-        "--from-offset", type=int, default=0, metavar="N", help="leave out those before this one"
+        "--from-offset", type=int, default=0, metavar="N", help="omit those before this offset"
     )
 
 

@@ -15,5 +15,5 @@ from tables.operator.control import Wish
 def run(options: argparse.Namespace) -> int:
     """See ``control.say``."""
     return say(
-        options, Wish.RUN, "is to run; each worker that does not know it reads its settings again"
+        options, Wish.RUN, "requested to run; workers that do not know it reload their settings"
     )

@@ -26,7 +26,7 @@ from tables.operator.control import Wish
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a destination, and how long to wait."""
-    parser.add_argument("destination", metavar="NAME", help="a destination of the settings")
+    parser.add_argument("destination", metavar="NAME", help="name of a destination in the settings")
     add_waiting(parser)
     add_format(parser)
 

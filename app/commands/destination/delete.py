@@ -17,5 +17,5 @@ def run(options: argparse.Namespace) -> int:
     return say(
         options,
         Wish.DELETE,
-        "is deleted; its cursor stays in the journal, and add brings it back from there",
+        "delete requested; its cursor stays in the journal, and `destination add` resumes from it",
     )

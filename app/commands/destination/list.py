@@ -9,6 +9,7 @@ import argparse
 import sys
 from typing import Any
 
+from app.commands.arguments import add_format
 from app.commands.event_loop import completed
 from app.commands.output import aligned, answer
 from app.operations.destination.listing import ListedDestination, listed
@@ -30,8 +31,8 @@ _HEAD = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take the form of the answer."""
-    parser.add_argument("--all", action="store_true", help="those that were deleted, too")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--all", action="store_true", help="include deleted ones")
+    add_format(parser)
 
 
 def run(options: argparse.Namespace) -> int:

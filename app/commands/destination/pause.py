@@ -17,5 +17,5 @@ def run(options: argparse.Namespace) -> int:
     return say(
         options,
         Wish.PAUSE,
-        "is to pause; whoever leads it ends its transaction and reads no further",
+        "pause requested; the leader ends its transaction and stops reading",
     )

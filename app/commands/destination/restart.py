@@ -13,4 +13,4 @@ from app.commands.destination.control import say
 
 def run(options: argparse.Namespace) -> int:
     """See ``control.say``."""
-    return say(options, None, "is to begin a new run")
+    return say(options, None, "restart requested")

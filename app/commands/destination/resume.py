@@ -14,4 +14,4 @@ from tables.operator.control import Wish
 
 def run(options: argparse.Namespace) -> int:
     """See ``control.say``."""
-    return say(options, Wish.RUN, "is to run")
+    return say(options, Wish.RUN, "resume requested")

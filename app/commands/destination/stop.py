@@ -14,4 +14,4 @@ from tables.operator.control import Wish
 
 def run(options: argparse.Namespace) -> int:
     """See ``control.say``."""
-    return say(options, Wish.STOP, "is to stop; nobody leads it until it is resumed")
+    return say(options, Wish.STOP, "stop requested; no worker runs it until it is resumed")

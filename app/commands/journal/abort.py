@@ -25,11 +25,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transactional-id",
         metavar="ID",
-        help="end the transaction of this one, whose producer is fenced; without it all are listed",
+        help="abort this one's transaction, which fences its producer; without it, all are listed",
     )
-    parser.add_argument("--topic", help="another topic than the journal")
+    parser.add_argument("--topic", help="a topic other than the journal")
     parser.add_argument(
-        "--partition", type=int, metavar="N", help="of the topic; without both, the destination's"
+        "--partition",
+        type=int,
+        metavar="N",
+        help="partition of that topic; default: the destination's partition of the journal",
     )
     add_format(parser)
 
@@ -61,7 +64,7 @@ def _listed(name: str, where: Where, found: Sequence[OpenTransaction], form: str
     lines = []
     for one in found:
         command = one.ending(*where).replace("DEST", name)
-        lines += [str(one), f"  end it: {command}"]
+        lines += [str(one), f"  to abort it: {command}"]
     if not found:
         lines.append(f"no transaction is open in partition {where.partition} of {where.topic}")
     value = {

@@ -17,7 +17,7 @@ from app.settings.model import load
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a destination and a reason."""
     add_destination(parser)
-    parser.add_argument("--why", required=True, help="for the record, which is kept")
+    parser.add_argument("--why", required=True, help="reason; stored with the change")
     add_format(parser)
 
 
@@ -26,10 +26,14 @@ def run(options: argparse.Namespace) -> int:
     asked, name = Journal.of(load(), options.destination), options.destination
     found = [_value(one) for one in completed(mend(asked, by=operator(), why=options.why))]
     lines = [
-        f"offset {one['offset']}, key {one['key']}: written again as at offset {one['as_at']}"
+        f"offset {one['offset']}, key {one['key']}: rewritten as at offset {one['as_at']}"
         for one in found
     ]
-    last = f"now python -m app destination restart {name}" if found else "every record can be read"
+    last = (
+        f"next, run: python -m app destination restart {name}"
+        if found
+        else "all records are readable"
+    )
     answer(options.format, {"destination": name, "mended": found}, [*lines, f"{name}: {last}"])
     return 0
 

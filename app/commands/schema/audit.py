@@ -27,10 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only statements that begin with these words, such as 'DROP' or 'ALTER TABLE'; may be repeated",
     )
     parser.add_argument(
-        "--table", metavar="db.table", type=arguments.table, help="only of this table"
+        "--table", metavar="db.table", type=arguments.table, help="only statements on this table"
     )
-    arguments.add_place(parser, "--since", "only what came behind this place")
-    arguments.add_place(parser, "--until", "only what came up to this place")
+    arguments.add_place(parser, "--since", "only statements after this position")
+    arguments.add_place(parser, "--until", "only statements up to this position")
     arguments.add_server(parser)
     arguments.add_store(parser)
     parser.add_argument(

@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=_WAIT,
         metavar="SECONDS",
-        help="how long the worker may take to get to the server's present place (%(default)s)",
+        help="how long to wait until the worker reaches the server's present position (default: %(default)s)",
     )
     arguments.add_format(parser)
 
@@ -84,11 +84,11 @@ def _offset(coordinates: str, gtid_set: object) -> dict[str, Any]:
 def _lines(found: ServerComparison) -> Iterator[str]:
     server = found.server
     if not found.is_same_place:
-        yield f"The worker has got to {found.history.cursor.offset.coordinates}; the server answered at"
-        yield f"{server.at.coordinates}. What was changed in between differs here too."
+        yield f"The worker has reached {found.history.cursor.offset.coordinates}; the server answered at"
+        yield f"{server.at.coordinates}. Changes in between are reported as differences too."
     for one in found.deviations:
         yield f"{one.table}: {one.difference}"
     for name, reason in server.unseen.items():
         yield f"{'.'.join(name)}: not compared, {reason}"
     if not found.deviations:
-        yield f"{len(server.tables)} table(s) of the server are as the history has them"
+        yield f"{len(server.tables)} table(s) of the server match the history"

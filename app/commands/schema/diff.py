@@ -19,8 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Take a table and two places."""
     arguments.add_destination(parser)
     arguments.add_table(parser)
-    arguments.add_place(parser, "--from", "the first definition, as it was there", required=True)
-    arguments.add_place(parser, "--to", "the second; without it, as the history ends")
+    arguments.add_place(parser, "--from", "position of the first definition", required=True)
+    arguments.add_place(parser, "--to", "position of the second; default: the end of the history")
     arguments.add_server(parser)
     arguments.add_store(parser)
     arguments.add_format(parser)

@@ -52,9 +52,7 @@ def run(options: argparse.Namespace, tell: Tell = told) -> int:
 def _all(options: argparse.Namespace, read: ReadHistory) -> int:
     rows = [_row(one) for one in completed(all_tables(read))]
     head = ["table", "state", "steps", "since", "quarantine"]
-    lines = aligned(
-        head, [["" if row[key] is None else str(row[key]) for key in head] for row in rows]
-    )
+    lines = aligned(head, [[_cell(row[key]) for key in head] for row in rows])
     answer(options.format, {"destination": options.destination, "tables": rows}, lines)
     return 0
 
@@ -80,9 +78,9 @@ def _value(step: Step) -> dict[str, Any]:
 
 def _lines(name: TableName, found: TableHistory) -> Iterator[str]:
     begin, known = found.begin, isinstance(found.at_begin, Known)
-    what = "known" if known else "not known" if found.at_begin else "not there"
+    what = "known" if known else "not known" if found.at_begin else "does not exist"
     title = ".".join(name)
-    yield f"{title}  {what} where the history begins: {when(begin.ts_ms)}  {place_text(begin)}"
+    yield f"{title}  {what} at the beginning of the history: {when(begin.ts_ms)}  {place_text(begin)}"
     for step in found.steps:
         yield ""
         yield from _step_lines(step)
@@ -92,7 +90,7 @@ def _step_lines(step: Step) -> Iterator[str]:
     record, what = step.record, record_kind(step.record)
     yield f"{record.number}  {when(record.place.ts_ms)}  {place_text(record.place)}  {what}"
     if record.given is not None:
-        yield f"    said by {record.given.by}, {when(record.given.ts_ms)}"
+        yield f"    given by {record.given.by}, {when(record.given.ts_ms)}"
     if record.reason is not None:
         yield f"    not resolved: {record.reason}"
     yield from (f"    {one}" for one in step.differences)
@@ -107,3 +105,10 @@ def _row(one: TableSummary) -> dict[str, Any]:
         "since": when(one.state.since.ts_ms),
         "quarantine": aside and ("given up" if aside.is_given_up else "set aside"),
     }
+
+
+def _cell(value: object) -> str:
+    """A value for people."""
+    if value is None:
+        return ""
+    return "quarantined" if value == "set aside" else str(value)

@@ -41,37 +41,38 @@ Ask = Callable[[Settings, str], Coroutine[Any, Any, Catalog]]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take statements, and say what they are judged by."""
     parser.epilog = (
-        "Without --live or --input the definitions are those of the schema history, as it ends. "
-        "Exit code: 0, or 3 where the worst is as bad as --fail-on says, or worse; 1 where it cannot be told."
+        "Without --live or --input, the definitions are those at the end of the schema history. "
+        "Exit code: 0; 3 if the worst severity reaches --fail-on; 1 if the impact cannot be determined."
     )
     arguments.add_destination(parser)
     parser.add_argument(
         "statement",
         nargs="+",
         metavar="STATEMENT",
-        help='such as "ALTER TABLE orders DROP note"; several in one, with ; between; - reads them from input',
+        help='such as "ALTER TABLE orders DROP note"; several are separated by ; and - reads standard input',
     )
-    parser.add_argument("--database", metavar="DB", help="of names without one")
+    parser.add_argument("--database", metavar="DB", help="default database of the statements")
     parser.add_argument(
         "--sql-mode",
         type=_modes,
         default=sql_modes.DEFAULT,
         metavar="MODES",
-        help="they are run under; without it, MySQL's default",
+        help="SQL mode of the statements; default: MySQL's",
     )
     source = parser.add_mutually_exclusive_group()
-    source.add_argument(
-        "--live", action="store_true", help="ask the server for its definitions now"
-    )
+    source.add_argument("--live", action="store_true", help="use the server's present definitions")
     source.add_argument(
         "--input",
         type=Path,
         metavar="FILE",
-        help="take them from a file: what `schema rebuild --format json` printed, or statements, as "
-        "mysqldump --no-data writes them; neither server nor Kafka is asked",
+        help="use the definitions in a file: output of `schema rebuild --format json`, or statements as "
+        "mysqldump --no-data writes them; needs neither server nor Kafka",
     )
     parser.add_argument(
-        "--fail-on", choices=(*_FAIL_ON, "never"), default="breaking", help="(%(default)s)"
+        "--fail-on",
+        choices=(*_FAIL_ON, "never"),
+        default="breaking",
+        help="least severity with exit code 3 (default: %(default)s)",
     )
     arguments.add_format(parser)
 
@@ -133,7 +134,7 @@ def _from_file(path: Path, database: str | None) -> Catalog:
         raise UsageError(f"{path} cannot be read: {error}") from None
     found = file_catalog(text, database)
     for fault in found.left_out:
-        sys.stderr.write(f"schema impact: {path}: left out: {printed(fault.detail)}\n")
+        sys.stderr.write(f"schema impact: {path}: ignored: {printed(fault.detail)}\n")
     return found.catalog
 
 

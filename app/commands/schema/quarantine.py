@@ -18,7 +18,7 @@ from tables.quarantine import Entry
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a destination."""
     arguments.add_destination(parser)
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    arguments.add_format(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 def _text(destination: str, found: QuarantinedTables) -> list[str]:
     lines = [line for one in found.set_aside for line in _lines(one)]
     if not found.set_aside:
-        lines.append(f"no table of {destination} is set aside")
+        lines.append(f"no table of {destination} is quarantined")
     lines += [f"{'.'.join(entry.name)}: {given_up_text(entry)}" for entry in found.given_up]
     return lines
 
@@ -44,7 +44,7 @@ def _text(destination: str, found: QuarantinedTables) -> list[str]:
 def _lines(one: SetAside) -> list[str]:
     entry = one.entry
     lines = [
-        f"{'.'.join(entry.name)}: {one.waiting} event(s) wait since {entry.since}",
+        f"{'.'.join(entry.name)}: {one.waiting} event(s) have waited since {entry.since}",
         f"  why: {entry.why}",
     ]
     if entry.reason:
@@ -55,7 +55,7 @@ def _lines(one: SetAside) -> list[str]:
 def given_up_text(entry: Entry) -> str:
     """Of a table that was given up, who did that and what it came to."""
     who = f" by {entry.given.by}, {when(entry.given.ts_ms)}" if entry.given else ""
-    return f"given up{who}; {entry.lost} event(s) are lost, and what comes of it is dropped"
+    return f"given up{who}; {entry.lost} event(s) are lost, and later ones are dropped"
 
 
 def _json(entry: Entry, waiting: int) -> dict[str, object]:

@@ -18,10 +18,12 @@ from app.operations.schema.definitions import rebuilt
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a place, and perhaps a database."""
     arguments.add_destination(parser)
-    arguments.add_place(parser, "--at", "as they were there; without it, as the history ends")
+    arguments.add_place(
+        parser, "--at", "position of the definitions; default: the end of the history"
+    )
     arguments.add_server(parser)
     arguments.add_store(parser)
-    parser.add_argument("--database", metavar="DB", help="only this one")
+    parser.add_argument("--database", metavar="DB", help="only this database")
     arguments.add_format(parser)
 
 

@@ -29,10 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Take one file, or a folder of them."""
     parser.epilog = (
         'Each line of an input is {"database": "db" or null, "sql_mode": "…", "sql": "…"}. Without sql_mode, '
-        "that of MySQL 9.7 holds. Statements that cannot be resolved are told, and change nothing."
+        "that of MySQL 9.7 applies. Statements that cannot be resolved are reported, and change nothing."
     )
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--input", type=Path, metavar="FILE.jsonl", help="statements, one a line")
+    source.add_argument("--input", type=Path, metavar="FILE.jsonl", help="statements, one per line")
     source.add_argument(
         "--input-dir", type=Path, metavar="D", help="a folder of such files; needs --output-dir"
     )
@@ -40,9 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--output-dir",
         type=Path,
         metavar="O",
-        help="where each file's result goes, named NAME.json",
+        help="folder for the results, one NAME.json per file",
     )
-    parser.add_argument("--format", choices=("json",), default="json", help="of the result")
+    parser.add_argument("--format", choices=("json",), default="json", help="format of the result")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,7 +66,7 @@ def _told(message: str) -> int:
 
 def _one(source: Path, output: Path | None) -> None:
     if output is not None:
-        raise WrongArguments("--output-dir goes with --input-dir; the result of --input is printed")
+        raise WrongArguments("--output-dir needs --input-dir; the result of --input is printed")
     sys.stdout.buffer.write(_result(source))
     sys.stdout.buffer.flush()
 

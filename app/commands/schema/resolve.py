@@ -34,32 +34,32 @@ from connectors.errors import UsageError, printed
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a table, and where its definition comes from."""
     parser.epilog = (
-        "The definition is that of the first row that waits; statements that wait behind it take effect "
-        "where they stand. The worker tries it by itself; `schema quarantine` tells the outcome later too."
+        "The definition is that of the first waiting row; waiting statements after it take effect at their "
+        "positions. The worker tries the definition by itself; `schema quarantine` also shows the outcome."
     )
     arguments.add_destination(parser)
     arguments.add_table(parser)
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--server", action="store_true", help="as the server has it now")
+    source.add_argument("--server", action="store_true", help="the server's present definition")
     source.add_argument(
         "--binlog", action="store_true",
-        help="as the binlog itself tells with each row, which binlog_row_metadata=FULL makes it do",
+        help="the definition in the binlog with each row; requires binlog_row_metadata=FULL",
     )  # fmt: skip
     source.add_argument(
         "--definition", type=Path, metavar="FILE.sql", help="a CREATE TABLE statement"
     )
     source.add_argument(
         "--statement", metavar="SQL",
-        help="an ALTER TABLE, for the definition that its history had before it was set aside",
+        help="an ALTER TABLE, applied to the definition in the history before the quarantine",
     )  # fmt: skip
     source.add_argument(
         "--give-up", action="store_true",
-        help="lose what waits, and what comes of the table until it is made anew or resolved",
+        help="drop the waiting events, and later ones until the table is recreated or resolved",
     )  # fmt: skip
     parser.add_argument(
-        "--yes-lose-rows", action="store_true", help="with --give-up: that is what is wanted"
+        "--yes-lose-rows", action="store_true", help="with --give-up: confirm the loss"
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    arguments.add_format(parser)
     add_waiting(parser)
 
 
@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> int:
     time, 2 where rows would be lost and nobody said so."""
     if options.give_up and not options.yes_lose_rows:
         sys.stderr.write(
-            f"What waits of {printed(_told(options))} and what comes of it later would be lost to subscribers. "
-            "If that is wanted, say --yes-lose-rows too.\n"
+            f"The waiting events of {printed(_told(options))} and later ones would be lost to subscribers. "
+            "To confirm, add --yes-lose-rows.\n"
         )
         return 2
     asked = Journal.of(load(), options.destination)
@@ -111,9 +111,12 @@ def _outcome(tried: Tried) -> tuple[int, str]:
     entry = tried.entry
     if entry.is_given_up:
         return 0, (
-            f"is given up; {entry.lost} event(s) that waited are lost, and so is what comes of it until a "
-            "statement makes it anew or somebody resolves it"
+            f"is given up; {entry.lost} waiting event(s) are lost, and later ones are dropped until the table "
+            "is recreated or resolved"
         )
     if entry.is_set_aside:
-        return 1, f"refused, it stays set aside: {entry.reason}"
-    return 0, f"is back; all that waited is published{done_text(tried.worker, tried.seconds)}"
+        return 1, f"refused, it stays quarantined: {entry.reason}"
+    return (
+        0,
+        f"is released; all waiting events are published{done_text(tried.worker, tried.seconds)}",
+    )

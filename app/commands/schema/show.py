@@ -32,7 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Take a table, and where."""
     arguments.add_destination(parser)
     arguments.add_table(parser)
-    arguments.add_place(parser, "--at", "as it was there; without it, as the history ends")
+    arguments.add_place(
+        parser, "--at", "position of the definition; default: the end of the history"
+    )
     arguments.add_server(parser)
     arguments.add_store(parser)
     arguments.add_format(parser)
@@ -61,7 +63,7 @@ def _value(name: TableName, state: TableState | None) -> dict[str, Any]:
 def _lines(name: TableName, state: TableState | None) -> Iterator[str]:
     title = ".".join(name)
     if state is None:
-        yield f"{title}: the history never met it up to there"
+        yield f"{title}: the history has no such table up to that position"
         return
     since = f"{when(state.since.ts_ms)}  {place_text(state.since)}"
     match state:

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 
+from app.commands.arguments import add_destination, add_format
 from app.commands.event_loop import completed
 from app.commands.operator import operator
 from app.commands.output import answer
@@ -18,12 +19,14 @@ from app.settings.model import load
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take a destination and the address of one of its sources."""
     parser.epilog = (
-        "A standby that lags is waited for, for 30 s. What keeps it from being read is told, and the present "
-        "source goes on."
+        "A lagging standby is waited for, up to 30 s. If it cannot be read, the reason is reported and the "
+        "present source is kept."
     )
-    parser.add_argument("destination", metavar="DEST")
-    parser.add_argument("source", metavar="HOST:PORT", help="as the settings have it")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    add_destination(parser)
+    parser.add_argument(
+        "source", metavar="HOST:PORT", help="address of a source, as in the settings"
+    )
+    add_format(parser)
     add_waiting(parser)
 
 
@@ -46,6 +49,6 @@ def _outcome(tried: Tried) -> tuple[int, str]:
     """The exit code, and in words what has come of it."""
     current = tried.current
     if current.refused is not None:
-        return 1, f"refused, {current.address} is read on: {current.refused}"
+        return 1, f"refused, {current.address} is still read: {current.refused}"
     done = done_text(tried.worker, tried.seconds)
-    return 0, f"is read now, server {current.server_uuid}{done}"
+    return 0, f"is now read, server {current.server_uuid}{done}"

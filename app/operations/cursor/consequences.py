@@ -41,8 +41,8 @@ def effect(
     half = ""
     if before.resume is not None:
         half = (
-            f"; {before.resume.published} record(s) of {before.resume.transaction_id}, which is half "
-            "published, come again or stay without the rest"
+            f"; {before.resume.published} record(s) of {before.resume.transaction_id}, which is published in "
+            "part, are published again or stay without the rest"
         )
     found = _between(before.offset, after, address)
     return Effect(found.text + half, found.is_free and not half, found.is_back)
@@ -62,7 +62,7 @@ def _is_anew(before: Cursor, facts: ServerFacts, address: SourceAddress) -> str:
     gtids = before.offset.gtid_set
     if isinstance(gtids, GtidSet) and facts.has_gtids and not gtids.issubset(facts.gtid_executed):
         gone = _difference(gtids, facts.gtid_executed, address)
-        return f"{gone} of the transactions that the cursor holds are no more"
+        return f"{gone} of the cursor's transactions are no longer on the server"
     return ""
 
 
@@ -71,13 +71,16 @@ def _anew(
 ) -> Effect:
     """On a server that was reset or put back nothing can come again, whatever its GTIDs are."""
     text = (
-        f"the binlog is not the one that was read ({why}): what was published stays, and what was written "
-        f"after {before.offset} and before the binlog was begun anew is lost"
+        f"the binlog is not the one that was read ({why}): published changes stay, and changes written "
+        f"after {before.offset} and before the binlog was reset are lost"
     )
     if isinstance(after.gtid_set, GtidSet) and facts.has_gtids:
         come = _difference(facts.gtid_executed, after.gtid_set, address)
         passed = after.gtid_set.count()
-        text += f"; of its {come + passed} transaction(s), {passed} are never published, {come} are, as new"
+        text += (
+            f"; of its {come + passed} transaction(s), {passed} are never published, "
+            f"{come} are published as new"
+        )
     return Effect(text)
 
 
@@ -90,24 +93,24 @@ def _between(old: SourceOffset, new: SourceOffset, address: SourceAddress) -> Ef
         if before == after:
             return _told(0, 0)
         if before.holds_all(after):
-            return Effect("back: what stands between is published again", is_back=True)
+            return Effect("back: the changes in between are published again", is_back=True)
         if after.holds_all(before):
-            return Effect("forward: what stands between is never published")
-        return Effect("in some domains forward, in others back: changes are lost and repeated")
+            return Effect("forward: the changes in between are never published")
+        return Effect("forward in some domains, back in others: changes are lost and repeated")
     if old.server_uuid != new.server_uuid:
-        return Effect("another server's place: what is lost or repeated cannot be told")
+        return Effect("a position of another server: what is lost or repeated is unknown")
     if old.coordinates == new.coordinates:
         return _told(0, 0)
     if new.coordinates.order < old.coordinates.order:
         return Effect(
-            f"back from {old.coordinates}: what stands between is published again", is_back=True
+            f"back from {old.coordinates}: the changes in between are published again", is_back=True
         )
-    return Effect(f"forward from {old.coordinates}: what stands between is never published")
+    return Effect(f"forward from {old.coordinates}: the changes in between are never published")
 
 
 def _told(passed: int, again: int) -> Effect:
     if not passed and not again:
-        return Effect("the same place as before", is_free=True, is_back=True)
+        return Effect("the same position as before", is_free=True, is_back=True)
     parts = [f"forward: {passed} transaction(s) are never published"] if passed else []
     parts += [f"back: {again} transaction(s) are published again"] if again else []
     return Effect("; ".join(parts), is_back=not passed)

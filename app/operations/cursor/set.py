@@ -69,9 +69,9 @@ def _refuse_anothers(source: Reached, whose: str | None, asked: Journal) -> None
         is_it = found == whose
     if not is_it:
         raise SourceDiverged(
-            f"the file is of server {whose}, and the one that answers is {found}: "
-            "a file and a position say nothing on another server",
+            f"the file belongs to server {whose}, but server {found} answers: "
+            "a file and position mean nothing on another server",
             source=source.address,
-            remedy="Nothing was changed. Wait until that one answers; or, where this one is to be read and the "
+            remedy="Nothing was changed. Wait until that server answers; or, if this one is to be read and the "
             f"file is its own, add --server {found}; or give --time, --earliest, --latest or --gtid.",
         )

@@ -49,7 +49,7 @@ async def planned_skip(asked: Journal, named: Named, report: Report) -> PlannedS
     assert cursor is not None
     transaction = await _transaction(named, asked, state, report)
     _refuse_if_behind(transaction, cursor)
-    effect = f"all that {transaction} did is never published"
+    effect = f"the changes of {transaction} are never published"
     return PlannedSkip(asked=asked, transaction=transaction, effect=effect)
 
 
@@ -93,10 +93,10 @@ async def _transaction(
     found = source.facts.server_uuid
     if found != cursor.offset.server_uuid:
         raise SourceDiverged(
-            f"the cursor is of server {cursor.offset.server_uuid}, and the one that answers is {found}: "
-            "without GTIDs nothing tells which transaction of the one is that of the other",
+            f"the cursor is at server {cursor.offset.server_uuid}, but server {found} answers: without GTIDs, "
+            "transactions of the two cannot be matched",
             source=source.address,
-            remedy="Name a place of the server that the worker reads, once it answers.",
+            remedy="Give a position on the server that the worker reads, once it answers.",
         )
     await in_its_own_thread(partial(_check_begins, named, source.address))
     return f"{found}:{named}"
@@ -108,7 +108,9 @@ def _check_begins(place: Coordinates, address: SourceAddress) -> None:
         if span.start == place:
             return
         if span.end.order > place.order:
-            raise PositionWithin(f"{place} is not where {span.start} begins, up to {span.end}")
+            raise PositionWithin(
+                f"{place} is within the transaction from {span.start} to {span.end}"
+            )
     raise PositionWithin(f"no transaction begins at {place}", source=address)
 
 
@@ -121,7 +123,7 @@ def _gtid(text: str, cursor: Cursor) -> str:
     except ValueError as error:
         raise UsageError(str(error)) from None
     if type(one) is not type(gtids):
-        raise UsageError(f"{text} is not a GTID of such a server; the cursor is at {gtids}")
+        raise UsageError(f"{text} is not a GTID of this kind of server; the cursor is at {gtids}")
     if isinstance(one, GtidSet) and one.count() != 1:
         raise UsageError(f"{text} is not one GTID")
     if "," in str(one):

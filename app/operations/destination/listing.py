@@ -98,7 +98,7 @@ def _run(
     """The run as the leader reports it; ``fault``: why ZooKeeper does not name one."""
     wish = state.control.wish if state.control else Wish.RUN
     if fault is not None:
-        return RunStatus(error=f"who leads it is not known: {fault.name}")
+        return RunStatus(error=f"the leader is unknown: {fault.name}")
     if leader is None:
         if wish in _NOT_LED:
             return RunStatus(state="STOPPED")

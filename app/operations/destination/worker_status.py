@@ -38,7 +38,9 @@ async def statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any]
 
 def _asked(one: WorkerAt) -> dict[str, Any] | str:
     if not one.address:
-        return f"worker {one.worker} has no worker.advertised_address to be asked at"
+        return (
+            f"worker {one.worker} has no worker.advertised_address, so its /status cannot be read"
+        )
     url = f"http://{one.address}/status"
     try:
         with urllib.request.urlopen(url, timeout=_SECONDS) as answer:
@@ -49,5 +51,5 @@ def _asked(one: WorkerAt) -> dict[str, Any] | str:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         return f"worker {one.worker} does not answer at {one.address}: {reason}"
     if who != one.worker:
-        return f"{one.address} is worker {who}, and not {one.worker}"
+        return f"{one.address} is worker {who}, not {one.worker}"
     return told

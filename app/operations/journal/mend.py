@@ -119,6 +119,6 @@ def _said(state: DestinationState, pairs: list[Pair], *, by: str, why: str) -> I
         epoch=state.cursor.epoch if state.cursor is not None else 0,
         before=offset,
         after=offset,
-        effect="journal records written again: "
+        effect="journal records rewritten: "
         + ", ".join(f"offset {record.offset}" for record, _ in pairs),
     )

@@ -38,11 +38,11 @@ async def end_transaction(asked: Journal, where: Where, transactional_id: str) -
     """Make the broker abort what is open under a transactional id; raise StateUnknown where nothing is."""
     if transactional_id not in {one.transactional_id for one in await open_in(asked, where)}:
         raise StateUnknown(
-            "no transaction of that transactional id is open there",
+            "no transaction of this transactional id is open in the partition",
             destination=asked.plan.name,
             topic=where.topic,
             partition=where.partition,
-            remedy="It may have ended meanwhile. List those that are open: python -m app journal abort DEST "
+            remedy="It may have ended meanwhile. To list the open ones, run python -m app journal abort DEST "
             f"{where}.",
         )
     producer = TransactionalProducer(transactional_id, options=asked.options, compression=None)

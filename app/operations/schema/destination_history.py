@@ -33,7 +33,9 @@ class DestinationHistory:
         history = state.history()
         if history is None or state.cursor is None:
             raise HistoryTooShort(
-                "none has been begun", destination=state.destination, remedy=BEGIN
+                "the destination has no schema history yet",
+                destination=state.destination,
+                remedy=BEGIN,
             )
         return cls(history=history, cursor=state.cursor, quarantine=state.quarantine.entries)
 

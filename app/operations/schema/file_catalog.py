@@ -50,7 +50,7 @@ def _rebuilt(value: Any) -> str:
     """The statements that ``schema rebuild`` printed."""
     databases = value.get("databases") if isinstance(value, dict) else None
     if not isinstance(databases, dict):
-        raise UsageError("the file is JSON, and not what `schema rebuild --format json` prints")
+        raise UsageError("the file is JSON, but not an output of `schema rebuild --format json`")
     return "\n".join(
         f"{text}\n" for name, text in databases.items() if isinstance(text, str) and name
     )

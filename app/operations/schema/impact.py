@@ -109,8 +109,8 @@ class _Judge:
             raise DdlUnresolved(
                 effect.reason,
                 tables=sorted(effect.unresolved),
-                remedy="Nothing was run. See that the statement and its --database are right, and that "
-                "the definitions it is judged by are.",
+                remedy="Nothing was run. Check the statement, its --database, and the definitions that it "
+                "is judged by.",
             )
         if told.type == "TRUNCATE TABLE":
             emptied = [truncated(name, subscribers) for name in sorted(told.tables)]

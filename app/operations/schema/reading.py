@@ -28,7 +28,7 @@ async def journal_history(settings: Settings, destination: str) -> DestinationHi
     check_destination(settings, destination)
     plan, options = topic_plans(settings).journal(), kafka_client(settings).options()
     if not await Topics(options).has(plan):
-        raise HistoryTooShort("there is no journal", topic=plan.name, remedy=BEGIN)
+        raise HistoryTooShort("the journal topic does not exist", topic=plan.name, remedy=BEGIN)
     state = await committed_state(
         destination,
         topic=plan.name,
@@ -45,10 +45,12 @@ async def store_history(store: MetaStore, destination: str) -> DestinationHistor
     """The history as the central store has it; raise HistoryTooShort where it has none."""
     history = history_of(await in_its_own_thread(partial(store.read, destination)))
     if history is None:
-        remedy = (
-            "The store gets it once a worker has led the destination; check the destination's name."
+        remedy = "A worker writes it to the store once it leads the destination; check the destination's name."
+        raise HistoryTooShort(
+            "the central store has no schema history of the destination",
+            destination=destination,
+            remedy=remedy,
         )
-        raise HistoryTooShort("the central store has none", destination=destination, remedy=remedy)
     cursor = Cursor(
         destination=destination,
         installation="",

@@ -88,11 +88,11 @@ def parsed(raw: bytes) -> Line:
         raise MalformedLine("not a JSON object")
     sql, database, mode = (value.get(key) for key in ("sql", "database", "sql_mode"))
     if not isinstance(sql, str):
-        raise MalformedLine("sql is not a text")
+        raise MalformedLine("sql is not a string")
     if not isinstance(database, str | None):
-        raise MalformedLine("database is neither a text nor null")
+        raise MalformedLine("database is neither a string nor null")
     if not isinstance(mode, str | None):
-        raise MalformedLine("sql_mode is neither a text nor null")
+        raise MalformedLine("sql_mode is neither a string nor null")
     try:
         modes = sql_modes.DEFAULT if mode is None else sql_modes.of_text(mode)
     except sql_modes.UnknownSqlMode as fault:
@@ -114,7 +114,7 @@ def _one(catalog: Catalog, raw: bytes, longest: float) -> tuple[str | None, str]
     except RecursionError:
         return "it is nested too deeply", line.sql
     except TookTooLong:
-        return f"it was not through in {longest:g} s", line.sql
+        return f"it took longer than {longest:g} s", line.sql
     except MemoryError:
         return "it needs too much memory", line.sql
     except Exception as fault:

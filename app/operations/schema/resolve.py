@@ -140,7 +140,7 @@ def _before(waiting: Waiting) -> Table:
     before = history.at(entry.since).find(*entry.name) if history is not None else None
     if before is None:
         raise UsageError(
-            f"the history has no definition of {'.'.join(entry.name)} before it was set aside; "
+            f"the history has no definition of {'.'.join(entry.name)} before it was quarantined; "
             "give one with --definition"
         )
     return before
@@ -152,7 +152,9 @@ async def _as_on_the_server(waiting: Waiting, report: Report) -> Table:
     baseline = await in_its_own_thread(partial(read_baseline, source.address, source.facts))
     table = baseline.tables.get(name)
     if table is None:
-        raise UsageError(f"the server has no table {'.'.join(name)}, or the account may not see it")
+        raise UsageError(
+            f"the server has no table {'.'.join(name)}, or the account has no privilege on it"
+        )
     return table
 
 
@@ -167,7 +169,7 @@ async def _made(waiting: Waiting, before: Table | None, sql: str, report: Report
     catalog.apply(sql.strip(), Session(database=name[0]))
     table = catalog.get(name)
     if table is None:
-        raise UsageError(f"the statement does not make {'.'.join(name)}")
+        raise UsageError(f"the statement does not create {'.'.join(name)}")
     return table
 
 

@@ -206,6 +206,6 @@ def _asked_elsewhere(both: Pair, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["cursor", "set", "shop", "--gtid", executed, *_LOSE]) == 0
     told = capsys.readouterr().err
-    assert f"127.0.0.1:{both.standby.port} does not answer, {other} is asked" in told
+    assert f"127.0.0.1:{both.standby.port} does not answer, asking {other} instead" in told
     assert main(["cursor", "show", "shop"]) == 0
     assert f"source      {other} since" in capsys.readouterr().out

@@ -162,7 +162,7 @@ def test_a_table_that_is_given_up_is_lost_alone_until_it_is_made_anew_or_resolve
         assert (careless.returncode, "--yes-lose-rows" in careless.stderr) == (2, True)
         said = schema(tmp_path, "resolve", "shop", "shop.torn", "--give-up", "--yes-lose-rows")
         assert said.returncode == 0, said.stdout + said.stderr + worker.log[-3000:]
-        assert "1 event(s) that waited are lost" in said.stdout
+        assert "1 waiting event(s) are lost" in said.stdout
         run(
             mysql,
             "INSERT INTO shop.torn (id, a, b) VALUES (3, 30, 300)",

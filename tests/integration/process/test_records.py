@@ -179,7 +179,7 @@ def test_a_large_row_is_claimed_in_a_bucket_once_it_lets_us_in_and_an_audit_find
         assert audited.returncode == 1
         assert "different=2 " in audited.stdout
         assert "are not in the claim store" in audited.stdout
-        assert "are not those that were stored" in audited.stdout
+        assert "differ from those stored" in audited.stdout
 
 
 def _redeemed(value: dict[str, Any]) -> dict[str, Any]:

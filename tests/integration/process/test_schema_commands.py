@@ -267,4 +267,4 @@ def test_what_cannot_be_answered_is_one_message(
     config.write_text(yaml.safe_dump(settings(stack, mysql, tmp_path)))
     never = Operator(config, []).asks("audit", "shop")
     assert (never.code, never.out, never.err.count("\n")) == (1, "", 1)
-    assert "there is no journal" in never.err
+    assert "the journal topic does not exist" in never.err

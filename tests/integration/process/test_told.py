@@ -96,7 +96,7 @@ def _purged(mysql: Mysql, worker: Worker, person: Person) -> None:
     assert "NotConfirmed" in person.types("shopp", *words[1:])[1]
     assert worker.destination()["state"] == "FAILED"
     code, told = person.types("shop", *words[1:])
-    assert (code, "Type 'shop' to go on" in told) == (0, True), told
+    assert (code, "Type 'shop' to continue" in told) == (0, True), told
     worker.wait(lambda status: status["rows"] == 3 and status["state"] == "RUNNING")
 
 
@@ -114,7 +114,7 @@ def _reset(mysql: Mysql, worker: Worker, person: Person) -> None:
     # What is no more is not said to come again.
     assert "published again" not in told
     assert "the binlog is not the one that was read" in told
-    assert "of its 1 transaction(s), 0 are never published, 1 are, as new" in told
+    assert "of its 1 transaction(s), 0 are never published, 1 are published as new" in told
     person.does("cursor", "set", "shop", "--latest", "--why", "reset", "--yes-lose-changes")
     worker.wait(_is("RUNNING"))
     _insert(mysql, 6)

@@ -89,7 +89,7 @@ def test_a_destination_that_is_not_in_the_settings_is_named_with_those_that_are(
         words = ["a.b"] if name == "show" else []
         done = run("schema", name, "shopp", *words, settings=settings)
         assert done.returncode == 2, name
-        assert "there is no destination 'shopp', only: shop" in done.stderr
+        assert "the settings have no destination 'shopp', only: shop" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ async def test_a_failure_is_an_outcome_and_a_retry_is_one_only_in_the_end(
 
 async def test_another_request_replaces_it_by_name(asked: Callable[..., Journal]) -> None:
     other = Control(destination="shop", wish=Wish.RUN, by="you", ts_ms=2)
-    with pytest.raises(RequestReplaced, match="run, asked for by you"):
+    with pytest.raises(RequestReplaced, match="run, requested by you"):
         await request(asked(control_note(other)), CONTROL, wait=30)
 
 

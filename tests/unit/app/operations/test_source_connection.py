@@ -75,7 +75,7 @@ async def test_the_journal_is_told_of_another_source_and_who_chose_it(down: set[
     made = journal()
     found = await reached(made.asked, made.folded, lambda _: None)
     (note,) = found.notes(SourceChoice(), "shop", by="anna")
-    assert b"its cursor was set there by anna" in note[1]
+    assert b"cursor set there by anna" in note[1]
     reads(made, "a")
     assert found.notes(made.folded.source_choice, "shop", by="anna") == []
     assert not down

@@ -82,8 +82,8 @@ def test_another_server_is_refused_that_answers_in_place_of_the_one_whose_file_i
     with pytest.raises(SourceDiverged) as caught:
         world.set(*place)
     told = str(caught.value)
-    assert "the one that answers is uuid-b" in told
-    assert ("at a:3306" if is_first else "of server uuid-a") in told
+    assert "but server uuid-b answers" in told
+    assert ("at a:3306" if is_first else "belongs to server uuid-a") in told
     assert "Nothing was changed." in told
     assert "--server uuid-b" in told
     with pytest.raises(Taken, match="uuid-b"):
@@ -96,7 +96,7 @@ def test_the_server_of_the_file_is_found_among_the_sources(world: World) -> None
         world.set(*PLACE)
     with pytest.raises(Taken, match="uuid-b"):
         world.set(*PLACE, "--server", "uuid-b")
-    with pytest.raises(SourceDiverged, match="of server uuid-c"):
+    with pytest.raises(SourceDiverged, match="belongs to server uuid-c"):
         world.set(*PLACE, "--server", "uuid-c")
 
 
@@ -109,5 +109,5 @@ def test_what_every_server_knows_may_be_set_by_another_one(world: World) -> None
 
 
 def test_a_server_without_a_file_is_none(world: World) -> None:
-    with pytest.raises(UsageError, match="--server says whose --file it is"):
+    with pytest.raises(UsageError, match="--server names the server of --file"):
         world.set("--earliest", "--server", "uuid-a")

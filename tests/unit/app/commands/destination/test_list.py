@@ -113,7 +113,7 @@ def test_a_worker_without_an_advertised_address_is_asked_at_its_own_settings(
 @pytest.mark.parametrize(
     ("worker", "says"),
     [
-        ("b", "is worker a, and not b"),
+        ("b", "is worker a, not b"),
         ("c", "worker c has no worker.advertised_address"),
         ("d", "worker d does not answer at 127.0.0.1:1"),
     ],
@@ -146,4 +146,4 @@ def test_while_zookeeper_is_away_nothing_is_said_of_who_leads(
     fault = CoordinationLost("no session with z:2181 in 6 s")
     code, one = listed(monkeypatch, capsys, leader=None, wish=wish, fault=fault)
     assert code == 1
-    assert (one["state"], one["error"]) == (None, "who leads it is not known: CoordinationLost")
+    assert (one["state"], one["error"]) == (None, "the leader is unknown: CoordinationLost")

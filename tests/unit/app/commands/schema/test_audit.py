@@ -65,4 +65,4 @@ def test_the_tables_own_list_has_them_too(capsys: pytest.CaptureFixture[str]) ->
         "resolution (definition)",
         "resolution (give-up)",
     ]
-    assert "    said by otto, 2026-11-19T11:06:40.000Z" in lines
+    assert "    given by otto, 2026-11-19T11:06:40.000Z" in lines

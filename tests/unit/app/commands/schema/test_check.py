@@ -81,7 +81,7 @@ def test_a_server_that_is_as_the_history_says_is_exit_0(
     options = options_of("check")
     server = answer({("shop", "orders"): table("a")})
     assert schema_check.run(options, tell(told), asking(server)) == 0
-    assert capsys.readouterr().out == "1 table(s) of the server are as the history has them\n"
+    assert capsys.readouterr().out == "1 table(s) of the server match the history\n"
 
 
 def test_each_thing_that_rows_depend_on_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,5 +197,5 @@ def test_a_worker_that_stays_behind_is_told_and_its_end_is_compared(
     text = schema_check.run(options_of("check", "--wait", "0"), behind, asking(server))
     lines = capsys.readouterr().out.splitlines()
     assert text == 1
-    assert lines[0].startswith("The worker has got to b.000001:100; the server answered at")
+    assert lines[0].startswith("The worker has reached b.000001:100; the server answered at")
     assert lines[-1] == "shop.orders: + column a: int"

@@ -22,7 +22,9 @@ def test_each_version_of_a_table_is_told_with_what_it_changed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = Asked(capsys, "history").text(story(*LIFE), "shop.orders")
-    assert lines[0].startswith("shop.orders  known where the history begins: 2026-09-21T14:13:20")
+    assert lines[0].startswith(
+        "shop.orders  known at the beginning of the history: 2026-09-21T14:13:20"
+    )
     assert lines[1:] == [
         "",
         f"1  2026-09-22T14:13:20.000Z  b.000001:200  {UUID}:2  ALTER TABLE",
@@ -65,7 +67,7 @@ def test_all_tables_are_listed_with_their_state(capsys: pytest.CaptureFixture[st
 
 def test_a_table_that_never_was_is_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Asked(capsys, "history").text(story(), "shop.nothing", code=1)
-    assert "not there where the history begins" in lines[0]
+    assert "does not exist at the beginning of the history" in lines[0]
 
 
 def test_two_places_are_compared(capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,7 +98,7 @@ def test_what_is_not_known_there_is_said_and_is_exit_1(show: Asked) -> None:
     assert "klingon" in unresolved["reason"]
     assert show.json(made, "shop.nothing", code=1)["state"] == "unknown"
     assert show.text(made, "shop.nothing", code=1) == [
-        "shop.nothing: the history never met it up to there"
+        "shop.nothing: the history has no such table up to that position"
     ]
 
 
@@ -136,7 +136,7 @@ GIVEN_UP = replace(
 @pytest.mark.parametrize(
     ("entry", "state", "words"),
     [
-        (ASIDE, "set aside", "set aside: its rows wait"),
+        (ASIDE, "set aside", "quarantined: its rows wait"),
         (GIVEN_UP, "given up", "given up by anna, 2026-11-18T11:06:40.000Z"),
         (replace(ASIDE, outcome=Outcome.RELEASED), None, None),
     ],

@@ -59,21 +59,21 @@ def without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (at(90), at(50), "back from b.000001:90"),
         (at(90), at(95), "forward from b.000001:90"),
-        (at(90), at(90, server=OTHER), "cannot be told"),
+        (at(90), at(90, server=OTHER), "is unknown"),
         (
             at(4, MariadbGtidList.parse("0-1-9")),
             at(4, MariadbGtidList.parse("0-1-7")),
-            "back: what stands between is published again",
+            "back: the changes in between are published again",
         ),
         (
             at(4, MariadbGtidList.parse("0-1-9")),
             at(4, MariadbGtidList.parse("0-1-12")),
-            "forward: what stands between is never published",
+            "forward: the changes in between are never published",
         ),
         (
             at(4, MariadbGtidList.parse("0-1-9,1-1-5")),
             at(4, MariadbGtidList.parse("0-1-12,1-1-3")),
-            "in others back",
+            "back in others",
         ),
     ],
 )

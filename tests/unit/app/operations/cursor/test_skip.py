@@ -23,7 +23,7 @@ async def planned(named: Named, gtids: str | None = f"{UUID}:1-9") -> str:
     made = journal()
     made.folded.cursor = cursor(None if gtids is None else GtidSet.parse(gtids))
     found = await planned_skip(made.asked, named, lambda _: None)
-    assert found.effect == f"all that {found.transaction} did is never published"
+    assert found.effect == f"the changes of {found.transaction} are never published"
     assert made.written == []
     return found.transaction
 
@@ -41,7 +41,7 @@ async def test_one_that_the_cursor_has_passed_is_refused() -> None:
     ("named", "why"),
     [
         (f"{UUID}:10-11", "is not one GTID"),
-        ("0-1-10", "is not a GTID of such a server"),
+        ("0-1-10", "is not a GTID of this kind of server"),
         (Coordinates("b", 4), "the source has GTIDs"),
     ],
 )
@@ -64,7 +64,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 async def test_without_gtids_one_is_named_by_where_it_begins(server: SimpleNamespace) -> None:
     assert await planned(Coordinates("binlog.000003", 100), None) == "uuid-a:binlog.000003:100"
-    with pytest.raises(PositionWithin, match=r"000003:150 is not where binlog\.000003:100 begins"):
+    with pytest.raises(
+        PositionWithin, match=r"000003:150 is within the transaction from binlog\.000003:100 to"
+    ):
         await planned(Coordinates("binlog.000003", 150), None)
     with pytest.raises(PositionWithin, match=r"no transaction begins at binlog\.000003:300"):
         await planned(Coordinates("binlog.000003", 300), None)
@@ -73,5 +75,5 @@ async def test_without_gtids_one_is_named_by_where_it_begins(server: SimpleNames
 
 async def test_a_place_of_another_server_names_nothing(server: SimpleNamespace) -> None:
     server.server_uuid = "uuid-z"
-    with pytest.raises(SourceDiverged, match="the one that answers is uuid-z"):
+    with pytest.raises(SourceDiverged, match="but server uuid-z answers"):
         await planned(Coordinates("binlog.000003", 100), None)
