@@ -20,6 +20,7 @@ from connectors.kafka.record_batches import MAX_BATCH_BYTES
 from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.server.facts import SourceAddress, Tls
 from connectors.zookeeper.kazoo_session import ZooKeeperClient
+from tables.routes.routes import Routes
 from tables.schema_history.checkpoint import HOUR_MS, CheckpointPolicy
 
 _STORE_ANSWERS = 60.0
@@ -44,12 +45,22 @@ def topic_plans(settings: Settings) -> TopicPlans:
     topics = settings.topics
     return TopicPlans(
         prefix=settings.prefix,
-        partitions=topics.partitions,
         replication_factor=topics.replication_factor,
         cleanup_policy=topics.cleanup_policy,
         retention_ms=topics.retention_ms,
         max_message_bytes=topics.max_message_bytes,
         journal_partitions=topics.journal_partitions,
+    )
+
+
+def routes_of(settings: Settings, name: str) -> Routes:
+    """The routes of one destination's tables."""
+    chosen = settings.destinations[name].filter
+    return Routes(
+        prefix=settings.prefix,
+        include=chosen.include,
+        black=chosen.black,
+        partitions=settings.topics.partitions,
     )
 
 
@@ -74,15 +85,12 @@ def destination_plan(
         failover=_failover(destination),
         accepted=frozenset(map(Accepted, destination.accept)),
         rules=Rules(
-            prefix=settings.prefix,
             destination=name,
-            include=destination.filter.include,
-            black=destination.filter.black,
+            routes=routes_of(settings, name),
             trusted=destination.filter.statements,
             borders=settings.provide_transaction_metadata is True,
             borders_of_parts=settings.provide_transaction_metadata is not False,
             statements=settings.include_query,
-            partitions=topics.partitions,
             compression=settings.publish.compression,
             max_bytes=settings.publish.max_bytes,
             max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),

@@ -25,6 +25,7 @@ from bench.large import Worker, connected
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
+from tables.routes.routes import Routes
 
 FOLDER = session.FOLDER / "new_tables"
 TABLES = (1, 1_000, 3_000)
@@ -105,7 +106,8 @@ async def measure(stack: Stack, tables: int, folder: Path) -> Outcome:
     try:
         writer.start()
         await _until(worker, lambda status: (status.get("rows") or 0) > 0)
-        topic = f"{settings['prefix']}.{database}.beside"
+        routes = Routes(prefix=settings["prefix"])
+        topic = routes.topic((database, "beside"))
         following = asyncio.create_task(beside.follow(stack.kafka, topic))
         begun = len(beside.written)
         await _until(worker, lambda _: len(beside.read) > begun + _CALM_ROWS)
@@ -113,7 +115,8 @@ async def measure(stack: Stack, tables: int, folder: Path) -> Outcome:
         await _write(outcome, worker, beside, database)
         following.cancel()
         print(f"bench-new-tables: {outcome.line()}", flush=True)
-        await _verify(stack.kafka, f"{settings['prefix']}.{database}.t", tables)
+        wanted = {routes.topic((database, f"t{number}")) for number in range(tables)}
+        await _verify(stack.kafka, wanted)
     finally:
         beside.over.set()
         if following is not None:
@@ -152,17 +155,19 @@ async def _until(worker: Worker, reached: Any) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _verify(kafka: str, prefix: str, tables: int) -> None:
+async def _verify(kafka: str, wanted: set[str]) -> None:
     """Each topic of a new table holds one record, and the mark of its commit."""
     async with AIOKafkaConsumer(bootstrap_servers=kafka) as consumer:
-        names = [name for name in await consumer.topics() if name.startswith(prefix)]
+        names = wanted & await consumer.topics()
     patience = int(_PATIENCE * 1000)
     async with AIOKafkaConsumer(
         *names, bootstrap_servers=kafka, request_timeout_ms=patience
     ) as consumer:
         ends = await consumer.end_offsets(list(consumer.assignment()))
-    if len(names) != tables or {*ends.values()} != {2}:
-        raise RunFailed(f"{len(names)} topics of {tables}, with {sorted({*ends.values()})} records")
+    if names != wanted or {*ends.values()} != {2}:
+        raise RunFailed(
+            f"{len(names)} topics of {len(wanted)}, with {sorted({*ends.values()})} records"
+        )
 
 
 def _run(mysql: Mysql, *statements: str) -> None:

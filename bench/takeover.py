@@ -26,6 +26,7 @@ import pymysql
 from aiokafka import AIOKafkaConsumer
 
 from devstack import Stack
+from tables.routes.routes import Routes
 from tests.integration.process.shared import SESSION, Pair, pair_settings
 
 _EACH_SECONDS = 0.04
@@ -157,7 +158,8 @@ class Trial:
         wanted = pair_settings(
             self._stack, self._stack.mysql, self._folder, names=self.names, database=self._database
         )
-        topics = {name: f"{wanted['prefix']}.{self._database}.{name}" for name in self.names}
+        routes = Routes(prefix=wanted["prefix"])
+        topics = {name: routes.topic((self._database, name)) for name in self.names}
         with (
             Pair(wanted, self._folder) as pair,
             writing(self._stack, self._database, self.names),

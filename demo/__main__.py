@@ -29,12 +29,13 @@ from demo.warehouse import Answer, Request
 from devstack import Stack
 from devstack.errors import DevstackError
 from devstack.ports import free_port
+from tables.routes.routes import Routes
 
 PROJECT = Path(__file__).resolve().parent.parent
 RUN = Path(".run/demo")
 LOCK = Path(".run/demo.lock")
 TABLES = ["customers", "order_items", "orders"]
-LAYOUT = Layout(PREFIX, DATABASE)
+LAYOUT = Layout(Routes(prefix=PREFIX, include=rf"{DATABASE}\..*"), DATABASE)
 
 ROWS = 24_000
 SECONDS = 32
@@ -113,7 +114,7 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
     _until_arrived(watch, server, at)
 
     console.say("everything has arrived; reading the topics and comparing row by row")
-    wanted = [*map(LAYOUT.row_topic, TABLES), LAYOUT.ddl_topic]
+    wanted = [*map(LAYOUT.topic_of, TABLES), LAYOUT.ddl_topic]
     contents = asyncio.run(topics.read(at.kafka, wanted, mark=shop.ROLLED_BACK.encode()))
     compared = _compare(server, files, comparison)
     outcome = verdict.judge(
@@ -154,7 +155,7 @@ def _start(
 
 def _until_arrived(watch: Watch, server: Server, at: Addresses) -> None:
     watch.until_published(server, _PATIENCE)
-    watch.until_applied(at.kafka, [LAYOUT.row_topic(table) for table in TABLES], _PATIENCE)
+    watch.until_applied(at.kafka, [LAYOUT.topic_of(table) for table in TABLES], _PATIENCE)
 
 
 def _live_load(work: Load, watch: Watch, console: Console) -> None:

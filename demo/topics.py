@@ -8,8 +8,10 @@ import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 
+from connectors.wire import ddl_topic
 from demo.checks import Record
 from demo.errors import DemoError
+from tables.routes.routes import Routes
 
 _PATIENCE_MS = 20_000
 
@@ -22,28 +24,36 @@ class TopicsUnreadable(DemoError):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The topics of a destination, by docs/wire.md: one for each table, and one for its DDL."""
+    """The topics of a destination: those of its rows, as its routes say, and the one of its DDL."""
 
-    prefix: str
+    routes: Routes
     destination: str
 
-    def row_topic(self, table: str) -> str:
+    def topic_of(self, table: str) -> str:
         """The topic of a table of a database named as the destination."""
-        return f"{self.prefix}.{self.destination}.{table}"
+        return self.routes.topic((self.destination, table))
 
     @property
     def ddl_topic(self) -> str:
         """The topic of the destination's DDL statements."""
-        return f"{self.prefix}.__ddl.{self.destination}"
+        return ddl_topic(self.routes.prefix, self.destination)
 
 
 @dataclass(slots=True)
 class Contents:
-    """Records with a value by topic; how many tombstones; records that hold the forbidden mark."""
+    """Records with a value; how many tombstones; records that hold the forbidden mark."""
 
-    records: defaultdict[str, list[Record]] = field(default_factory=lambda: defaultdict(list))
+    rows: defaultdict[str, list[Record]] = field(default_factory=lambda: defaultdict(list))
+    """By the table that they name, not by topic: a topic may have the rows of several tables."""
+    statements: list[Record] = field(default_factory=list)
+    """Of the DDL topic."""
     tombstones: int = 0
     marked: list[Record] = field(default_factory=list)
+
+    @property
+    def records(self) -> list[Record]:
+        """All that have a value."""
+        return [*itertools.chain.from_iterable(self.rows.values()), *self.statements]
 
 
 async def ends(bootstrap: str, topics: list[str]) -> Offsets:
@@ -88,7 +98,8 @@ def _add(contents: Contents, message: ConsumerRecord, mark: bytes) -> None:
     if message.value is None:
         contents.tombstones += 1
         return
-    source = orjson.loads(message.value)["source"]
+    value = orjson.loads(message.value)
+    source = value["source"]
     change_id = dict(message.headers).get("change_id")
     record = Record(
         topic=message.topic,
@@ -99,6 +110,7 @@ def _add(contents: Contents, message: ConsumerRecord, mark: bytes) -> None:
         epoch=source["epoch"],
         committed_ms=source["ts_ms"],
     )
-    contents.records[message.topic].append(record)
+    held = contents.statements if "ddl" in value else contents.rows[source["table"]]
+    held.append(record)
     if mark in message.value:
         contents.marked.append(record)

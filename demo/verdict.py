@@ -125,6 +125,7 @@ def _faults(evidence: Evidence, name: str) -> list[str]:
     unapplied = [record for record in records if not checks.applied_at(record, evidence.applied)]
     if unapplied:
         faults.append(f"{len(unapplied)} records are in no batch of the sink's ledger")
+    faults += _some("records are not in their table's topic", _misplaced(evidence, name))
     if compared := evidence.compared[name].different:
         faults.append(f"{compared} rows differ: " + "\n    ".join(evidence.compared[name].shown))
     if truth.changes[name] != evidence.counted[name]:
@@ -136,7 +137,7 @@ def _faults(evidence: Evidence, name: str) -> list[str]:
 
 def _faults_of_the_whole(evidence: Evidence) -> list[str]:
     contents = evidence.contents
-    everything = [record for records in contents.records.values() for record in records]
+    everything = contents.records
     return [
         *_some("places where seq is not 1, 2, 3 …", checks.seq_faults(everything)),
         *_some("places where the epoch goes back", checks.epochs_gone_back(everything)),
@@ -145,7 +146,13 @@ def _faults_of_the_whole(evidence: Evidence) -> list[str]:
 
 
 def _records(evidence: Evidence, name: str) -> list[Record]:
-    return evidence.contents.records.get(evidence.layout.row_topic(name), [])
+    return evidence.contents.rows.get(name, [])
+
+
+def _misplaced(evidence: Evidence, name: str) -> list[Record]:
+    """Records of a table that are in another topic than its route's."""
+    topic = evidence.layout.topic_of(name)
+    return [record for record in _records(evidence, name) if record.topic != topic]
 
 
 def _some(what: str, found: Sequence[object]) -> list[str]:

@@ -29,7 +29,7 @@ from app.auditing.topics.topics import (
     schemas,
 )
 from app.auditing.topics.transaction_markers import Borders
-from app.auditing.truth.changes import Truth, filter_of, read
+from app.auditing.truth.changes import Truth, read
 from app.auditing.truth.start import file_of_last, first_file, last_of
 from app.auditing.truth.witness import LIMITS, Witness
 from app.auditing.verdict import Verdict
@@ -53,6 +53,7 @@ from connectors.wire import (
     schemas_topic,
     transactions_topic,
 )
+from tables.routes.routes import Routes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +61,9 @@ class Scope:
     """What to audit, and by which rules it was published."""
 
     destination: str
-    prefix: str
+    routes: Routes
     binlog: Witness
     published: Published
-    include: str = r".*\..*"
-    black: str = ""
     ddl_include: str = ""
     ddl_exclude: str = ""
     shadows: ShadowRules = field(default_factory=ShadowRules)
@@ -82,6 +81,11 @@ class Scope:
     """Where images wait that were too large for their topic."""
     warehouse: Path | None = None
     """What the sink told of the warehouse, before."""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all topics begin with."""
+        return self.routes.prefix
 
 
 def audit(scope: Scope) -> Verdict:
@@ -106,7 +110,7 @@ def audit(scope: Scope) -> Verdict:
     parts = [*wanted, *([(borders, 0)] if has_borders else [])]
     beginnings = scope.published.beginnings(parts)
     subject = Subject(
-        prefix=scope.prefix,
+        routes=scope.routes,
         destination=scope.destination,
         ddl_topic=ddl,
         seq=told.cursors[-1].seq,
@@ -125,7 +129,13 @@ def audit(scope: Scope) -> Verdict:
         if scope.warehouse is not None:
             origin = Origin(scope.prefix, scope.published.cluster())
             told_rows = lines(scope.warehouse, origin)
-            warehouse = Warehouse(rows_of_warehouse, told_rows, scope.destination, versions)
+            warehouse = Warehouse(
+                rows_of_warehouse,
+                told_rows,
+                scope.destination,
+                versions=versions,
+                routes=scope.routes,
+            )
         window = Window(
             begin=begin, until=scope.until, end=end, server_uuid=scope.binlog.server_uuid
         )
@@ -157,15 +167,19 @@ def audit(scope: Scope) -> Verdict:
             verdict.tables = warehouse.judge(done.has_number, cut=cut)
         if has_borders:
             done.subject = subject
-            uncounted = {
-                version.topic
-                for (database, table, _), version in subject.versions.items()
-                if (database, table) in latest.aside
-            }
-            taken = Borders(done, borders, uncounted)
+            taken = Borders(done, borders, _uncounted(subject, latest))
             scope.published.read([(borders, 0)], taken.take)
             taken.close()
     return verdict
+
+
+def _uncounted(subject: Subject, told: Journal) -> set[str]:
+    """The topics of tables that were ever set aside."""
+    return {
+        version.topic
+        for (database, table, _), version in subject.versions.items()
+        if (database, table) in told.aside
+    }
 
 
 def _of_rows(subject: Subject, wanted: Sequence[Partition]) -> dict[Partition, int]:
@@ -207,9 +221,8 @@ def _truth(scope: Scope, window: Window, store: Store) -> Truth:
     if isinstance(window.begin, GtidSet):
         first = file_of_last(scope.binlog, first, window.begin)
         window.last_of_set = last_of(scope.binlog, first, window.begin)
-    captures = filter_of(scope.include, scope.black)
     with closing(scope.binlog.events(first)) as events:
-        return read(events, window, captures=captures, store=store)
+        return read(events, window, captures=scope.routes.captures, store=store)
 
 
 def _nothing_after(scope: Scope, end: End) -> Bound:

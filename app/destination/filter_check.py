@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from app.pipeline.rules import Rules
-from app.pipeline.table_filter import TableFilter, expressions, literal_prefix
 from app.service.status import DestinationStatus
 from connectors.mysql.ddl.definition import TableChange, TableName
 from connectors.mysql.server.system_databases import SYSTEM
+from tables.routes.routes import Routes
+from tables.routes.table_filter import expressions, literal_prefix
 from tables.schema_history.record import SchemaRecord
 
 log = logging.getLogger(__name__)
@@ -46,22 +47,21 @@ class FilterCheck:
     def _show(self) -> None:
         """Log what is new, and put all on the status page."""
         shown = self._status.warnings.get(_WARNINGS, [])
-        found = list(warnings(self._rules.include, self._rules.black, self._names))
+        found = list(warnings(self._rules.routes, self._names))
         for warning in found:
             if warning not in shown:
                 log.warning("%s: %s", self._status.name, warning)
         self._status.warnings[_WARNINGS] = found
 
 
-def warnings(include: str, black: str, names: set[TableName]) -> Iterator[str]:
+def warnings(routes: Routes, names: set[TableName]) -> Iterator[str]:
     """What is odd of a filter on a server with these tables."""
     if not names:
         yield "the server has no table that the account can see, so nothing is captured now"
         return
-    filter_ = TableFilter(include, black)
-    if not any(filter_.captures(*name) for name in names) and not _of_system(include):
+    if not any(map(routes.of, names)) and not _of_system(routes.include):
         yield f"the filter captures none of the {len(names)} tables that the account can see"
-    for setting, text in (("include", include), ("black", black)):
+    for setting, text in (("include", routes.include), ("black", routes.black)):
         for expression in expressions(text):
             pattern = expression.pattern
             if _of_system(pattern) or any(expression.fullmatch(".".join(one)) for one in names):

@@ -38,7 +38,6 @@ from app.pipeline.publish.handoff import MAX_BYTES, Handoff
 from app.pipeline.publish.publisher import Publisher
 from app.pipeline.publish.topics_ahead import Ahead
 from app.pipeline.stage import StageSpec
-from app.pipeline.table_filter import TableFilter
 from app.schemas.history_expiry import Expiry
 from app.schemas.quarantine_release import Releasing
 from app.schemas.run_schemas import Schemas
@@ -194,14 +193,14 @@ class Run:
     def _ahead(self, publisher: Publisher, spec: StageSpec) -> Ahead:
         rules = spec.rules
         tables = TableBook(
-            TableFilter(rules.include, rules.black),
+            rules.routes,
             spec.charsets,
             server=spec.server,
             told=spec.told,
             shadows=rules.shadow_rules(),
             known=spec.known,
         )
-        return Ahead(publisher, tables, prefix=rules.prefix)
+        return Ahead(publisher, tables)
 
     def _spec(self, facts: ServerFacts, state: DestinationState, cursor: Cursor) -> StageSpec:
         return StageSpec(

@@ -112,11 +112,9 @@ def _scope(
     rules = plan.rules
     return Scope(
         destination=plan.name,
-        prefix=settings.prefix,
+        routes=rules.routes,
         binlog=_binlog(request.witness, plan, topics),
         published=topics,
-        include=rules.include,
-        black=rules.black,
         ddl_include=rules.ddl_include,
         ddl_exclude=rules.ddl_exclude,
         shadows=rules.shadow_rules(),
@@ -163,7 +161,7 @@ def _of_a_server(
     addresses = [source.address for source in plan.sources] or [plan.address]
     if len(addresses) == 1:
         return witness_of(addresses[0])
-    prefix, partitions = plan.rules.prefix, plan.topics.journal_partitions
+    prefix, partitions = plan.rules.routes.prefix, plan.topics.journal_partitions
     told = journal(topics, prefix, plan.name, partitions=partitions)
     answered, silent = [], []
     for address in addresses:

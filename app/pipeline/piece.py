@@ -54,6 +54,8 @@ class Piece:
     """What became of a chunk, or of several in a row."""
 
     batches: list[FinishedBatch] = field(default_factory=list)
+    partitions: dict[str, int] = field(default_factory=dict)
+    """Of each topic of rows among those: over how many partitions its keys are spread."""
     records: int = 0
     size: int = 0
     """Bytes of keys and values, before compression."""
@@ -100,6 +102,12 @@ class Piece:
     """What stopped the decoder right behind this piece."""
 
     @property
+    def topics(self) -> dict[str, int]:
+        """The topics that it is written to, each with the partitions over which its keys are spread."""
+        noted = {one.topic: one.partitions for one in self.versions if one.partitions}
+        return {batch.topic: 1 for batch in self.batches} | noted | self.partitions
+
+    @property
     def only_moves(self) -> bool:
         """Whether it has nothing that anybody waits for: a thousand filtered transactions are one step.
 
@@ -110,6 +118,7 @@ class Piece:
     def absorb(self, later: Piece) -> None:
         """Add the piece that comes right after this one."""
         self.batches += later.batches
+        self.partitions.update(later.partitions)
         self.records += later.records
         self.size += later.size
         self.versions += later.versions

@@ -10,18 +10,16 @@ from dataclasses import dataclass, field
 from app.pipeline.statement_filter import StatementTypes, shadow_rules
 from connectors.claims.s3 import S3Access
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from tables.routes.routes import Routes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """Of one destination."""
 
-    prefix: str
     destination: str
-    include: str
-    """Tables that are captured: expressions over ``database.table``, with commas."""
-    black: str = ""
-    """Tables that are not, whatever ``include`` says."""
+    routes: Routes
+    """Which tables are captured, and how the rows of each are published."""
     trusted: str = ""
     """Tables whose statements change nothing else: expressions, with commas."""
     borders: bool
@@ -30,8 +28,6 @@ class Rules:
     """Whether those of a transaction that is published in parts are."""
     statements: bool = False
     """Whether the statement that changed rows is published with each of them."""
-    partitions: int
-    """Of a topic of rows."""
     compression: str | None
     max_bytes: int
     """Bytes of keys and values above which a transaction is published in parts."""
@@ -57,6 +53,11 @@ class Rules:
     """Tables that no tool for online schema changes has made, whatever their names are."""
     also_shadows: str = ""
     """Names that such a tool gives beside those that we know."""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all topics begin with."""
+        return self.routes.prefix
 
     def tells(self, statement_type: str) -> bool:
         """Whether statements of a type are published."""

@@ -21,7 +21,6 @@ from app.pipeline.number.table_versions import Name, VersionBook
 from app.pipeline.piece import Aside, Piece
 from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
-from app.pipeline.table_filter import TableFilter
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.event_names import HARMLESS
@@ -69,11 +68,10 @@ class ChunkStage:
 
     def __init__(self, spec: StageSpec) -> None:
         rules = self.rules = spec.rules
-        filter_ = TableFilter(rules.include, rules.black)
-        self._captures = filter_.captures
+        self._captures = rules.routes.captures
         self._has_prints, self._has_gtids = spec.fingerprints, spec.has_gtids
         self.tables = TableBook(
-            filter_,
+            rules.routes,
             spec.charsets,
             server=spec.server,
             told=spec.told,
@@ -81,12 +79,7 @@ class ChunkStage:
             known=spec.known,
         )
         self._passing = Passing(self.tables, spec.server, rules.trusted)
-        self.book = VersionBook(
-            rules.destination,
-            prefix=rules.prefix,
-            known=spec.versions,
-            partitions=rules.partitions,
-        )
+        self.book = VersionBook(rules.destination, known=spec.versions)
         connector = "mariadb" if spec.mariadb else "mysql"
         self.encoder = Encoder(
             rules, connector=connector, epoch=spec.epoch, spread=self.book.partitions
@@ -217,7 +210,7 @@ class DecodedChunk:
         self._resume: Resume | None = None
         self._is_whole = True
         self._announced: list[TableVersion] = []
-        self._truncated: dict[Name, int] = {}
+        self._truncated: dict[Name, TableVersion] = {}
 
     def _note(self, record: SchemaRecord) -> None:
         """Keep what the statement did, and the tables that can be read no longer for it."""
@@ -273,6 +266,7 @@ class DecodedChunk:
         batches = encoding.finished()
         return Piece(
             batches=batches,
+            partitions=encoding.partitions,
             records=sum(batch.records for batch in batches),
             size=encoding.size,
             versions=self._announced,
@@ -350,7 +344,7 @@ class DecodedChunk:
         for use in self._gathered.uses:
             table = use.table
             version, is_new = book.at(
-                table.name,
+                table.route,
                 table.definition,
                 use.transaction,
                 use.pos,
@@ -361,9 +355,9 @@ class DecodedChunk:
                 self._announced.append(version)
         for item in self._gathered.items:
             if isinstance(item, Ddl) and item.truncated is not None:
-                latest = book.latest(*item.truncated)
+                latest = book.latest(*item.truncated.table)
                 if latest is not None:
-                    self._truncated[item.truncated] = latest.version
+                    self._truncated[item.truncated.table] = latest
 
 
 def values_of(item: Item) -> int:

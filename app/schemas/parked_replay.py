@@ -124,10 +124,9 @@ class Release:
         query = event.query
         assert query is not None
         if event.statement == Kind.TRUNCATE.value:
-            kind, name = Kind.TRUNCATE, event.name
-            item = Ddl(
-                event.transaction, kind, query, event.pos, event.ordinal, name, None, (), told=False
-            )
+            route = self._stage.tables.route(event.name)
+            at = event.pos, event.ordinal
+            item = Ddl(event.transaction, Kind.TRUNCATE, query, *at, route, None, (), told=False)
             gathering.first = gathering.first or event.transaction
             gathering.items.append(item)
             gathering.values += item.values

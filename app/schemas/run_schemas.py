@@ -12,7 +12,6 @@ from app import metrics
 from app.pipeline.gather.captured_tables import GivenUp, Schema, SetAside
 from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
-from app.pipeline.table_filter import TableFilter
 from app.schemas.history_expiry import Expiry
 from app.schemas.store_mirror import Mirror
 from app.service.status import DestinationStatus
@@ -48,10 +47,10 @@ class Schemas:
 
     def known(self) -> dict[tuple[str, str], Schema]:
         """The captured tables, as decoders are to know them at the beginning."""
-        filter_ = TableFilter(self._rules.include, self._rules.black)
+        routes = self._rules.routes
         tables = self._history.now().tables() if self._history is not None else {}
         known: dict[tuple[str, str], Schema] = {
-            name: table for name, table in tables.items() if filter_.captures(*name)
+            name: table for name, table in tables.items() if routes.of(name) is not None
         }
         known.update(dict.fromkeys(self._quarantine.set_aside, SetAside()))
         known.update(dict.fromkeys(self._quarantine.given_up, GivenUp()))

@@ -24,7 +24,6 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as EnvironmentFault
 
 from app.pipeline.statement_filter import StatementTypes, shadow_rules
-from app.pipeline.table_filter import TableFilter, expressions
 from app.settings.environment import refuse_unknown
 from app.settings.errors import faults
 from app.settings.file import SettingsFile, refuse_unreadable
@@ -35,6 +34,7 @@ from app.settings.zookeeper import ZooKeeperSettings
 from connectors.errors import Faults, SettingsError
 from connectors.mysql.charset.connection_charsets import connection_charset
 from connectors.secret import FileSecret
+from tables.routes.table_filter import TableFilter, expressions
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
 DEFAULT_CONFIG = "aqueduct.yaml"

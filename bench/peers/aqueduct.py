@@ -10,10 +10,11 @@ from typing import Any
 import yaml
 
 from app.settings.model import DestinationSettings
-from bench.peers.peer import Changes, Program, Task, enveloped, same_topics
+from bench.peers.peer import Changes, Program, Task, enveloped
 from bench.servers import PASSWORD, USER
 from bench.workloads import DATABASE
 from devstack.ports import free_port
+from tables.routes.routes import Routes
 
 
 class Aqueduct:
@@ -39,7 +40,8 @@ class Aqueduct:
 
     def topics(self, task: Task) -> list[str]:
         """One for each table."""
-        return same_topics(task)
+        routes = Routes(prefix=task.prefix)
+        return [routes.topic((DATABASE, table)) for table in task.workload.recipe.tables]
 
     def needs(self, _task: Task) -> dict[str, int]:
         """Nothing: it makes its topics itself."""

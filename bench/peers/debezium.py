@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.peers.java_map import serialized
-from bench.peers.peer import Changes, Program, Task, enveloped, same_topics
+from bench.peers.peer import Changes, Program, Task, enveloped
 from bench.peers.software import java_and_jars
 from bench.servers import PASSWORD, USER, Servers
 from bench.workloads import DATABASE
@@ -69,7 +69,7 @@ class Debezium:
 
     def topics(self, task: Task) -> list[str]:
         """One for each table."""
-        return same_topics(task)
+        return [f"{task.prefix}.{DATABASE}.{table}" for table in task.workload.recipe.tables]
 
     def needs(self, task: Task) -> dict[str, int]:
         """Its topics of rows, and the one of schema changes."""

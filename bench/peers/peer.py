@@ -15,7 +15,6 @@ import orjson
 
 from bench.binlogs import Workload
 from bench.servers import Servers
-from bench.workloads import DATABASE
 
 FIRST_SERVER_ID = 7100
 
@@ -73,11 +72,6 @@ class Peer(Protocol):
 
     def changes(self, value: bytes) -> Changes:
         """What a message tells."""
-
-
-def same_topics(task: Task) -> list[str]:
-    """A topic for each table, named as Debezium and Aqueduct both name it."""
-    return [f"{task.prefix}.{DATABASE}.{table}" for table in task.workload.recipe.tables]
 
 
 def enveloped(value: bytes) -> Changes:

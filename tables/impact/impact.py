@@ -13,38 +13,27 @@ from typing import Any
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.effect.options import is_sequence
 from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, SetAside
-from connectors.wire import row_topic
 from tables.impact.columns import column_findings
 from tables.impact.finding import Finding, Severity
 from tables.impact.keys import key_findings
 from tables.impact.warehouse_rules import warehouse_path
+from tables.routes.routes import Route
 
-__all__ = ["Impact", "Severity", "Subscribers", "ddl_effects", "impact", "severest", "truncated"]
+__all__ = ["Impact", "RouteOf", "Severity", "ddl_effects", "impact", "severest", "truncated"]
 
 Renames = Mapping[TableName, Mapping[str, str]]
 """Of each table, its columns' old names to their new ones, as the statement says."""
 
 
-def _every(_name: TableName) -> bool:
-    return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscribers:
-    """Who may be concerned."""
-
-    prefix: str
-    """What all topics begin with."""
-    captured: Callable[[TableName], bool] = _every
-    """Which tables are published."""
+RouteOf = Callable[[TableName], Route | None]
+"""The route of a table, as ``Routes.of``; None where it is not published, so that nobody is concerned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
     """One consequence."""
 
-    table: TableName
-    topic: str
+    route: Route
     finding: Finding
 
     @property
@@ -54,25 +43,25 @@ class Impact:
 
     def to_json(self) -> dict[str, Any]:
         """As the DDL topic and commands tell it."""
-        found = self.finding
+        found, (database, table) = self.finding, self.route.table
         return {
             "kind": found.kind,
             "severity": found.severity.value,
-            "database": self.table[0],
-            "table": self.table[1],
+            "database": database,
+            "table": table,
             "column": found.column,
             "old": found.old,
             "new": found.new,
-            "topic": self.topic,
+            "topic": self.route.topic,
             "consumers": found.consumers,
-            "warehouse_table": warehouse_path(*self.table),
+            "warehouse_table": warehouse_path(*self.route.logical),
             "warehouse_columns": list(found.warehouse_columns),
             "warehouse": found.warehouse,
         }
 
 
 def impact(
-    changes: Iterable[Logical], subscribers: Subscribers, *, renames: Renames | None = None
+    changes: Iterable[Logical], route_of: RouteOf, *, renames: Renames | None = None
 ) -> tuple[Impact, ...]:
     """What some changes of one statement mean, in their order; the worst is ``severest``'s to find.
 
@@ -81,15 +70,16 @@ def impact(
     """
     listed = list(changes)
     told = (
-        Impact(table=name, topic=row_topic(subscribers.prefix, *name), finding=finding)
-        for name, finding in _Reading(listed, subscribers, renames or {}).findings()
+        Impact(route=route, finding=finding)
+        for route, finding in _Reading(listed, route_of, renames or {}).findings()
     )
     return tuple(told)
 
 
-def truncated(name: TableName, subscribers: Subscribers) -> tuple[Impact, ...]:
+def truncated(name: TableName, route_of: RouteOf) -> tuple[Impact, ...]:
     """What TRUNCATE TABLE means."""
-    if not subscribers.captured(name):
+    route = route_of(name)
+    if route is None:
         return ()
     finding = Finding(
         kind="table truncated",
@@ -97,7 +87,7 @@ def truncated(name: TableName, subscribers: Subscribers) -> tuple[Impact, ...]:
         consumers="One record with op t states that all rows are gone; there are no deletes.",
         warehouse="All rows of before are marked deleted.",
     )
-    return (Impact(table=name, topic=row_topic(subscribers.prefix, *name), finding=finding),)
+    return (Impact(route=route, finding=finding),)
 
 
 def severest(impacts: Iterable[Impact]) -> Severity:
@@ -106,21 +96,18 @@ def severest(impacts: Iterable[Impact]) -> Severity:
 
 
 def ddl_effects(
-    changes: Iterable[Logical], subscribers: Subscribers, *, renames: Renames | None = None
+    changes: Iterable[Logical], route_of: RouteOf, *, renames: Renames | None = None
 ) -> list[dict[str, Any]]:
     """The same, ready to be written as JSON."""
-    return [one.to_json() for one in impact(changes, subscribers, renames=renames)]
+    return [one.to_json() for one in impact(changes, route_of, renames=renames)]
 
 
 class _Reading:
     """Goes through the changes of one statement."""
 
-    def __init__(
-        self, changes: Sequence[Logical], subscribers: Subscribers, renames: Renames
-    ) -> None:
+    def __init__(self, changes: Sequence[Logical], route_of: RouteOf, renames: Renames) -> None:
         self._changes = changes
-        self._captured = subscribers.captured
-        self._prefix = subscribers.prefix
+        self._route_of = route_of
         self._renames = renames
         self._left = {
             change.name: change.old
@@ -133,14 +120,17 @@ class _Reading:
             if isinstance(change, TableChange) and change.renamed_from is not None
         }
 
-    def findings(self) -> Iterator[tuple[TableName, Finding]]:
+    def findings(self) -> Iterator[tuple[Route, Finding]]:
         for change in self._changes:
-            if isinstance(change, Noise | DatabaseChange) or not self._captured(change.name):
+            if isinstance(change, Noise | DatabaseChange):
+                continue
+            route = self._route_of(change.name)
+            if route is None:
                 continue
             if isinstance(change, TableChange) and is_sequence(change.new or change.old):
                 continue
             for finding in self._of(change):
-                yield change.name, finding
+                yield route, finding
 
     def _of(self, change: OnlineAlter | SetAside | TableChange) -> Iterator[Finding]:
         if isinstance(change, SetAside):
@@ -166,8 +156,11 @@ class _Reading:
         yield from key_findings(old, new)
 
     def _renamed(self, change: TableChange, to: TableName) -> Finding:
-        where = row_topic(self._prefix, *to)
-        going_on = f"Its records continue in {where}." if self._captured(to) else "Its records end."
+        route = self._route_of(to)
+        going_on = (
+            "Its records end." if route is None else f"Its records continue in {route.topic}."
+        )
+        logical = to if route is None else route.logical
         taken = change.name in self._come
         return Finding(
             kind="table renamed",
@@ -175,15 +168,15 @@ class _Reading:
             old=".".join(change.name),
             new=".".join(to),
             consumers=f"{going_on} {'Those of another table replace them.' if taken else ''}".strip(),
-            warehouse=f"The table stays as it is; new rows go to {warehouse_path(*to)}, which begins without "
-            "the rows of before.",
+            warehouse=f"The table stays as it is; new rows go to {warehouse_path(*logical)}, "
+            "which begins without the rows of before.",
         )
 
     def _took_name(self, change: TableChange, new: Table, origin: TableName) -> Iterator[Finding]:
         if self._left.get(change.name) is not None:
             # Another table had this name: to its readers the columns changed.
             yield from self._altered(change.name, self._left[change.name], new)
-        elif not self._captured(origin):
+        elif self._route_of(origin) is None:
             yield Finding(
                 kind="table comes in",
                 severity=Severity.CAREFUL,

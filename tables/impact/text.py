@@ -33,11 +33,11 @@ def as_text(impacts: Sequence[Impact]) -> str:
 
 def _lines(one: Impact) -> Iterator[str]:
     found = one.finding
-    place = ".".join(part for part in (*one.table, found.column) if part)
+    place = ".".join(part for part in (*one.route.table, found.column) if part)
     change = " -> ".join(part for part in (found.old, found.new) if part)
     yield f"{found.severity.value}: {found.kind}: {place}{f': {change}' if change else ''}"
     if found.consumers:
-        yield f"  topic {one.topic}: {found.consumers}"
+        yield f"  topic {one.route.topic}: {found.consumers}"
     if found.warehouse:
         columns = f" ({', '.join(found.warehouse_columns)})" if found.warehouse_columns else ""
-        yield f"  warehouse {warehouse_path(*one.table)}{columns}: {found.warehouse}"
+        yield f"  warehouse {warehouse_path(*one.route.logical)}{columns}: {found.warehouse}"

@@ -55,6 +55,16 @@ class Module:
         """The module's syntax tree, parsed once for all checks."""
         return _parsed(self.file.text)
 
+    def names(self) -> set[str]:
+        """Every name that it imports, or reads as a variable or an attribute."""
+        found = {name for _, name in self.imports()}
+        for node in ast.walk(self.syntax()):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                found.add(node.attr)
+        return found
+
     def docstring(self) -> str:
         """The module's docstring, empty without one."""
         return ast.get_docstring(_parsed(self.file.text)) or ""

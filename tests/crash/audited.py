@@ -31,10 +31,9 @@ def audited(at: Scene) -> Findings:
         return audit(
             Scope(
                 destination=DESTINATION,
-                prefix=at.prefix,
+                routes=at.routes,
                 binlog=files,
                 published=kafka,
-                include=rf"{DESTINATION}\..*",
             )
         )
 

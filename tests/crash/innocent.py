@@ -30,6 +30,7 @@ from devstack import Stack
 from devstack.errors import MissingSoftwareError
 from devstack.mysql import Mysql
 from devstack.old_mysql import old_mysql
+from tables.routes.routes import Routes
 from tests.integration.auditing.conftest import caught_up, recorded
 from tests.integration.auditing.planting import Planting
 from tests.integration.auditing.story import play
@@ -174,6 +175,7 @@ def test_an_audit_of_everything_finds_no_fault(
         assert report["complete"] is False
     wrong = spoil(stack, wanted["prefix"])
     for witness in of_library(mysql, stack, series, plain=plain):
-        scope = Scope(destination="shop", prefix=wanted["prefix"], binlog=witness, published=wrong)
+        routes = Routes(prefix=wanted["prefix"])
+        scope = Scope(destination="shop", routes=routes, binlog=witness, published=wrong)
         counts = audit(scope).counts
         assert (counts[Kind.DIFFERENT], counts[Kind.LOST]) == (len(SPOILED), 1), witness.name

@@ -27,6 +27,7 @@ from demo.truth import Truth
 from devstack.mysql import Mysql
 from devstack.ports import HOST, free_port
 from tables.journal.state import partition_of
+from tables.routes.routes import Routes
 from tests.crash import load as loads
 from tests.crash.counted import counted, is_at, place_of
 from tests.crash.keeper import FAUST, Keeper
@@ -82,6 +83,11 @@ class Scene:
     has_gtids: bool = True
     until_end: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     """What is there until the verdict is spoken."""
+
+    @property
+    def routes(self) -> Routes:
+        """Which tables are published, and where their rows belong."""
+        return Routes(prefix=self.prefix, include=rf"{DESTINATION}\..*", partitions=3)
 
     @property
     def mysql(self) -> Wire:
@@ -224,7 +230,7 @@ class Scene:
 
     def topics(self) -> Topics:
         """What a consumer reads now."""
-        found = asyncio.run(read_topics(self.servers.kafka, self.prefix, DESTINATION))
+        found = asyncio.run(read_topics(self.servers.kafka, self.routes, DESTINATION))
         found.producers = producers(
             self.servers.stack.run_dir
             / "kafka"
@@ -284,7 +290,7 @@ class Scene:
             "worker": {"id": f"worker-{number}"},
             "http": {"bind": HOST, "port": free_port()},
             "kafka": {"bootstrap_servers": f"{HOST}:{ways.kafka.port}"},
-            "topics": {"partitions": 3, "replication_factor": 1},
+            "topics": {"partitions": self.routes.partitions, "replication_factor": 1},
             # Small parts, so that a large transaction is published in several.
             "publish": {"max_bytes": 64 * 1024, "interval_ms": 50},
             "provide_transaction_metadata": True,
@@ -299,7 +305,7 @@ class Scene:
                         "tls": self.tls,
                     },
                     "server_id": 6100,
-                    "filter": {"include": r"shop\..*"},
+                    "filter": {"include": self.routes.include},
                     "start": "earliest",
                     # Faults before this one may have purged files.
                     "accept": ["incomplete_start"],

@@ -22,9 +22,10 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from app.__main__ import main
 from connectors.kafka.producer import TransactionalProducer
-from connectors.wire import journal_topic, row_topic
+from connectors.wire import journal_topic
 from devstack import Stack
 from tables.journal.state import cursor_key, partition_of
+from tables.routes.routes import Routes
 from tests.integration.process.shared import Pair, pair_settings
 from tests.integration.process.test_shared import Rows, judge, run
 
@@ -248,7 +249,7 @@ def test_a_smaller_limit_of_a_row_topic_makes_smaller_batches_and_a_larger_one_h
 ) -> None:
     leads, _ = shared.at_work()
     worker, mysql = shared.pair.workers[leads], shared.stack.mysql
-    topic = row_topic(shared.prefix, shared.database, "shop")
+    topic = Routes(prefix=shared.prefix).topic((shared.database, "shop"))
     shared.limit(topic, _SMALL)
     for _ in range(10):
         shared.rows.add(1500)

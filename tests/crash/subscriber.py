@@ -24,7 +24,7 @@ async def main(bootstrap: str, prefix: str, path: Path) -> None:
         auto_offset_reset="earliest",
         metadata_max_age_ms=1000,
     )
-    consumer.subscribe(pattern=rf"^{re.escape(prefix)}\.shop\..*")
+    consumer.subscribe(pattern=rf"^{re.escape(prefix)}\.(?!__).*")
     await consumer.start()
     with path.open("a", buffering=1) as file:
         async for message in consumer:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 
 from demo.checks import Record
 from demo.truth import Truth
+from tables.routes.routes import Routes
 from tests.crash.fencing import fencing_faults
 from tests.crash.gtids import GtidRanges
 from tests.crash.report import summary
 from tests.crash.scenario import Outcome
-from tests.crash.verdict import Read, Source, Topics, compare, different
+from tests.crash.verdict import Read, Source, Topics, compare, different, note
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 LAST = 10
@@ -101,12 +104,35 @@ def cursor(found: Topics) -> None:
     found.cursors[-1]["gtid_set"] = f"{UUID}:1-8:10"
 
 
+def misplaced(found: Topics) -> None:
+    found.misplaced.append("shop.goods in p.shop.orders@4")
+
+
+def message(topic: str, table: str) -> Any:
+    source = {"db": "shop", "table": table, "seq": 1, "epoch": 1, "ts_ms": 0}
+    value = orjson.dumps({"source": source, "op": "c", "before": None, "after": {"id": 1}})
+    headers = (("change_id", b"u:1#0"),)
+    return SimpleNamespace(
+        topic=topic, partition=0, offset=4, key=b"1", value=value, headers=headers
+    )
+
+
+def test_a_row_belongs_where_the_route_of_the_table_that_it_names_says() -> None:
+    found = Topics()
+    routes = Routes(prefix="p", include=r"shop\..*")
+    note(found, message("p.shop.goods", "goods"), routes, "shop")
+    assert (found.misplaced, found.rows[0].table) == ([], "goods")
+    note(found, message("p.shop.goods", "orders"), routes, "shop")
+    assert (found.misplaced, found.rows[1].table) == (["shop.orders in p.shop.goods@4"], "orders")
+
+
 def test_topics_without_a_fault_are_found_good() -> None:
     assert compare(source(), topics()) == {}
 
 
 @pytest.mark.parametrize(
-    "plant", [lost, repeated, invented, seq, disordered, epochs, scattered, values, cursor]
+    "plant",
+    [lost, repeated, invented, seq, disordered, epochs, scattered, misplaced, values, cursor],
 )
 def test_each_kind_of_fault_is_seen(plant: Callable[[Topics], None]) -> None:
     found = topics()

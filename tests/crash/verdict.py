@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer
 from demo import checks
 from demo.checks import Record
 from demo.truth import Truth
+from tables.routes.routes import Routes
 from tests.crash.fencing import claims_faults, fencing_faults
 from tests.crash.gtids import GtidRanges, plain
 
@@ -47,6 +48,8 @@ class Topics:
 
     rows: list[Read] = field(default_factory=list)
     statements: list[Record] = field(default_factory=list)
+    misplaced: list[str] = field(default_factory=list)
+    """Rows in another topic than their table's route has."""
     cursors: list[dict[str, Any]] = field(default_factory=list)
     """In the journal's order."""
     offsets: list[int] = field(default_factory=list)
@@ -77,17 +80,17 @@ Findings = dict[str, list[str]]
 """By kind of fault; kinds without any are left out."""
 
 
-Take = Callable[[Topics, Any, str, str], None]
+Take = Callable[[Topics, Any, Routes, str], None]
 """Adds a record to what was read."""
 
 
 async def read_topics(
-    bootstrap: str, prefix: str, destination: str, *, take: Take | None = None
+    bootstrap: str, routes: Routes, destination: str, *, take: Take | None = None
 ) -> Topics:
     """Read all committed records of a destination; another's records by a ``take`` of their own."""
     found = Topics()
-    take = take or _take
-    names = await _topics_of(bootstrap, prefix)
+    take = take or note
+    names = await _topics_of(bootstrap, routes.prefix)
     if not names:
         return found
     consumer = AIOKafkaConsumer(
@@ -107,7 +110,7 @@ async def read_topics(
                 raise AssertionError("Kafka's topics could not be read to their end")
             for messages in fetched.values():
                 for message in messages:
-                    take(found, message, prefix, destination)
+                    take(found, message, routes, destination)
     finally:
         await consumer.stop()
     return found
@@ -127,10 +130,11 @@ async def _topics_of(bootstrap: str, prefix: str) -> list[str]:
     )
 
 
-def _take(found: Topics, message: Any, prefix: str, destination: str) -> None:
+def note(found: Topics, message: Any, routes: Routes, destination: str) -> None:
+    """Add a record; which table a row is of, it says itself, and where it belongs, the routes say."""
     if message.value is None:
         return
-    name = message.topic.removeprefix(f"{prefix}.")
+    name = message.topic.removeprefix(f"{routes.prefix}.")
     if name == "__journal":
         if message.key == f"cursor/{destination}".encode():
             found.cursors.append(orjson.loads(message.value))
@@ -139,10 +143,14 @@ def _take(found: Topics, message: Any, prefix: str, destination: str) -> None:
         found.statements.append(_record(message, orjson.loads(message.value), named=False))
     elif not name.startswith("__"):
         value = orjson.loads(message.value)
+        table = value["source"]["db"], value["source"]["table"]
+        route = routes.of(table)
+        if route is None or route.topic != message.topic:
+            found.misplaced.append(f"{'.'.join(table)} in {message.topic}@{message.offset}")
         found.rows.append(
             Read(
                 record=_record(message, value, named=True),
-                table=name.rpartition(".")[2],
+                table=table[1],
                 key=message.key,
                 op=value["op"],
                 after=value["after"],
@@ -194,6 +202,7 @@ def compare(source: Source, topics: Topics, *, whole: bool = True) -> Findings:
         "claims": claims_faults(topics.cursors, topics.most_claims),
         "disordered": disordered(everything),
         "scattered": scattered(topics.rows),
+        "misplaced": topics.misplaced,
         "values": values(source.rows, topics.rows) if whole else [],
         "cursor": cursor_faults(topics, source.gtids if whole else None) if asks_cursor else [],
     }
@@ -225,6 +234,7 @@ def _nameless(source: Source, topics: Topics) -> Findings:
         "claims": claims_faults(topics.cursors, topics.most_claims),
         "disordered": disordered(everything),
         "scattered": scattered(topics.rows),
+        "misplaced": topics.misplaced,
         "values": values(source.rows, topics.rows),
         "cursor": _number_faults(topics),
     }

@@ -31,6 +31,7 @@ from connectors.mysql.rows.decoder import ABSENT, ROWS_EVENTS, RowChange, RowDec
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.transaction_reader import TransactionReader
+from tables.routes.routes import Routes
 from tests.fuzz.corpus_of import SERVERS, Corpus, corpus_of
 from tests.fuzz.demands import KIN, Fault, demand
 from tests.fuzz.mutations import body_of, changed, mutated, spliced
@@ -43,12 +44,10 @@ OWN = {3, 4, 15, 27, 35, 41, 161, 163, 164}
 """Events that never come to a decoder."""
 _LONGEST_MESSAGE = 2000
 RULES = Rules(
-    prefix="aq",
     destination="d",
-    include=".*",
+    routes=Routes(prefix="aq", include=".*", partitions=2),
     borders=True,
     statements=True,
-    partitions=2,
     compression="lz4",
     max_bytes=100_000,
     max_batch_bytes=1 << 20,

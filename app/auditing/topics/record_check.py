@@ -22,7 +22,8 @@ from app.auditing.verdict import Finding, Kind, Verdict
 from app.auditing.window import End
 from connectors.claims.store import ClaimStore
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.wire import HEADER_CHANGE_ID, row_topic
+from connectors.wire import HEADER_CHANGE_ID
+from tables.routes.routes import Routes
 
 Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]
 """Who else looks at each record of a row topic, with its images, and of the DDL topic."""
@@ -36,7 +37,7 @@ _HALVES = {"": WHOLE, "0": OLD_HALF, "1": NEW_HALF}
 class Subject:
     """What is examined."""
 
-    prefix: str
+    routes: Routes
     destination: str
     ddl_topic: str
     seq: int
@@ -201,7 +202,7 @@ class Examination:
         source, subject = one.value["source"], self.subject
         name = (source["db"], source["table"])
         version = subject.versions.get((*name, source["schema"] or 0))
-        topics = {row_topic(subject.prefix, *change.shape.name), version.topic if version else ""}
+        topics = {subject.routes.topic(change.shape.name), version.topic if version else ""}
         if name != change.shape.name or one.topic not in topics:
             what = f"it names {'.'.join(map(str, name))}, the change is of {'.'.join(change.shape.name)}"
             self._fault(Kind.DIFFERENT, one, what)

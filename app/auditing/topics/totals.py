@@ -22,7 +22,6 @@ from app.auditing.topics.record_check import (
 )
 from app.auditing.topics.topics import CursorRecord, Journal
 from app.auditing.verdict import Finding, Kind
-from connectors.wire import row_topic
 
 _DONE = {WHOLE, OLD_HALF | NEW_HALF}
 
@@ -58,7 +57,7 @@ def lost_changes(done: Examination, journal: Journal, *, shadows: Shadows, compa
         elif shadows(*shape.name):
             verdict.shadows[name] += 1
         elif compacted or _is_expired(done, shape, place):
-            verdict.expired[row_topic(done.subject.prefix, *shape.name)] += 1
+            verdict.expired[done.subject.routes.topic(shape.name)] += 1
         else:
             change = store.change(rank, ordinal)
             transaction = store.ranked(rank)
@@ -75,7 +74,7 @@ def lost_changes(done: Examination, journal: Journal, *, shadows: Shadows, compa
 
 def _is_expired(done: Examination, shape: Shape, place: int) -> bool:
     """Whether the topic may have had it: a partition that does not begin at 0 has nothing from before it."""
-    topic = row_topic(done.subject.prefix, *shape.name)
+    topic = done.subject.routes.topic(shape.name)
     for number in range(done.subject.partitions.get(topic, 0)):
         if done.subject.beginnings.get((topic, number), 0) > 0:
             held = done.held.get((topic, number))
@@ -239,6 +238,6 @@ def values_of(done: Examination, rank: int) -> dict[str, int]:
     for n, shape in done.truth.store.of(rank):
         count = (done.seen[n] & 7).bit_count()
         if count:
-            topic = row_topic(done.subject.prefix, *shape.name)
+            topic = done.subject.routes.topic(shape.name)
             found[topic] = found.get(topic, 0) + count
     return found

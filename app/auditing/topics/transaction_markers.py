@@ -16,7 +16,6 @@ from app.auditing.topics.record_check import Examination
 from app.auditing.topics.totals import values_of
 from app.auditing.verdict import Finding, Kind
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.wire import row_topic
 
 
 @dataclass(slots=True)
@@ -114,7 +113,7 @@ class Borders:
             rank = place >> ORDINAL_BITS
             if rank == asked or not self._done.seen[n] & 7:
                 continue
-            if row_topic(self._done.subject.prefix, *shape.name) in self._uncounted:
+            if self._done.subject.routes.topic(shape.name) in self._uncounted:
                 continue
             asked = rank
             if expired and (self._first is None or rank < self._first):

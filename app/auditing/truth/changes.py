@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from app.auditing.change_store import Store
@@ -222,22 +222,3 @@ def _truncated(text: str, database: str | None) -> tuple[str, str] | None:
     if second is not None:
         return first, second
     return None if database is None else (database, first)
-
-
-def filter_of(include: str, black: str) -> Captures:
-    """Which tables are captured, as docs/settings.md has it: expressions over ``database.table``."""
-    wanted, unwanted = ([*_expressions(text)] for text in (include, black))
-
-    def captures(database: str, table: str) -> bool:
-        name = f"{database}.{table}"
-        return any(each.fullmatch(name) for each in wanted) and not any(
-            each.fullmatch(name) for each in unwanted
-        )
-
-    return captures
-
-
-def _expressions(text: str) -> Iterator[re.Pattern[str]]:
-    for part in text.split(","):
-        if part.strip():
-            yield re.compile(part.strip(), re.IGNORECASE | re.DOTALL)

@@ -19,6 +19,7 @@ from app.auditing.warehouse.keys import of_record, of_row
 from app.auditing.warehouse.store import Held, Wanted, WarehouseStore
 from app.auditing.warehouse.values import different
 from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.routes.routes import Routes
 
 _LONGEST_PAIRING = 10_000
 """Rows of a table that are held in memory to find out what became of them; beyond, they are only counted."""
@@ -60,9 +61,12 @@ class Warehouse:
         store: WarehouseStore,
         told: Iterable[dict[str, Any]],
         destination: str,
+        *,
         versions: Versions,
+        routes: Routes,
     ) -> None:
         self._store = store
+        self._routes = routes
         self._destination = destination
         self._versions = versions
         self._until: dict[tuple[str, int], int] = {}
@@ -114,8 +118,10 @@ class Warehouse:
             self._note_dropped(value)
             return
         source = value["source"]
-        database = source.get("logical_db") or source["db"]
-        table = self._table((database, source.get("logical_table") or source["table"]))
+        name = (source["db"], source["table"])
+        route = self._routes.of(name)
+        # A table that is captured no longer has its rows where it once had them.
+        table = self._table(name if route is None else route.logical)
         table.topics.add(topic)
         place = (int(source["epoch"]), int(source["seq"]))
         is_applied = record.offset < self._until.get((topic, partition), 0)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from app.destination.failover.errant_gtids import errant, subtracted
 from app.destination.plan import Failover
 from app.pipeline.rules import Rules
-from app.pipeline.table_filter import TableFilter
 from connectors.errors import (
     LostInReplication,
     NoAlignment,
@@ -150,7 +149,7 @@ class Switch:
             filters = replication_filters(cursor, self.facts)
             if not filters:
                 return
-            captured = captured_there(cursor, self.rules.include, self._captures())
+            captured = captured_there(cursor, self.rules.routes.include, self._captures())
         if found := concerning(filters, captured):
             raise StandbyFiltered(", ".join(map(str, found)), source=self.address)
 
@@ -278,7 +277,7 @@ class Switch:
         return 0
 
     def _captures(self) -> Callable[[str, str], bool]:
-        return TableFilter(self.rules.include, self.rules.black).captures
+        return self.rules.routes.captures
 
     def _judged(
         self, recent: list[Fingerprint], scanned: Scan, found: Aligned, ahead: int

@@ -33,7 +33,6 @@ from app.destination.takeover.timings import Phases
 from app.destination.takeover.weak_topics import WeakTopics
 from app.failpoints import point
 from app.pipeline.publish.publisher import Publisher
-from app.pipeline.table_filter import TableFilter, named_databases
 from app.service.status import DestinationStatus, State
 from connectors.errors import BeginsAnew, HistoryTooShort, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
@@ -51,6 +50,7 @@ from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 from tables.operator.control import Wish
 from tables.quarantine import Quarantine, note_of
+from tables.routes.table_filter import named_databases
 from tables.schema_history.position import HistoryPlace
 
 log = logging.getLogger(__name__)
@@ -202,7 +202,7 @@ class Leading:
             policy=plan.history,
             moved=standing.moved.offset if standing.moved is not None else None,
             is_same_binlog=standing.moved is not None and standing.moved.is_same_binlog,
-            captures=TableFilter(plan.rules.include, plan.rules.black).captures,
+            captures=plan.rules.routes.captures,
             accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
             accepts_unproven=plan.accepts(Accepted.UNPROVEN),
             names=self.names.get(str(address), frozenset()),
@@ -254,15 +254,14 @@ class Leading:
         address = replace(source.address, replica_uuid=replica)
         has_history = self.plan.history is not None
         with connected(address) as cursor:
-            facts, rules = facts_of(cursor), self.plan.rules
+            facts, routes = facts_of(cursor), self.plan.rules.routes
             if not self.plan.accepts(Accepted.BINLOG_FILTERS):
-                captures = TableFilter(rules.include, rules.black).captures
-                facts = with_left_out(facts, cursor, rules.include, captures)
+                facts = with_left_out(facts, cursor, routes.include, routes.captures)
             preflight.check(
                 facts,
                 address,
                 history=has_history,
-                databases=named_databases(rules.include),
+                databases=named_databases(routes.include),
                 permissive=self.plan.accepts(Accepted.ANONYMOUS_TRANSACTIONS),
             )
             names = InventoryReader(cursor, server_of(facts)).names()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from app.operations.schema.destination_history import ReadHistory
 from app.operations.schema.statement_text import used_database
 from app.pipeline.statement_filter import shadow_rules
-from app.pipeline.table_filter import TableFilter
 from app.settings.model import Settings
+from app.wiring import routes_of
 from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.column_renames import renamed_columns
@@ -22,7 +22,8 @@ from connectors.mysql.ddl.online.cut_over import logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.summary import summary
 from tables.impact.finding import Severity
-from tables.impact.impact import Impact, Subscribers, impact, severest, truncated
+from tables.impact.impact import Impact, impact, severest, truncated
+from tables.routes.routes import Routes
 from tables.schema_history.statement_effect import effect_of, fill
 
 _PLACEHOLDER = "<prefix>"
@@ -30,18 +31,16 @@ _PLACEHOLDER = "<prefix>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """By what statements are judged: who subscribes, and which tables are shadows of others."""
+    """By what statements are judged: the routes of their tables, and which tables are shadows of others."""
 
-    subscribers: Subscribers = field(default_factory=lambda: Subscribers(prefix=_PLACEHOLDER))
+    routes: Routes = field(default_factory=lambda: Routes(prefix=_PLACEHOLDER))
     shadows: ShadowRules = field(default_factory=shadow_rules)
 
     @classmethod
     def of(cls, settings: Settings, destination: str) -> Rules:
         """Those of a destination."""
-        chosen = settings.destinations[destination].filter
-        captures = TableFilter(chosen.include, chosen.black).captures
         return cls(
-            subscribers=Subscribers(prefix=settings.prefix, captured=lambda name: captures(*name)),
+            routes=routes_of(settings, destination),
             shadows=shadow_rules(never=settings.ddl.never_online, also=settings.ddl.also_online),
         )
 
@@ -101,7 +100,7 @@ class _Judge:
                 yield self._one(sql, session)
 
     def _one(self, sql: str, session: Session) -> Judged:
-        server, subscribers = self._catalog.server, self._rules.subscribers
+        server, route_of = self._catalog.server, self._rules.routes.of
         told = summary(sql, server, session)
         self._last |= dict(self._catalog.items())
         effect = effect_of(sql, session, self._catalog)
@@ -113,11 +112,11 @@ class _Judge:
                 "is judged by.",
             )
         if told.type == "TRUNCATE TABLE":
-            emptied = [truncated(name, subscribers) for name in sorted(told.tables)]
+            emptied = [truncated(name, route_of) for name in sorted(told.tables)]
             return Judged(sql=sql, type=told.type, impacts=sum(emptied, ()))
         meant = logical(
             effect.changes, self._rules.shadows, known=self._catalog, before=self._last.get
         )
         renames = renamed_columns(sql, server, session)
-        impacts = impact(meant, subscribers, renames=renames)
+        impacts = impact(meant, route_of, renames=renames)
         return Judged(sql=sql, type=told.type, impacts=impacts)

@@ -11,11 +11,10 @@ from typing import Any
 
 from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
-from app.pipeline.table_filter import TableFilter
 from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, SetAside
 from connectors.mysql.schema.row_key import row_key
-from tables.impact.impact import Subscribers, ddl_effects, truncated
+from tables.impact.impact import RouteOf, ddl_effects, truncated
 
 
 def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
@@ -32,7 +31,7 @@ def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
         "databases": [
             _database(change) for change in changes if isinstance(change, DatabaseChange)
         ],
-        "effects": list(_effects(applied, _subscribers(rules))),
+        "effects": list(_effects(applied, rules.routes.of)),
     }
     online = [one for one in applied.meaning if isinstance(one, OnlineAlter)]
     if online:
@@ -40,15 +39,10 @@ def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
     return told
 
 
-def _effects(applied: Applied, subscribers: Subscribers) -> Iterator[dict[str, Any]]:
-    yield from ddl_effects(applied.meaning, subscribers, renames=applied.renames)
+def _effects(applied: Applied, route_of: RouteOf) -> Iterator[dict[str, Any]]:
+    yield from ddl_effects(applied.meaning, route_of, renames=applied.renames)
     for name in applied.emptied:
-        yield from (one.to_json() for one in truncated(name, subscribers))
-
-
-def _subscribers(rules: Rules) -> Subscribers:
-    tables = TableFilter(rules.include, rules.black)
-    return Subscribers(prefix=rules.prefix, captured=lambda name: tables.captures(*name))
+        yield from (one.to_json() for one in truncated(name, route_of))
 
 
 def _changes(meaning: tuple[Logical, ...]) -> Iterator[Change]:

@@ -20,14 +20,15 @@ from app.pipeline.piece import DeadLetter
 from app.pipeline.rules import Rules
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
 from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES
 from connectors.wire import (
     ddl_topic,
     dead_letters_topic,
     quarantine_topic,
-    row_topic,
     transactions_topic,
 )
+from tables.routes.routes import Route
 from tables.table_version import TableVersion
 
 Headers = list[tuple[str, bytes]]
@@ -50,7 +51,7 @@ class Encoder:
         epoch: int,
         spread: Callable[[str], int | None] | None = None,
     ) -> None:
-        """``spread``: over how many partitions a topic's keys are, where that is not as the settings say."""
+        """``spread``: over how many partitions a topic's keys are, where that is not as the route says."""
         self.spread = spread
         self.rules = rules
         self.connector = connector
@@ -110,6 +111,8 @@ class Encoding:
         self._borders: Borders | None = None
         """Of the transaction that is encoded, where any may be told."""
         self._lightening = None if rules.oversize == "stop" else Lightening(rules, encoder.claims)
+        self.partitions: dict[str, int] = {}
+        """Of each topic of rows that was written to: over how many its keys are spread."""
         self._finished: list[FinishedBatch] = []
         self._enough = _ENOUGH
         self._counts = dict.fromkeys(_OPS, 0)
@@ -140,7 +143,7 @@ class Encoding:
         found["t"] = self._truncated
         return +found
 
-    def write(self, items: list[Item], latest: Mapping[tuple[str, str], int]) -> None:
+    def write(self, items: list[Item], latest: Mapping[TableName, TableVersion]) -> None:
         """Encode all that happened, in order; ``latest`` has the versions of tables that were emptied.
 
         Items are gone behind it, and records become batches as they come: of small rows there are a hundred
@@ -196,7 +199,7 @@ class Encoding:
         held = self._tables.get(id(use))
         if held is None:
             version = use.version
-            writer = self._many(version.topic)
+            writer = self._many(version.topic, use.table.route)
             held = self._tables[id(use)] = (self._encoder.text(version), writer)
         order = self._order
         self._order = self._envelope.rows(
@@ -206,24 +209,28 @@ class Encoding:
         if self._borders is not None:
             self._borders.published(item.transaction, use.version.topic, self._order - order)
 
-    def _statement(self, item: Ddl, latest: Mapping[tuple[str, str], int]) -> None:
+    def _statement(self, item: Ddl, latest: Mapping[TableName, TableVersion]) -> None:
         rules = self._rules
         if item.told:
             topic = ddl_topic(rules.prefix, rules.destination)
             self._envelope.ddl(item, self._single(topic))
         for name in item.parks:
             self._park(record_of_statement(item, name, self._ordinal), name)
-        if item.truncated is None:
-            return
-        topic = row_topic(rules.prefix, *item.truncated)
+        if item.truncated is not None:
+            self._truncation(item, item.truncated, latest.get(item.truncated.table))
+
+    def _truncation(self, item: Ddl, route: Route, version: TableVersion | None) -> None:
+        """Write that a table is empty to where its rows are: the topic that its version has, if it has any."""
+        topic = version.topic if version is not None else route.topic
         if self._borders is not None:
             self._borders.published(item.transaction, topic, 1)
         self._order += 1
         self._truncated += 1
         self._envelope.truncate(
             item,
-            latest.get(item.truncated),
-            self._many(topic),
+            route,
+            self._many(topic, route),
+            schema=version.version if version is not None else None,
             ordinal=self._ordinal + item.ordinal,
             order=self._order,
         )
@@ -248,13 +255,14 @@ class Encoding:
     def _single(self, topic: str) -> BatchWriter:
         return self._writers.get(topic) or self._writer(topic, 1)
 
-    def _many(self, topic: str) -> BatchWriter:
+    def _many(self, topic: str, route: Route) -> BatchWriter:
         """Of rows: those alone can be made smaller."""
         writer = self._writers.get(topic)
         if writer is not None:
             return writer
         spread, rules = self._encoder.spread, self._rules
-        partitions = (spread(topic) if spread else None) or rules.partitions
+        partitions = (spread(topic) if spread else None) or route.partitions
+        self.partitions[topic] = partitions
         return self._writer(topic, partitions, self._lightening, keyed=rules.compacted)
 
     def _writer(

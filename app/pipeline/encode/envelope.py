@@ -22,6 +22,7 @@ from connectors.mysql.binlog.statement_kind import type_of
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.wire import HEADER_CHANGE_ID, HEADER_NEW_KEY, HEADER_OLD_KEY, WIRE_VERSION
+from tables.routes.routes import Route
 from tables.table_version import TableVersion
 
 
@@ -146,12 +147,18 @@ class Envelope:
         self._append(writer.append, key, orjson.dumps(value), headers)
 
     def truncate(
-        self, item: Ddl, schema: int | None, writer: BatchWriter, *, ordinal: int, order: int
+        self,
+        item: Ddl,
+        route: Route,
+        writer: BatchWriter,
+        *,
+        schema: int | None,
+        ordinal: int,
+        order: int,
     ) -> None:
         """Write that all rows of a table are gone."""
         self.seq += 1
-        database, table = item.truncated or ("", "")
-        source = self._source(item, database, table)
+        source = self._source(item, *route.table)
         value = {
             "before": None,
             "after": None,

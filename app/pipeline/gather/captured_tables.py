@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from app.pipeline.gather.null_check import NullCheck
-from app.pipeline.table_filter import TableFilter
-from connectors.errors import DefinitionMismatch, WitnessesDiffer
+from connectors.errors import DefinitionMismatch, UnsupportedEvent, WitnessesDiffer
 from connectors.mysql.binlog.table_map import MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableChange
@@ -24,6 +23,7 @@ from connectors.mysql.schema.column_type import column_charset, column_type
 from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
 from connectors.mysql.schema.hidden_columns import row_hashes
 from connectors.mysql.schema.table_map_completion import tells_all
+from tables.routes.routes import Route, Routes
 from tables.schema_history.record import SchemaRecord, remakes
 from tables.table_version import Column, Definition
 
@@ -36,28 +36,30 @@ _MOST_TABLES = 20_000
 class CapturedTable:
     """A table as one TABLE_MAP describes it, with the decoder of its rows."""
 
-    __slots__ = ("definition", "name", "rows", "shows_not_null")
+    __slots__ = ("definition", "name", "route", "rows", "shows_not_null")
 
     def __init__(
         self,
         table_map: TableMap,
         charsets: Charsets,
         *,
+        route: Route,
         left_out: frozenset[int] = frozenset(),
         never_null: frozenset[int] = frozenset(),
         key_is_told: bool = True,
         known: Table | None = None,
     ) -> None:
         """``known``: the definition that its history has, from which ``table_map`` does not differ."""
-        self.name = (table_map.database, table_map.table)
+        self.name, self.route = (table_map.database, table_map.table), route
+        key = _key(table_map, route)
         self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
-            table_map, charsets, left_out=left_out, key_is_told=key_is_told
+            table_map, charsets, key=key, left_out=left_out, key_is_told=key_is_told
         ).rows
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
         self.shows_not_null = not table_map.hides_not_null
         """Whether ``definition`` has the columns' nullability."""
-        self.definition = _definition(table_map, charsets, left_out, known)
+        self.definition = _definition(table_map, charsets, key, left_out=left_out, known=known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class TableBook:
 
     def __init__(
         self,
-        filter_: TableFilter,
+        routes: Routes,
         charsets: Charsets,
         *,
         server: Server,
@@ -106,11 +108,11 @@ class TableBook:
         shadows: ShadowRules | None = None,
         known: Mapping[Name, Schema] | None = None,
     ) -> None:
-        self._filter = filter_
+        self._routes = routes
         self._shadows = shadows or ShadowRules()
         self._names: set[Name] = set(known or ())
         """Tables that are there, as far as one knows."""
-        self._wanted: dict[Name, bool] = {}
+        self._wanted: dict[Name, Route | None] = {}
         self._charsets = charsets
         self._server = server
         self._told = told
@@ -157,20 +159,22 @@ class TableBook:
         self._tables.clear()
         self._wanted.clear()
 
+    def route(self, name: Name) -> Route | None:
+        """The route of a table; a sequence has none, nor a table that a tool makes beside another."""
+        if name not in self._wanted:
+            route = self._routes.of(name)
+            if route is not None and (self.is_shadow(name) or self._is_sequence(name)):
+                route = None
+            self._wanted[name] = route
+        return self._wanted[name]
+
     def captures(self, name: Name) -> bool:
-        """Whether rows of a table are wanted; those of a sequence, or that a tool makes beside one, are not."""
-        wanted = self._wanted.get(name)
-        if wanted is None:
-            wanted = self._wanted[name] = (
-                self._filter.captures(*name)
-                and not self.is_shadow(name)
-                and not self._is_sequence(name)
-            )
-        return wanted
+        """Whether rows of a table are wanted."""
+        return self.route(name) is not None
 
     def may_capture_of(self, database: str) -> bool:
         """Whether a table of a database may be captured, whatever its name is."""
-        return self._filter.may_capture_of(database)
+        return self._routes.may_capture_of(database)
 
     def is_shadow(self, name: Name) -> bool:
         """Whether a table is one that a tool makes beside another."""
@@ -218,14 +222,16 @@ class TableBook:
 
     def _judged(self, table_map: TableMap) -> Met | None:
         name = (table_map.database, table_map.table)
-        table = self._described(table_map, name) if self.captures(name) else None
+        route = self.route(name)
+        table = self._described(table_map, route) if route is not None else None
         if len(self._tables) > _MOST_TABLES:
             self._tables.clear()
         # The map is kept beside, so that its id is not given to another while it stands here.
         self._tables[id(table_map)] = (table_map, table)
         return table
 
-    def _described(self, table_map: TableMap, name: Name) -> Met:
+    def _described(self, table_map: TableMap, route: Route) -> Met:
+        name = route.table
         known = self._known.get(name)
         if isinstance(known, SetAside):
             return ParkedTable(name)
@@ -246,6 +252,7 @@ class TableBook:
         return CapturedTable(
             table_map,
             self._charsets,
+            route=route,
             left_out=left_out,
             never_null=never_null,
             key_is_told=names_columns,
@@ -280,8 +287,27 @@ def _unproven(told: TableMap, completed: TableMap) -> frozenset[int]:
     return frozenset(index for index, (one, other) in both if one.nullable and not other.nullable)
 
 
+def _key(table_map: TableMap, route: Route) -> tuple[int, ...]:
+    """The columns of the records' key; UnsupportedEvent where the table lacks one that its route names."""
+    if route.key_columns is None:
+        return tuple(table_map.primary_key or ())
+    places = {column.name: index for index, column in enumerate(table_map.columns)}
+    missing = [name for name in route.key_columns if name not in places]
+    if missing:
+        raise UnsupportedEvent(
+            f"the table has no column {missing[0]!r}, which its records' key is to have",
+            table=".".join(route.table),
+        )
+    return tuple(places[name] for name in route.key_columns)
+
+
 def _definition(
-    table_map: TableMap, charsets: Charsets, left_out: frozenset[int], known: Table | None
+    table_map: TableMap,
+    charsets: Charsets,
+    key: tuple[int, ...],
+    *,
+    left_out: frozenset[int],
+    known: Table | None,
 ) -> Definition:
     columns = [_column(column, charsets) for column in table_map.columns]
     # A server lists its own columns nowhere, and rows have them after all others.
@@ -290,9 +316,8 @@ def _definition(
         columns[index] = replace(columns[index], column_type=shown)
     for index in table_map.primary_key or ():
         columns[index] = replace(columns[index], nullable=False)
-    key = tuple(columns[index].name for index in table_map.primary_key or ())
     told = tuple(column for at, column in enumerate(columns) if at not in left_out)
-    return Definition(columns=told, primary_key=key)
+    return Definition(columns=told, primary_key=tuple(columns[index].name for index in key))
 
 
 def _column(column: MappedColumn, charsets: Charsets) -> Column:

@@ -26,6 +26,7 @@ from connectors.mysql.lookup.fingerprint.recent import Recents
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.rows.decoder import UPDATES as UPDATE_EVENTS
 from connectors.mysql.stream.prepared_xa import PreparedAt
+from tables.routes.routes import Route
 from tables.table_version import TableVersion
 
 _tuple = tuple.__new__
@@ -58,8 +59,8 @@ class Ddl(NamedTuple):
     query: Query
     pos: int
     ordinal: int
-    truncated: tuple[str, str] | None
-    """The captured table that it empties."""
+    truncated: Route | None
+    """The route of the captured table that it empties."""
     applied: Applied | None
     """What it did to tables, where their history is kept."""
     parks: tuple[tuple[str, str], ...]
@@ -273,14 +274,14 @@ class Gathering:
         self.count_passed()
         truncated = None
         if kind is Kind.TRUNCATE:
-            truncated = self._emptied() or truncated_table(query.sql, query.database)
-            if truncated is None:
+            name = self._emptied() or truncated_table(query.sql, query.database)
+            if name is None:
                 raise UnsupportedEvent("a TRUNCATE statement whose table cannot be determined")
-            if not self._tables.captures(truncated) or self._tables.is_given_up(truncated):
-                truncated = None
+            truncated = None if self._tables.is_given_up(name) else self._tables.route(name)
         applied = self._applied
-        parks = self._tables.set_aside(applied.record if applied else None, truncated)
-        if truncated in parks:
+        emptied = truncated.table if truncated is not None else None
+        parks = self._tables.set_aside(applied.record if applied else None, emptied)
+        if emptied in parks:
             truncated = None
         told = self._rules.tells(statement_type(query.sql)) and not (applied and applied.is_noise)
         item = Ddl(transaction, kind, query, pos, self.ordinal, truncated, applied, parks, told)

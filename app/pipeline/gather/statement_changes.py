@@ -8,7 +8,6 @@ all tables that the statement used; else only tables count that are a tool's own
 from __future__ import annotations
 
 from app.pipeline.gather.captured_tables import TableBook
-from app.pipeline.table_filter import expressions
 from connectors.errors import StatementBasedChange
 from connectors.mysql.binlog import sql_modes
 from connectors.mysql.binlog.events import Query
@@ -16,6 +15,7 @@ from connectors.mysql.binlog.query_session import databases_of
 from connectors.mysql.ddl.definition import Server, Session, TableName
 from connectors.mysql.dml.tools import is_tools_own
 from connectors.mysql.dml.written import written
+from tables.routes.table_filter import expressions
 
 
 class Passing:

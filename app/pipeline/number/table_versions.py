@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.position import Coordinates
-from connectors.wire import row_topic
+from tables.routes.routes import Route
 from tables.table_version import Definition, TableVersion
 
 Name = tuple[str, str]
@@ -25,14 +25,9 @@ class VersionBook:
         self,
         destination: str,
         *,
-        prefix: str,
         known: Mapping[Name, TableVersion],
-        partitions: int | None = None,
     ) -> None:
-        """``partitions``: of topics of rows that are new."""
-        self._partitions = partitions
         self._destination = destination
-        self._prefix = prefix
         self._latest = dict(known)
         self._spread = {one.topic: one.partitions for one in known.values() if one.partitions}
         self.count = sum(version.version for version in known.values())
@@ -58,7 +53,7 @@ class VersionBook:
 
     def at(
         self,
-        name: Name,
+        route: Route,
         definition: Definition,
         transaction: Transaction,
         pos: int,
@@ -69,7 +64,8 @@ class VersionBook:
 
         Without ``shows_not_null`` the definition does not have which columns are NOT NULL.
         """
-        latest = self._latest.get(name)
+        database, table = route.table
+        latest = self._latest.get(route.table)
         if latest is not None:
             if not shows_not_null:
                 definition = _with_nullability(definition, latest.definition)
@@ -77,18 +73,23 @@ class VersionBook:
                 return latest, False
         version = TableVersion(
             destination=self._destination,
-            database=name[0],
-            table=name[1],
+            database=database,
+            table=table,
             version=latest.version + 1 if latest else 1,
-            topic=row_topic(self._prefix, *name),
+            topic=route.topic,
             definition=definition,
             gtid=transaction.gtid,
             coordinates=Coordinates(transaction.file, pos),
             ts_ms=transaction.committed_ms,
-            partitions=(latest.partitions if latest else None) or self._partitions,
+            partitions=self._partitions_of(route, latest),
         )
         self.learn(version)
         return version, True
+
+    def _partitions_of(self, route: Route, latest: TableVersion | None) -> int:
+        """Over how many partitions a table's keys are: those of the topic stay, whichever table came first."""
+        noted = latest.partitions if latest is not None else None
+        return noted or self.partitions(route.topic) or route.partitions
 
 
 def _with_nullability(definition: Definition, known: Definition) -> Definition:

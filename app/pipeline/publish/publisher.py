@@ -57,7 +57,6 @@ class TopicPlans:
     """How the topics of an installation have to be."""
 
     prefix: str
-    partitions: int
     replication_factor: int
     cleanup_policy: str
     retention_ms: int
@@ -66,10 +65,9 @@ class TopicPlans:
     takes_all: bool = False
     """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
 
-    def rows(self, name: str, spread: int | None = None) -> TopicPlan:
+    def rows(self, name: str, partitions: int, spread: int | None = None) -> TopicPlan:
         """A topic of rows; ``spread``: the partitions that its keys are in, where it was written to before."""
-        partitions = spread or self.partitions
-        plan = self._plan(name, partitions, self.cleanup_policy, self.retention_ms)
+        plan = self._plan(name, spread or partitions, self.cleanup_policy, self.retention_ms)
         return replace(plan, takes_all=self.takes_all, may_have_more=spread is not None)
 
     def journal(self) -> TopicPlan:
@@ -162,9 +160,9 @@ class Publisher:
     async def publish(self, piece: Piece) -> None:
         """Commit a piece and the cursor after it; on any error nothing of it is visible."""
         # Of a version that the journal has the topic was there, whatever became of the first rows.
-        names = {batch.topic for batch in piece.batches} | {one.topic for one in piece.versions}
-        await self.prepare(names)
-        await self._producer.learn(names)
+        topics = piece.topics
+        await self.prepare(topics)
+        await self._producer.learn(set(topics))
         point("topics.made")
         cursor = _after(self.cursor, piece)
         sent: list[Any] = []
@@ -179,17 +177,21 @@ class Publisher:
         point("commit.after")
         self.cursor = cursor
 
-    async def prepare(self, names: Iterable[str]) -> None:
-        """Have the topics of rows among these: make what is missing, once. Raises as ``Topics.ensure`` does."""
-        plans = map(self._plan_of, sorted(set(names) - self._single))
+    async def prepare(self, topics: Mapping[str, int]) -> None:
+        """Have the topics of rows among these, with so many partitions: make what is missing, once.
+
+        Raises as ``Topics.ensure`` does.
+        """
+        wanted = sorted(topics.keys() - self._single)
+        plans = [self._plan_of(name, topics[name]) for name in wanted]
         await self._topics.ensure(*plans, before=self._written)
 
-    def _plan_of(self, name: str) -> TopicPlan:
+    def _plan_of(self, name: str, partitions: int) -> TopicPlan:
         """How a topic has to be that is made when it is first written to."""
         destination = self.cursor.destination
         if name == dead_letters_topic(self._plans.prefix, destination):
             return self._plans.dead_letters(destination)
-        return self._plans.rows(name, self._written.get(name))
+        return self._plans.rows(name, partitions, self._written.get(name))
 
     @contextlib.asynccontextmanager
     async def _named(self, piece: Piece, sent: list[Any]) -> AsyncIterator[None]:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from app.pipeline.gather.captured_tables import TableBook
 from app.pipeline.piece import Piece
 from app.pipeline.publish.publisher import Publisher
 from connectors.errors import AqueductError, Retry
 from connectors.mysql.ddl.definition import Table, TableChange
-from connectors.wire import row_topic
 
 log = logging.getLogger(__name__)
 
@@ -29,57 +28,56 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 class Ahead:
     """Makes topics for one run of a destination."""
 
-    def __init__(self, publisher: Publisher, tables: TableBook, *, prefix: str) -> None:
+    def __init__(self, publisher: Publisher, tables: TableBook) -> None:
         """``tables``: which are captured; it is this object's alone."""
-        self._publisher, self._tables, self._prefix = publisher, tables, prefix
+        self._publisher, self._tables = publisher, tables
         self._loop = asyncio.get_running_loop()
-        self._wanted: dict[str, None] = {}
+        self._wanted: dict[str, int] = {}
+        """Topics, each with its partitions."""
         self._asked: set[str] = set()
         self._woken = asyncio.Event()
 
     def begin(self, tables: Iterable[tuple[str, str]]) -> None:
         """Want the topics of these tables, where they are captured; before any piece is seen."""
-        self._want(self._topic(name) for name in tables if self._is_certain(name))
+        self._want(self._certain(tables))
 
     def seen(self, piece: Piece) -> None:
         """From any thread: the topics that a piece needs, and those of tables that were created in it."""
-        found = {batch.topic for batch in piece.batches} | {one.topic for one in piece.versions}
+        found = piece.topics
         for record in piece.history:
             self._tables.learn(record)
-            found.update(
-                self._topic(change.name)
+            found |= self._certain(
+                change.name
                 for change in record.changes
-                if isinstance(change, TableChange)
-                and isinstance(change.new, Table)
-                and self._is_certain(change.name)
+                if isinstance(change, TableChange) and isinstance(change.new, Table)
             )
-        if not found <= self._asked:
-            self._asked |= found
+        if not found.keys() <= self._asked:
+            self._asked |= found.keys()
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                 self._loop.call_soon_threadsafe(self._want, found)
 
-    def _is_certain(self, name: tuple[str, str]) -> bool:
-        """Whether rows of a table are wanted for as long as it has its name.
+    def _certain(self, names: Iterable[tuple[str, str]]) -> dict[str, int]:
+        """The topics of those tables whose rows are wanted for as long as they have their names.
 
         A tool may swap tables in two steps, with no table between them that its shadows belong to. So the topic
         of any table with a shadow's name waits for a row.
         """
-        return self._tables.captures(name) and not self._tables.may_be_shadow(name)
+        routes = [
+            self._tables.route(name) for name in names if not self._tables.may_be_shadow(name)
+        ]
+        return {route.topic: route.partitions for route in routes if route is not None}
 
-    def _want(self, topics: Iterable[str]) -> None:
-        self._wanted.update(dict.fromkeys(topics))
+    def _want(self, topics: Mapping[str, int]) -> None:
+        self._wanted |= topics
         if self._wanted:
             self._woken.set()
-
-    def _topic(self, name: tuple[str, str]) -> str:
-        return row_topic(self._prefix, *name)
 
     async def make_all(self) -> None:
         """Make what is wanted, for as long as the run lasts."""
         pause = _FIRST_PAUSE
         while True:
             await self._woken.wait()
-            portion = list(self._wanted)[-_PORTION:]
+            portion = dict(list(self._wanted.items())[-_PORTION:])
             try:
                 await self._publisher.prepare(portion)
                 pause = _FIRST_PAUSE

@@ -19,6 +19,7 @@ from typing import Any
 from demo.load import Server
 from demo.truth import Truth
 from devstack.ports import free_port
+from tables.routes.routes import Routes
 from tests.crash import load as loads
 from tests.crash.keeper import Keeper
 from tests.crash.load import Load
@@ -122,7 +123,9 @@ class PeerScene(Scene):
     def topics(self) -> Topics:
         """What a consumer reads now."""
         take = partial(_take, self.places)
-        return asyncio.run(read_topics(self.servers.kafka, self.prefix, DESTINATION, take=take))
+        return asyncio.run(
+            read_topics(self.servers.kafka, Routes(prefix=self.prefix), DESTINATION, take=take)
+        )
 
     def binlog(self) -> Truth:
         """What the source's binlog holds now."""
@@ -190,8 +193,8 @@ class PeerScene(Scene):
         return str(self.status()["state"]) or "no answer"
 
 
-def _take(places: adapter.Places, found: Topics, message: Any, prefix: str, _: str) -> None:
-    if message.topic.startswith(f"{prefix}.{DESTINATION}."):
+def _take(places: adapter.Places, found: Topics, message: Any, routes: Routes, _: str) -> None:
+    if message.topic.startswith(f"{routes.prefix}.{DESTINATION}."):
         adapter.take(found, message, places)
 
 

@@ -20,6 +20,7 @@ from app.auditing.verdict import Verdict
 from app.operations.audit import beside_kafka
 from devstack import Stack
 from devstack.mysql import Mysql
+from tables.routes.routes import Routes
 from tests.integration.auditing.story import COMPRESSED, FIRST, SECOND, TABLES, play
 from tests.integration.process.worker import Worker, running, settings
 from tests.integration.worker.source import address_of, end_of
@@ -138,12 +139,11 @@ def case(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cas
         files = sorted(mysql.data.glob("binlog.0*"))
         scope = Scope(
             destination="shop",
-            prefix=prefix,
+            routes=Routes(prefix=prefix, include=r"shop\..*"),
             binlog=BinlogFiles(
                 paths=tuple(files), server_uuid=_uuid(mysql), program=mysql.mysqlbinlog
             ),
             published=recorded(stack, prefix),
-            include=r"shop\..*",
         )
         yield Case(mysql=mysql, scope=scope, settings=wanted, folder=folder, plain=plain)
     finally:

@@ -22,11 +22,11 @@ from app.auditing.truth import printed_events as printed
 from app.auditing.truth.mysql_replication import ReplicationBinlog
 from app.auditing.truth.mysqlbinlog import BinlogFiles
 from app.pipeline.gather.captured_tables import CapturedTable, TableBook
-from app.pipeline.table_filter import TableFilter
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.rows.decoder import UPDATES, WRITES
 from devstack import Stack
 from devstack.mysql import Mysql
+from tables.routes.routes import Routes
 from tests.hostile import NAMES, quoted
 from tests.integration.ddl_tools.source import server_of, table_of, telling
 from tests.integration.old_mysql.source import charsets_of
@@ -63,7 +63,7 @@ def published(
     """The table's rows as the worker decodes them, and the version that consumers have."""
     known = table_of(mysql, DATABASE, table)
     book = TableBook(
-        TableFilter(".*", ""),
+        Routes(prefix="aq"),
         charsets_of(mysql),
         server=server_of(mysql),
         known={(DATABASE, table): known},

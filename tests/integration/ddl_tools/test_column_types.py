@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from app.pipeline.gather.captured_tables import CapturedTable, TableBook
-from app.pipeline.table_filter import TableFilter
 from connectors.errors import DdlUnresolved
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.statement.type_spec import TypeSpec
 from devstack.mysql import Mysql
+from tables.routes.routes import Routes
 from tables.table_version import Column
 from tests.integration.ddl import type_cases
 from tests.integration.ddl.conftest import Servers
@@ -82,7 +82,7 @@ def published(mysql: Mysql, table: str, statements: list[str]) -> list[Column]:
             catalog.apply(query.sql, session)
         elif isinstance(step, Rows):
             known = {(DATABASE, table): catalog[DATABASE, table]}
-            book = TableBook(TableFilter(".*", ""), charsets, server=server, known=known)
+            book = TableBook(Routes(prefix="aq"), charsets, server=server, known=known)
             met = book.of(step.table_map)
             assert isinstance(met, CapturedTable)
             version = met.definition

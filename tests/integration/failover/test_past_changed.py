@@ -19,6 +19,7 @@ from app.auditing.verdict import Kind
 from connectors.mysql.gtid import GtidSet
 from devstack import Stack
 from devstack.mysql import Mysql
+from tables.routes.routes import Routes
 from tests.integration.auditing.conftest import recorded
 from tests.integration.failover.servers import ask, insert, notes, until
 from tests.integration.failover.setting import has_rows, shows
@@ -128,10 +129,9 @@ def _audited(stack: Stack, server: Mysql, prefix: str, known: GtidSet) -> None:
     assert server.mysqlbinlog is not None
     scope = Scope(
         destination="shop",
-        prefix=prefix,
+        routes=Routes(prefix=prefix, include=r"shop\..*"),
         binlog=ServerBinlog.of(address_of(server), server.mysqlbinlog),
         published=recorded(stack, prefix),
-        include=r"shop\..*",
         borders=False,
     )
     for witness in (scope.binlog, ReplicationBinlog.of(address_of(server))):

@@ -84,7 +84,6 @@ class InFaust:
 def plans_of(prefix: str) -> TopicPlans:
     return TopicPlans(
         prefix=prefix,
-        partitions=1,
         replication_factor=1,
         cleanup_policy="delete",
         retention_ms=-1,

@@ -19,6 +19,7 @@ from devstack.mysql import Mysql
 from devstack.processes import Children
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
+from tables.routes.routes import Routes
 from tests.integration.failover.servers import Pair, ask, insert, notes, until
 from tests.integration.failover.setting import has_rows, reads, shows, two_sources
 from tests.integration.mariadb.conftest import SERIES, started
@@ -149,7 +150,7 @@ def _moved(both: Pair, position: Gtids, *, accept_errant: bool = False) -> Moved
         facts=facts_of(both.master),
         address=address_of(both.master),
         failover=Failover(accept_errant=accept_errant),
-        rules=cast(Rules, SimpleNamespace(include=r"shop\..*", black="")),
+        rules=cast(Rules, SimpleNamespace(routes=Routes(prefix="aq", include=r"shop\..*"))),
         other=address_of(both.standby, heartbeat=0.5),
         clocks={},
     )

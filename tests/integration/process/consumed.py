@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.reading.partition_reader import read_to_end
-from connectors.wire import ddl_topic, row_topic
+from connectors.wire import ddl_topic
 from devstack import Stack
+from tables.routes.routes import Routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def changes(
 
 def rows(stack: Stack, prefix: str, table: str, *, database: str = "shop") -> list[Change]:
     """A table's changes, of a worker with the settings of ``tests.integration.process.worker``."""
-    return changes(stack, row_topic(prefix, database, table), partitions=2)
+    return changes(stack, Routes(prefix=prefix).topic((database, table)), partitions=2)
 
 
 def keys(stack: Stack, prefix: str, table: str) -> list[dict[str, Any] | None]:

@@ -21,9 +21,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.__main__ import main
 from connectors.kafka.reading.partition_reader import read_to_end
-from connectors.wire import quarantine_topic, row_topic
+from connectors.wire import quarantine_topic
 from devstack import Stack
 from devstack.mysql import Mysql
+from tables.routes.routes import Routes
 from tests.hostile import NAMES, quoted
 from tests.integration.process.worker import Worker, running, settings
 from tests.integration.worker.source import connected
@@ -150,15 +151,16 @@ def test_names_are_nothing_but_names_from_the_server_to_the_warehouse(
     claims = [
         path.relative_to(tmp_path / "claims") for path in (tmp_path / "claims").rglob("*.json")
     ]
-    assert [path.parts[0] for path in claims] == [row_topic(wanted["prefix"], first, LARGE)]
+    routes = Routes(prefix=wanted["prefix"])
+    assert [path.parts[0] for path in claims] == [routes.topic((first, LARGE))]
     topics = asyncio.run(everything(stack, wanted["prefix"]))
     for database, table in [(first, name) for name in tables] + [
         (one, one) for one in DATABASES[1:]
     ]:
-        (record,) = topics[row_topic(wanted["prefix"], database, table)]
+        (record,) = topics[routes.topic((database, table))]
         source = json.loads(record)["source"]
         assert (source["db"], source["table"]) == (database, table)
-    (record,) = topics[row_topic(wanted["prefix"], first, SUNK[3])]
+    (record,) = topics[routes.topic((first, SUNK[3]))]
     assert json.loads(record)["after"] == {"id": 1} | {n: f"v{i}" for i, n in enumerate(wide)}
     assert topics[quarantine_topic(wanted["prefix"], "shop")]
     for witness in ("mysqlbinlog", "mysql-replication"):
@@ -249,7 +251,7 @@ async def everything(stack: Stack, prefix: str) -> dict[str, list[bytes]]:
 def sunk(wanted: dict[str, Any], stack: Stack, folder: Path, wide: list[str]) -> None:
     """The sink makes tables of them, and prints nothing but names."""
     prefix, first, warehouse = wanted["prefix"], DATABASES[0], folder / "wh"
-    topics = [row_topic(prefix, first, name) for name in SUNK]
+    topics = [Routes(prefix=prefix).topic((first, name)) for name in SUNK]
     config = folder / "sink.yaml"
     config.write_text(
         yaml.safe_dump(

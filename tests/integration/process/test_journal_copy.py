@@ -40,7 +40,6 @@ async def restored(stack: Stack, prefix: str, kept: list[list[StoredRecord]]) ->
     options = {"bootstrap_servers": stack.kafka}
     plan = TopicPlans(
         prefix=prefix,
-        partitions=1,
         replication_factor=1,
         cleanup_policy="delete",
         retention_ms=-1,

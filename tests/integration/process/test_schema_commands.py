@@ -157,7 +157,6 @@ async def publish(stack: Stack, prefix: str, entries: list[Entry]) -> None:
     options = KafkaClient(bootstrap_servers=stack.kafka).options()
     plan = TopicPlans(
         prefix=prefix,
-        partitions=2,
         replication_factor=1,
         cleanup_policy="delete",
         retention_ms=-1,

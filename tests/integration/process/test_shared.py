@@ -23,6 +23,7 @@ from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.zookeeper import ZooKeeper
+from tables.routes.routes import Routes
 from tests.integration.process.shared import SESSION, Pair, pair_settings
 
 
@@ -67,11 +68,12 @@ def judge(
 ) -> list[int]:
     """Nothing is lost or repeated, and no epoch goes back; the epochs."""
     prefix = wanted["prefix"]
-    names = [f"{prefix}.{database}.{destination}", Layout(prefix, destination).ddl_topic]
+    routes = Routes(prefix=prefix)
+    names = [routes.topic((database, destination)), Layout(routes, destination).ddl_topic]
     deadline = time.monotonic() + 60
     while True:
         contents = asyncio.run(topics.read(stack.kafka, names, mark=b"\0never\0"))
-        records = [record for held in contents.records.values() for record in held]
+        records = contents.records
         changes = [record for record in records if record.topic == names[0]]
         if len(changes) >= rows.count or time.monotonic() > deadline:
             break

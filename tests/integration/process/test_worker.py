@@ -14,6 +14,7 @@ from demo import checks, topics
 from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
+from tables.routes.routes import Routes
 from tests.integration.mariadb.published import borders
 from tests.integration.process.worker import running, settings
 
@@ -44,10 +45,10 @@ def insert(mysql: Mysql, first: int, count: int) -> None:
 
 
 def published(stack: Stack, prefix: str) -> list[checks.Record]:
-    layout = Layout(prefix, "shop")
-    names = [layout.row_topic("t"), layout.ddl_topic]
+    layout = Layout(Routes(prefix=prefix), "shop")
+    names = [layout.topic_of("t"), layout.ddl_topic]
     contents = asyncio.run(topics.read(stack.kafka, names, mark=b"\0never\0"))
-    return [record for held in contents.records.values() for record in held]
+    return contents.records
 
 
 def test_a_stopped_worker_goes_on_where_it_was(stack: Stack, mysql: Mysql, tmp_path: Path) -> None:

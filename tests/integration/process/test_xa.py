@@ -17,6 +17,7 @@ from demo import checks, topics
 from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
+from tables.routes.routes import Routes
 from tests.integration.process.worker import Worker, running, settings
 from tests.integration.worker.source import run
 
@@ -52,16 +53,16 @@ def killed(worker: Worker) -> None:
 
 
 def published(stack: Stack, prefix: str) -> list[checks.Record]:
-    layout = Layout(prefix, "shop")
-    names = [layout.row_topic("t"), layout.ddl_topic]
+    layout = Layout(Routes(prefix=prefix), "shop")
+    names = [layout.topic_of("t"), layout.ddl_topic]
     contents = asyncio.run(topics.read(stack.kafka, names, mark=b"\0never\0"))
-    return [record for held in contents.records.values() for record in held]
+    return contents.records
 
 
 async def read_ids(stack: Stack, prefix: str) -> list[int]:
     """The keys of all rows, as a consumer that waits for commits gets them."""
     consumer = AIOKafkaConsumer(
-        Layout(prefix, "shop").row_topic("t"),
+        Routes(prefix=prefix).topic(("shop", "t")),
         bootstrap_servers=stack.kafka,
         auto_offset_reset="earliest",
         isolation_level="read_committed",

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.wire import row_topic
 from devstack import Stack
+from tables.routes.routes import Routes
 from tests.integration.process.consumed import changes
 from tests.integration.process.worker import running, settings
 from tests.integration.worker.source import connected, end_of, run
@@ -70,7 +70,9 @@ def test_rows_of_partial_images_are_those_of_the_source(stack: Stack, tmp_path: 
             there = [list(row) for row in cursor.fetchall()]
     finally:
         mysql.kill()
-    published = changes(stack, row_topic(wanted["prefix"], "shop", "t"), partitions=PARTITIONS)
+    published = changes(
+        stack, Routes(prefix=wanted["prefix"]).topic(("shop", "t")), partitions=PARTITIONS
+    )
     assert any(one.value["op"] == "c" and one.value.get("absent") for one in published)
     # Batches of some rows, so that the halves of moves come in several.
     assert held(wanted["prefix"], stack, tmp_path, offsets=40) == there

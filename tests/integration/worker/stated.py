@@ -9,11 +9,11 @@ import pymysql
 
 from app.pipeline.gather.captured_tables import TableBook
 from app.pipeline.gather.statement_changes import Passing
-from app.pipeline.table_filter import TableFilter
 from connectors.errors import StatementBasedChange
 from connectors.mysql.dml.calls import FUNCTIONS
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts
+from tables.routes.routes import Routes
 from tests.steps import Change, Step
 
 _NO_SUCH_FUNCTION = {1305, 1630}
@@ -31,7 +31,7 @@ def judged(
     facts: ServerFacts, steps: list[Step], *, include: str, trusted: str = ""
 ) -> list[Judged]:
     """What becomes of each change."""
-    book = TableBook(TableFilter(include, ""), facts.charsets, server=server_of(facts))
+    book = TableBook(Routes(prefix="aq", include=include), facts.charsets, server=server_of(facts))
     passing = Passing(book, server_of(facts), trusted)
     return [_judged(passing, step) for step in steps if isinstance(step, Change)]
 

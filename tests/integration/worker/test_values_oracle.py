@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from app.pipeline.gather.captured_tables import CapturedTable, TableBook
-from app.pipeline.table_filter import TableFilter
 from connectors.errors import MalformedEvent
 from connectors.mysql.charset.unmapped import ReplacedText
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
@@ -15,6 +14,7 @@ from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.baseline import server_of
 from devstack import Stack
+from tables.routes.routes import Routes
 from tests.integration.worker.families import FAMILIES, statements_for
 from tests.integration.worker.oracle import rows_of, same
 from tests.integration.worker.source import connected, decoded, facts_of, run, written
@@ -140,7 +140,7 @@ def test_keys_and_hidden_columns_are_those_of_information_schema(
 def assert_described(stack: Stack, steps: list[Any], table: str) -> None:
     step = next(step for step in steps if isinstance(step, Rows))
     facts = facts_of(stack.mysql)
-    book = TableBook(TableFilter(".*", ""), facts.charsets, server=server_of(facts))
+    book = TableBook(Routes(prefix="aq"), facts.charsets, server=server_of(facts))
     table_of = book.of(step.table_map)
     assert isinstance(table_of, CapturedTable)
     definition = table_of.definition

@@ -8,6 +8,7 @@ from demo.report import conclusion, table
 from demo.topics import Contents, Layout
 from demo.truth import Truth
 from demo.verdict import Compared, Evidence, Verdict, judge
+from tables.routes.routes import Routes
 
 _TOPIC = "aq.shop.orders"
 
@@ -29,9 +30,9 @@ def _evidence() -> Evidence:
     for n in range(4):
         truth.add("orders", f"server:7#{n}", moved=False)
     contents = Contents()
-    contents.records[_TOPIC] = [_record(n) for n in range(4)]
+    contents.rows["orders"] = [_record(n) for n in range(4)]
     return Evidence(
-        layout=Layout("aq", "shop"),
+        layout=Layout(Routes(prefix="aq"), "shop"),
         counted=Counter(orders=4),
         truth=truth,
         contents=contents,
@@ -54,7 +55,7 @@ def test_witnesses_that_agree_make_a_good_verdict_with_its_last_line() -> None:
 
 def test_a_lost_change_is_counted_and_named() -> None:
     evidence = _evidence()
-    del evidence.contents.records[_TOPIC][2]
+    del evidence.contents.rows["orders"][2]
     verdict = _judged(evidence)
     assert "changes=3 lost=1 " in verdict.last_line()
     assert any("not in Kafka: server:7#2" in fault for fault in verdict.faults)
@@ -64,10 +65,17 @@ def test_a_lost_change_is_counted_and_named() -> None:
 def test_a_duplicate_is_counted_and_named() -> None:
     evidence = _evidence()
     again = dataclasses.replace(_record(1), offset=4, seq=5)
-    evidence.contents.records[_TOPIC].append(again)
+    evidence.contents.rows["orders"].append(again)
     verdict = _judged(evidence)
     assert "duplicated=1 " in verdict.last_line()
     assert any("more than once in Kafka: server:7#1" in fault for fault in verdict.faults)
+
+
+def test_a_record_in_another_tables_topic_is_named() -> None:
+    evidence = _evidence()
+    rows = evidence.contents.rows["orders"]
+    rows[1] = dataclasses.replace(rows[1], topic="aq.shop.customers")
+    assert any("not in their table's topic" in fault for fault in _judged(evidence).faults)
 
 
 def test_a_different_row_is_counted_and_shown() -> None:
@@ -108,7 +116,7 @@ def test_too_few_changes_prove_too_little() -> None:
 def test_the_ddl_topic_takes_part_in_the_numbering() -> None:
     evidence = _evidence()
     ddl = dataclasses.replace(_record(0), topic=evidence.layout.ddl_topic, seq=6, change_id=None)
-    evidence.contents.records[evidence.layout.ddl_topic].append(ddl)
+    evidence.contents.statements.append(ddl)
     (fault,) = _judged(evidence).faults
     assert "seq 5 to 5 are missing before aq.__ddl.shop" in fault
 

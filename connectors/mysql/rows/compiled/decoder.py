@@ -7,7 +7,7 @@ a document, or have characters that Unicode lacks are rare and go through ``rows
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -125,9 +125,11 @@ class CompiledDecoder:
         table_map: TableMap,
         charsets: Charsets,
         *,
+        key: Sequence[int] | None = None,
         left_out: frozenset[int] = frozenset(),
         key_is_told: bool = True,
     ) -> None:
+        """``key``: the columns of the records' key; None: those of the primary key."""
         self._partial = RowDecoder(table_map, charsets)
         self._map = table_map
         self._key_is_told = key_is_told
@@ -138,7 +140,7 @@ class CompiledDecoder:
         except UnsupportedEvent as error:
             raise UnsupportedEvent(error.detail, table=self._name, remedy=error.advice) from None
         self._names = [column.name or "" for column in table_map.columns]
-        self._key = table_map.primary_key or ()
+        self._key = (table_map.primary_key or ()) if key is None else key
         self._table = Table(names=self._names, fields=fields, key=self._key, left_out=left_out)
         count = len(fields)
         self._kinds = {int(kind): _Kind(kind, count) for kind in ROWS_EVENTS - {PARTIAL}}

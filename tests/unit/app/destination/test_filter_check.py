@@ -9,6 +9,7 @@ import pytest
 from app.destination.filter_check import FilterCheck, warnings
 from app.service.status import DestinationStatus
 from connectors.mysql.ddl.definition import TableName
+from tables.routes.routes import Routes
 from tests.unit.app.pipeline.runs import RULES
 from tests.unit.tables.made import applied, begun
 
@@ -33,21 +34,21 @@ NAMES: set[TableName] = {("shop", "orders"), ("shop", "customers"), ("crm", "peo
 def test_each_expression_that_matches_nothing_is_named_with_what_is_near(
     include: str, black: str, says: list[str]
 ) -> None:
-    found = list(warnings(include, black, NAMES))
+    found = list(warnings(Routes(prefix="aq", include=include, black=black), NAMES))
     assert len(found) == len(says)
     for text, part in zip(found, says, strict=True):
         assert part in text
 
 
 def test_a_server_without_tables_is_said_to_have_none() -> None:
-    assert "no table that the account can see" in next(warnings(r".*\..*", "", set()))
+    assert "no table that the account can see" in next(warnings(Routes(prefix="aq"), set()))
 
 
 def test_the_warning_is_logged_once_and_ends_with_the_table_that_is_made(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     status = DestinationStatus("late")
-    rules = replace(RULES, include=r"shop\.late")
+    rules = replace(RULES, routes=Routes(prefix="aq", include=r"shop\.late"))
     check = FilterCheck(rules, NAMES, status)
     assert len(status.to_json()["warnings"]) == 2
     FilterCheck(rules, NAMES, status)

@@ -33,7 +33,6 @@ DESTINATION, ID = "shop", "i.shop"
 JOURNAL: Place = ("aq.__journal", 0)
 PLANS = TopicPlans(
     prefix="aq",
-    partitions=1,
     replication_factor=1,
     cleanup_policy="delete",
     retention_ms=-1,

@@ -21,6 +21,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.chunk import Chunk
 from tables.cursor import Cursor
+from tables.routes.routes import Routes
 from tables.table_version import TableVersion
 from tests.made import SERVER as UUID
 from tests.unit.app.pipeline.history import CHARSETS, Source
@@ -28,11 +29,9 @@ from tests.unit.app.pipeline.history import CHARSETS, Source
 BORDERS = "aq.__transactions.shop"
 WHOLE = 1_000_000
 RULES = Rules(
-    prefix="aq",
     destination="shop",
-    include=r"shop\..*",
+    routes=Routes(prefix="aq", include=r"shop\..*", partitions=1),
     borders=True,
-    partitions=1,
     compression=None,
     max_bytes=WHOLE,
     max_batch_bytes=WHOLE,
@@ -106,10 +105,17 @@ def run_stage(chunks: Iterable[Chunk], cursor: Cursor, spec: StageSpec) -> list[
 
 
 def pieces_of(
-    source: Source, cut: Sequence[bool] = NOWHERE, *, gtids: bool = True, **rules: Any
+    source: Source,
+    cut: Sequence[bool] = NOWHERE,
+    *,
+    gtids: bool = True,
+    partitions: int = 1,
+    **rules: Any,
 ) -> list[Piece]:
     """The pieces of a whole history."""
     cursor = first_cursor(source, gtids=gtids)
+    routes = replace(RULES.routes, partitions=partitions)
+    rules = {"routes": routes} | rules
     return run(source.chunks(source.first, cut), cursor, rules=replace(RULES, **rules))
 
 

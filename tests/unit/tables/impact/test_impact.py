@@ -15,12 +15,14 @@ from spark_sink.errors import SinkError
 from spark_sink.source.schemas import TableVersion, parse_version
 from spark_sink.warehouse.evolve import Shape, shaped
 from tables.impact.finding import Severity
-from tables.impact.impact import Impact, Subscribers, ddl_effects, impact, severest, truncated
+from tables.impact.impact import Impact, RouteOf, ddl_effects, impact, severest, truncated
 from tables.impact.text import NOTHING, as_text
+from tables.impact.warehouse_rules import warehouse_path
+from tables.routes.routes import Route, Routes
 
 SERVER = Server(version=(9, 7, 4))
 SHOP = Session(database="shop")
-ALL = Subscribers(prefix="aq")
+ALL = Routes(prefix="aq").of
 T = (
     "CREATE TABLE t (id int PRIMARY KEY, a int, b varchar(80) NOT NULL, c decimal(12,2) NOT NULL,"
     " d datetime(3) NOT NULL, e enum('x','y'), f varchar(9) CHARACTER SET latin1 NOT NULL, g json)"
@@ -35,10 +37,10 @@ def catalog(*statements: str) -> Catalog:
     return found
 
 
-def meant(statement: str, *before: str, subscribers: Subscribers = ALL) -> tuple[Impact, ...]:
+def meant(statement: str, *before: str, route_of: RouteOf = ALL) -> tuple[Impact, ...]:
     changes = catalog(*before or (T,)).apply(statement, SHOP)
     renames = renamed_columns(statement, SERVER, SHOP)
-    return impact(changes, subscribers, renames=renames)
+    return impact(changes, route_of, renames=renames)
 
 
 def short(impacts: tuple[Impact, ...]) -> list[str]:
@@ -139,10 +141,10 @@ def test_a_statement_means_to_subscribers(
 
 
 def test_what_nobody_captures_means_nothing() -> None:
-    nobody = Subscribers(prefix="aq", captured=lambda name: name == ("shop", "seen"))
-    assert meant("DROP TABLE t", subscribers=nobody) == ()
+    nobody = Routes(prefix="aq", include=r"shop\.seen").of
+    assert meant("DROP TABLE t", route_of=nobody) == ()
     assert truncated(("shop", "t"), nobody) == ()
-    assert short(meant("RENAME TABLE t TO seen", subscribers=nobody)) == ["careful table comes in"]
+    assert short(meant("RENAME TABLE t TO seen", route_of=nobody)) == ["careful table comes in"]
     (leaves,) = impact(
         catalog("CREATE TABLE seen (id int)").apply("RENAME TABLE seen TO x", SHOP), nobody
     )
@@ -151,7 +153,7 @@ def test_what_nobody_captures_means_nothing() -> None:
 
 def test_a_truncated_table_is_told_by_one_record() -> None:
     (one,) = truncated(("shop", "t"), ALL)
-    assert (one.severity, one.topic) == (Severity.CAREFUL, "aq.shop.t")
+    assert (one.severity, one.route.topic) == (Severity.CAREFUL, "aq.shop.t")
 
 
 @pytest.mark.parametrize(
@@ -286,3 +288,14 @@ def sink(old: Table, new: Table) -> tuple[str, list[str], list[tuple[str, str]]]
         after[name] for name in fresh
     ]  # fmt: skip
     return "", added, [(before[n], after[n]) for n in before if before[n] != after[n]]
+
+
+def test_the_warehouse_is_told_of_by_the_name_that_subscribers_know() -> None:
+    def sharded(name: tuple[str, str]) -> Route:
+        return Route(table=name, logical=("all", "orders"), topic="aq.all.orders", partitions=1)
+
+    (one,) = truncated(("shop7", "orders_3"), sharded)
+    told = one.to_json()
+    assert (told["database"], told["table"]) == ("shop7", "orders_3")
+    assert told["topic"] == "aq.all.orders"
+    assert told["warehouse_table"] == warehouse_path("all", "orders")

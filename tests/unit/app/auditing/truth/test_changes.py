@@ -7,16 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from app.auditing.change_store import Store
-from app.auditing.truth.changes import Truth, filter_of, read
+from app.auditing.truth.changes import Truth, read
 from app.auditing.truth.printed_events import events
 from app.auditing.window import Bound, End, Side, Window
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
+from tables.routes.routes import Routes
 from tests.unit.app.auditing.truth.test_printed_events import gtid, header, query
 
 SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 FILE = header("Rotate to binlog.000001  pos: 4", at=4)
-CAPTURED = filter_of(r"shop\..*", r"shop\.secret")
+CAPTURED = Routes(prefix="aq", include=r"shop\..*", black=r"shop\.secret").captures
 
 
 @pytest.fixture

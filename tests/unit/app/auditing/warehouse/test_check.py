@@ -19,6 +19,7 @@ from app.auditing.warehouse.dump import Origin
 from app.auditing.warehouse.dump import lines as lines_of
 from app.auditing.warehouse.store import WarehouseStore
 from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.routes.routes import Routes
 
 TOPIC = "aq.shop.t"
 VERSION = Described(
@@ -86,7 +87,9 @@ class Case:
         seen = set()
         with WarehouseStore() as store:
             told = lines_of(self.dump(rows), WHOSE)
-            warehouse = Warehouse(store, told, "shop", self.versions)
+            warehouse = Warehouse(
+                store, told, "shop", versions=self.versions, routes=Routes(prefix="aq")
+            )
             for value in changes:
                 seq = value["source"]["seq"]
                 seen.add(seq)

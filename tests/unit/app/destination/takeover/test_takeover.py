@@ -29,6 +29,7 @@ from tables.cursor import Cursor, next_epoch
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.operator.source_choice import Current, note_of
+from tables.routes.routes import Routes
 from tests.unit.app.interleaved.worker import PLANS
 
 SERVER = "aaaaaaaa-0000-0000-0000-000000000001"
@@ -65,7 +66,7 @@ class Scene:
                 history=None,
                 sources=tuple(Source(address=address(one), start=Latest()) for one in "ab"),
                 failover=Failover(retries=1),
-                rules=SimpleNamespace(include="", black=""),
+                rules=SimpleNamespace(routes=Routes(prefix="aq", include="")),
                 accepts=lambda _: False,
             ),
         )

@@ -8,12 +8,12 @@ import pytest
 
 from app.pipeline.gather.captured_tables import CapturedTable, Schema, TableBook
 from app.pipeline.number.table_versions import VersionBook
-from app.pipeline.table_filter import TableFilter
 from connectors.errors import WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.ddl.definition import Database, Server, Table
 from connectors.mysql.schema.from_table_map import adopted
+from tables.routes.routes import Routes
 from tests.made import SERVER
 from tests.unit.app.pipeline.history import CHARSETS
 
@@ -45,7 +45,7 @@ def bare(table_map: TableMap) -> TableMap:
 
 def met(table_map: TableMap, known: Table | None, server: Server = MYSQL) -> CapturedTable:
     held: dict[tuple[str, str], Schema] = {} if known is None else {NAME: known}
-    book = TableBook(TableFilter(".*", ""), CHARSETS, server=server, known=held)
+    book = TableBook(Routes(prefix="aq"), CHARSETS, server=server, known=held)
     found = book.of(table_map)
     assert isinstance(found, CapturedTable)
     return found
@@ -72,13 +72,13 @@ def test_a_null_where_the_definition_has_none_is_refused_unless_the_key_proves_t
 
 
 def test_a_table_without_history_keeps_its_version_over_an_outer_join() -> None:
-    book = VersionBook("shop", prefix="aq", known={})
+    book = VersionBook("shop", known={})
     transaction = Transaction("b.000001", 4, None, 0, SERVER, 1, 1)
     numbers = []
     for table_map in (PLAIN, joined(PLAIN), PLAIN):
         table = met(table_map, None)
         version, _ = book.at(
-            NAME, table.definition, transaction, 4, shows_not_null=table.shows_not_null
+            table.route, table.definition, transaction, 4, shows_not_null=table.shows_not_null
         )
         numbers.append(version.version)
         assert version.definition == met(PLAIN, None).definition

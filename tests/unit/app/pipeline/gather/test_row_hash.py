@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app.pipeline.gather.captured_tables import CapturedTable, Schema, TableBook
-from app.pipeline.table_filter import TableFilter
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
+from tables.routes.routes import Routes
 from tests.unit.app.pipeline.history import CHARSETS
 
 MARIADB, MYSQL = Server(version=(11, 8, 3), mariadb=True), Server(version=(9, 7, 4))
@@ -27,7 +27,7 @@ ROW = b"\0" + (7).to_bytes(4, "little") + (99).to_bytes(8, "little")
 
 def book(known: Table | None, server: Server) -> TableBook:
     held: dict[tuple[str, str], Schema] = {} if known is None else {NAME: known}
-    return TableBook(TableFilter(".*", ""), CHARSETS, server=server, known=held)
+    return TableBook(Routes(prefix="aq"), CHARSETS, server=server, known=held)
 
 
 def met(*columns: MappedColumn, known: Table | None, server: Server = MARIADB) -> CapturedTable:

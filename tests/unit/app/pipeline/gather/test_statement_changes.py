@@ -7,12 +7,12 @@ import pytest
 from app.pipeline.gather.captured_tables import GivenUp, TableBook
 from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.statement_changes import Passing
-from app.pipeline.table_filter import TableFilter
 from connectors.errors import AqueductError, StatementBasedChange
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.transaction_reader import TransactionReader
+from tables.routes.routes import Routes
 from tests.made import SERVER, START, chunk_of, gtid, int_rows, int_table, query, table_map, xid
 from tests.unit.app.pipeline.runs import RULES
 
@@ -23,7 +23,7 @@ MAP_AND_ROWS = MAP, int_rows(int_table(), 5)
 
 def book(include: str) -> TableBook:
     known = {("shop", "lost"): GivenUp()}
-    return TableBook(TableFilter(include, ""), CHARSETS, server=OURS, known=known)
+    return TableBook(Routes(prefix="aq", include=include), CHARSETS, server=OURS, known=known)
 
 
 def passing(include: str = r"shop\..*", trusted: str = "") -> Passing:

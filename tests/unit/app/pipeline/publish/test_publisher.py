@@ -97,7 +97,6 @@ async def test_the_records_of_a_piece_come_behind_the_checkpoint_that_does_not_h
     # The next run reads the journal from that checkpoint's first part on.
     plans = TopicPlans(
         prefix="aq",
-        partitions=1,
         replication_factor=1,
         cleanup_policy="delete",
         retention_ms=-1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,11 +11,11 @@ from app.destination.background import beside
 from app.pipeline.gather.captured_tables import SetAside, TableBook
 from app.pipeline.piece import Piece
 from app.pipeline.publish.topics_ahead import Ahead
-from app.pipeline.table_filter import TableFilter
 from connectors.errors import AqueductError, KafkaLost, TopicUnfit
 from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.position import Coordinates
+from tables.routes.routes import Routes
 from tests.unit.tables.made import applied, begun
 
 SERVER: Any = None
@@ -27,15 +27,17 @@ class Made:
     def __init__(self, *errors: AqueductError) -> None:
         self.cursor = SimpleNamespace(destination="shop")
         self.topics: list[str] = []
+        self.partitions: dict[str, int] = {}
         self.errors = list(errors)
         self.asked = asyncio.Condition()
 
-    async def prepare(self, names: Iterable[str]) -> None:
+    async def prepare(self, topics: Mapping[str, int]) -> None:
         async with self.asked:
             self.asked.notify_all()
             if self.errors:
                 raise self.errors.pop()
-            self.topics += names
+            self.topics += topics
+            self.partitions |= topics
 
     async def reached(self, *topics: str) -> None:
         async with asyncio.timeout(20), self.asked:
@@ -48,12 +50,12 @@ class Made:
 
 def ahead(made: Made, *known: tuple[str, str]) -> Ahead:
     tables = TableBook(
-        TableFilter(r"shop\..*", r"shop\.black"),
+        Routes(prefix="aq", include=r"shop\..*", black=r"shop\.black", partitions=3),
         Charsets({}, {}),
         server=SERVER,
         known=dict.fromkeys(known, SetAside()),
     )
-    return Ahead(cast(Any, made), tables, prefix="aq")
+    return Ahead(cast(Any, made), tables)
 
 
 def piece(**more: Any) -> Piece:
@@ -67,7 +69,7 @@ async def test_captured_tables_that_are_known_at_the_start_have_their_topics_mad
     one.begin(names)
     async with beside(one.make_all()):
         await made.reached("aq.shop.orders")
-    assert made.topics == ["aq.shop.orders"]
+    assert made.partitions == {"aq.shop.orders": 3}
 
 
 async def test_a_table_that_is_created_has_its_topic_made_before_its_first_row() -> None:

@@ -4,11 +4,12 @@ import pytest
 
 from connectors.mysql.ddl.definition import Server, TableChange
 from connectors.mysql.ddl.effect.options import is_sequence
-from tables.impact.impact import Subscribers, impact
+from tables.impact.impact import impact
+from tables.routes.routes import Routes
 from tests.unit.connectors.mysql.ddl.catalogs import Play
 
 MARIADB = Server(version=(11, 8, 0), mariadb=True)
-ALL = Subscribers(prefix="aq")
+ALL = Routes(prefix="aq").of
 
 
 def found(*statements: str, name: str = "s") -> bool:

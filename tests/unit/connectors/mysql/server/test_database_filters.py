@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from app.pipeline.table_filter import TableFilter
 from connectors.mysql.server.database_filters import (
     BinlogFilters,
     Captured,
     ReplicationFilter,
     concerning,
 )
+from tables.routes.routes import Routes
 
 TABLES = frozenset({("shop", "t"), ("shop", "u"), ("other", "x")})
 
@@ -18,7 +18,7 @@ TABLES = frozenset({("shop", "t"), ("shop", "u"), ("other", "x")})
 def captured(include: str, *databases: str) -> Captured:
     return Captured(
         include=include,
-        captures=TableFilter(include, "").captures,
+        captures=Routes(prefix="aq", include=include).captures,
         tables=TABLES,
         databases=frozenset(databases),
     )

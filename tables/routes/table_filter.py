@@ -23,26 +23,19 @@ class TableFilter:
     def __init__(self, include: str, black: str) -> None:
         self._include = expressions(include)
         self._black = expressions(black)
-        self._known: dict[tuple[str, str], bool] = {}
 
     def captures(self, database: str, table: str) -> bool:
         """Whether rows of this table are published."""
-        name = (database, table)
-        known = self._known.get(name)
-        if known is None:
-            known = self._known[name] = self._judge(database, f"{database}.{table}")
-        return known
+        name = f"{database}.{table}"
+        return any(one.fullmatch(name) for one in self._included(database)) and not any(
+            one.fullmatch(name) for one in self._black
+        )
 
     def may_capture_of(self, database: str) -> bool:
         """Whether a table of this database may be captured, whatever its name is."""
         return any(
             _may_match(one.pattern, database) for one in self._included(database)
         ) and not any(_matches_all_of(one.pattern, database) for one in self._black)
-
-    def _judge(self, database: str, name: str) -> bool:
-        return any(one.fullmatch(name) for one in self._included(database)) and not any(
-            one.fullmatch(name) for one in self._black
-        )
 
     def _included(self, database: str) -> list[re.Pattern[str]]:
         """The include expressions that count for a database."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.pipeline.table_filter import TableFilter
+from tables.routes.table_filter import TableFilter
 
 
 @pytest.mark.parametrize(

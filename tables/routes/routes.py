@@ -1,0 +1,93 @@
+"""The route of each captured table: the name that subscribers know, the topic, its partitions, and the key.
+
+Invariant: no other module derives a topic's name from a table's. Whoever publishes rows, and whoever judges
+what was published, asks ``Routes``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from connectors.mysql.ddl.definition import TableName
+from connectors.wire import row_topic
+from tables.routes.table_filter import TableFilter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """How the rows of one table of the source are published."""
+
+    table: TableName
+    """The table at the source."""
+    logical: TableName
+    """The database and table that subscribers know it by; several tables may share one."""
+    topic: str
+    partitions: int
+    """Partitions of the topic where it is new; an older topic keeps those that its table versions note."""
+    key_columns: tuple[str, ...] | None = None
+    """The columns of the records' key, in order; None: those of the table's primary key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routes:
+    """All routes of one destination: a value made once from the settings.
+
+    Raises ValueError where ``include`` or ``black`` is not a list of regular expressions.
+    """
+
+    prefix: str
+    """The beginning of all topic names of the installation."""
+    include: str = r".*\..*"
+    """Tables that are captured: expressions over ``database.table``, with commas."""
+    black: str = ""
+    """Tables that are not, whatever ``include`` says."""
+    partitions: int = 1
+    """Partitions of a row topic that is new."""
+    _filter: TableFilter = field(init=False, repr=False, compare=False)
+    _known: dict[TableName, Route | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_filter", TableFilter(self.include, self.black))
+        object.__setattr__(self, "_known", {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The settings alone: a decoder's process finds its own routes."""
+        return _made, ({one.name: getattr(self, one.name) for one in fields(self) if one.init},)
+
+    def of(self, table: TableName) -> Route | None:
+        """The route of a table of the source; None where it is not captured."""
+        try:
+            return self._known[table]
+        except KeyError:
+            route = self._known[table] = self._route(table)
+            return route
+
+    def topic(self, table: TableName) -> str:
+        """The topic of a table's rows; raise LookupError where the table is not captured."""
+        route = self.of(table)
+        if route is None:
+            raise LookupError(f"{'.'.join(table)} is not captured")
+        return route.topic
+
+    def captures(self, database: str, table: str) -> bool:
+        """Whether rows of a table are published."""
+        return self.of((database, table)) is not None
+
+    def may_capture_of(self, database: str) -> bool:
+        """Whether a table of this database may be captured, whatever its name is."""
+        return self._filter.may_capture_of(database)
+
+    def _route(self, table: TableName) -> Route | None:
+        if not self._filter.captures(*table):
+            return None
+        return Route(
+            table=table,
+            logical=table,
+            topic=row_topic(self.prefix, *table),
+            partitions=self.partitions,
+        )
+
+
+def _made(settings: dict[str, Any]) -> Routes:
+    return Routes(**settings)
