@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 from app.pipeline.encode.encode import Encoder
 from app.pipeline.encode.transaction_markers import Begun
+from app.pipeline.formats.registry import value_counter
 from app.pipeline.gather.captured_tables import Schema, TableBook
-from app.pipeline.gather.gather import UPDATES, Ddl, End, Gathering, Item, Rows, key_changes, weight
+from app.pipeline.gather.gather import Gathering, weight
+from app.pipeline.gather.items import Ddl, End, Item, Rows, values_of
 from app.pipeline.gather.shares import Share, Sharing
 from app.pipeline.gather.statement_changes import Passing
 from app.pipeline.number.numbers import Numbers, Progress
@@ -95,6 +97,7 @@ class ChunkStage:
         gathering = Sharing(
             self.tables,
             self.rules,
+            value_counter,
             chunk.schema,
             self._digests(is_cut=bool(chunk.context) or chunk.place is not None),
             self._passing,
@@ -358,14 +361,6 @@ class DecodedChunk:
                 latest = book.latest(*item.truncated.table)
                 if latest is not None:
                     self._truncated[item.truncated.table] = latest
-
-
-def values_of(item: Item) -> int:
-    """Records with a value, borders apart."""
-    if isinstance(item, Rows):
-        is_update = item.event_type in UPDATES
-        return len(item.rows) + (key_changes(item.rows) if is_update else 0)
-    return item.values if isinstance(item, Ddl) else 0
 
 
 def _trim(gathered: Gathering, skip: int) -> None:

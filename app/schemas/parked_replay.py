@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.pipeline.gather.gather import Ddl, Gathering, weight
+from app.pipeline.formats.registry import value_counter
+from app.pipeline.gather.gather import Gathering, weight
+from app.pipeline.gather.items import Ddl, values_of
 from app.pipeline.gather.parked_event import Parked
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
-from app.pipeline.stage import ChunkStage, DecodedChunk, StageSpec, values_of
+from app.pipeline.stage import ChunkStage, DecodedChunk, StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.binlog.statement_kind import Kind
@@ -69,7 +71,7 @@ class Release:
     def decode(self, events: Sequence[Parked], cursor: Cursor) -> Released:
         """The next events, in their order, as many as one Kafka transaction takes; the progress tells whether
         all of these fitted."""
-        gathering = Gathering(self._stage.tables, self._stage.rules)
+        gathering = Gathering(self._stage.tables, self._stage.rules, value_counter)
         outcome, reason, done, size = Outcome.RELEASING, "", 0, 0
         for event in events:
             known = len(gathering.items)

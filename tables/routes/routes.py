@@ -6,12 +6,17 @@ what was published, asks ``Routes``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.wire import row_topic
 from tables.routes.table_filter import TableFilter
+
+DEBEZIUM = "debezium"
+"""The record format of ``app.pipeline.formats.debezium``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,10 @@ class Route:
     """Partitions of the topic where it is new; an older topic keeps those that its table versions note."""
     key_columns: tuple[str, ...] | None = None
     """The columns of the records' key, in order; None: those of the table's primary key."""
+    format: str = DEBEZIUM
+    """The name of the records' format."""
+    column_rules: Mapping[str, ColumnRule] = field(default_factory=dict)
+    """Rules for values by column; those of the other columns are published as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +53,8 @@ class Routes:
     """Tables that are not, whatever ``include`` says."""
     partitions: int = 1
     """Partitions of a row topic that is new."""
+    format: str = DEBEZIUM
+    """The name of the format of all records that are of no one table, and of the tables'."""
     _filter: TableFilter = field(init=False, repr=False, compare=False)
     _known: dict[TableName, Route | None] = field(init=False, repr=False, compare=False)
 
@@ -86,6 +97,7 @@ class Routes:
             logical=table,
             topic=row_topic(self.prefix, *table),
             partitions=self.partitions,
+            format=self.format,
         )
 
 

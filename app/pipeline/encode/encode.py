@@ -10,15 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from app.pipeline.encode.dead_letter import letter_of, record_of_dead
-from app.pipeline.encode.envelope import Envelope, TableText
 from app.pipeline.encode.oversize import Lightening, claim_store
 from app.pipeline.encode.transaction_markers import Begun, Borders
-from app.pipeline.gather.gather import Ddl, Item, ParkedRows, Rows
+from app.pipeline.formats.protocol import Emitted, RecordFormat, Records, WriteRows
+from app.pipeline.formats.registry import form_named
+from app.pipeline.gather.items import Ddl, Item, ParkedRows, Rows
 from app.pipeline.gather.parked_event import record_of_rows, record_of_statement
 from app.pipeline.gather.undecodable_rows import DeadRows
 from app.pipeline.piece import DeadLetter
 from app.pipeline.rules import Rules
-from connectors.kafka.record_batches import BatchWriter, FinishedBatch
+from connectors.kafka.record_batches import BatchWriter, FinishedBatch, Lighten
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES
@@ -59,16 +60,16 @@ class Encoder:
         self.epoch = epoch
         self.claims = claim_store(rules)
         """For a run, as it may have a connection."""
-        self._texts: dict[tuple[str, str], TableText] = {}
+        self._formats: dict[str, RecordFormat] = {}
 
-    def text(self, version: TableVersion) -> TableText:
-        """The constant parts of a version's envelopes."""
-        name = (version.database, version.table)
-        text = self._texts.get(name)
-        if text is None or text.version is not version:
-            text = TableText(version, connector=self.connector, epoch=self.epoch)
-            self._texts[name] = text
-        return text
+    def format(self, name: str) -> RecordFormat:
+        """A record format, for this run."""
+        found = self._formats.get(name)
+        if found is None:
+            form = form_named(name)
+            found = form(self.rules, connector=self.connector, epoch=self.epoch)
+            self._formats[name] = found
+        return found
 
     def encoding(
         self, seq: int, first: Transaction | None, begun: Begun, cut: Transaction | None
@@ -92,22 +93,19 @@ class Encoding:
         rules = self._rules = encoder.rules
         self._encoder = encoder
         self._now = time.time_ns() // 1_000_000
-        self._envelope = Envelope(
-            rules,
-            connector=encoder.connector,
-            epoch=encoder.epoch,
-            seq=seq,
-            now_ms=self._now,
-        )
+        self._emitted = Emitted(seq)
+        self._formats: dict[str, Records] = {}
+        self._own = self._records(rules.routes.format)
+        """Writes what is of no one table: statements and transaction markers."""
         self._writers: dict[str, BatchWriter] = {}
-        self._tables: dict[int, tuple[TableText, BatchWriter]] = {}
+        self._tables: dict[int, WriteRows] = {}
         self._first, self._first_begun, self._cut = first, begun, cut
         self._transaction: Transaction | None = None
         self._ordinal = self._order = 0
         self._all_borders: Borders | None = None
         if rules.borders or rules.borders_of_parts:
             topic = transactions_topic(rules.prefix, rules.destination)
-            self._all_borders = Borders(rules, self._single(topic), epoch=encoder.epoch)
+            self._all_borders = Borders(rules, self._single(topic), self._own)
         self._borders: Borders | None = None
         """Of the transaction that is encoded, where any may be told."""
         self._lightening = None if rules.oversize == "stop" else Lightening(rules, encoder.claims)
@@ -127,7 +125,7 @@ class Encoding:
         """Bytes of keys and values so far."""
         more = self._all_borders.size if self._all_borders is not None else 0
         less = self._lightening.saved if self._lightening is not None else 0
-        return self._envelope.size + more - less
+        return self._emitted.size + more - less
 
     @property
     def lightened(self) -> Counter[str]:
@@ -152,7 +150,7 @@ class Encoding:
         items.reverse()
         while items:
             item = items.pop()
-            if self._envelope.size > self._enough:
+            if self._emitted.size > self._enough:
                 self._finish()
             if item.transaction is not self._transaction:
                 self._turn_to(item.transaction)
@@ -180,7 +178,7 @@ class Encoding:
     def _finish(self) -> None:
         for writer in self._writers.values():
             self._finished += writer.finished()
-        self._enough = self._envelope.size + _ENOUGH
+        self._enough = self._emitted.size + _ENOUGH
 
     def _turn_to(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -196,15 +194,13 @@ class Encoding:
 
     def _rows(self, item: Rows) -> None:
         use = item.use
-        held = self._tables.get(id(use))
-        if held is None:
-            version = use.version
-            writer = self._many(version.topic, use.table.route)
-            held = self._tables[id(use)] = (self._encoder.text(version), writer)
+        write = self._tables.get(id(use))
+        if write is None:
+            version, route = use.version, use.table.route
+            writer = self._many(version.topic, route)
+            write = self._tables[id(use)] = self._records(route.format).rows(version, writer)
         order = self._order
-        self._order = self._envelope.rows(
-            item, *held, ordinal=self._ordinal + item.ordinal, order=order
-        )
+        self._order = write(item, self._ordinal + item.ordinal, order)
         self._counts[item.event_type] += len(item.rows)
         if self._borders is not None:
             self._borders.published(item.transaction, use.version.topic, self._order - order)
@@ -213,7 +209,7 @@ class Encoding:
         rules = self._rules
         if item.told:
             topic = ddl_topic(rules.prefix, rules.destination)
-            self._envelope.ddl(item, self._single(topic))
+            self._own.ddl(item, self._single(topic))
         for name in item.parks:
             self._park(record_of_statement(item, name, self._ordinal), name)
         if item.truncated is not None:
@@ -226,7 +222,7 @@ class Encoding:
             self._borders.published(item.transaction, topic, 1)
         self._order += 1
         self._truncated += 1
-        self._envelope.truncate(
+        self._records(route.format).truncate(
             item,
             route,
             self._many(topic, route),
@@ -240,7 +236,7 @@ class Encoding:
         key, value, headers = record
         topic = quarantine_topic(self._rules.prefix, self._rules.destination)
         self._single(topic).append(key, value, headers)
-        self._envelope.size += len(value)
+        self._emitted.size += len(value)
         self.parked[name] += 1
 
     def _bury(self, item: DeadRows) -> None:
@@ -249,8 +245,16 @@ class Encoding:
         key, value, headers = record_of_dead(item, ordinal)
         topic = dead_letters_topic(self._rules.prefix, self._rules.destination)
         self._single(topic).append(key, value, headers)
-        self._envelope.size += len(value)
+        self._emitted.size += len(value)
         self.dead_letters.append(letter_of(item, ordinal))
+
+    def _records(self, name: str) -> Records:
+        """What writes this chunk's records in a format."""
+        found = self._formats.get(name)
+        if found is None:
+            found = self._encoder.format(name).records(self._emitted, self._now)
+            self._formats[name] = found
+        return found
 
     def _single(self, topic: str) -> BatchWriter:
         return self._writers.get(topic) or self._writer(topic, 1)
@@ -263,13 +267,16 @@ class Encoding:
         spread, rules = self._encoder.spread, self._rules
         partitions = (spread(topic) if spread else None) or route.partitions
         self.partitions[topic] = partitions
-        return self._writer(topic, partitions, self._lightening, keyed=rules.compacted)
+        lighten: Lighten | None = None
+        if self._lightening is not None:
+            lighten = self._lightening.of(self._encoder.format(route.format))
+        return self._writer(topic, partitions, lighten, keyed=rules.compacted)
 
     def _writer(
         self,
         topic: str,
         partitions: int,
-        lightening: Lightening | None = None,
+        lighten: Lighten | None = None,
         *,
         keyed: bool = False,
     ) -> BatchWriter:
@@ -280,7 +287,7 @@ class Encoding:
             max_bytes=self._rules.max_batch_bytes,
             timestamp_ms=self._now,
             largest=self._rules.largest,
-            lighten=lightening,
+            lighten=lighten,
             keyed=keyed,
         )
         return writer

@@ -8,24 +8,20 @@ them: the same change has the same images whoever publishes it, so written again
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
+from app.pipeline.formats.protocol import Light, RecordFormat
 from app.pipeline.rules import Rules
 from connectors.claims.s3 import SCHEME, S3Store
 from connectors.claims.store import ClaimStore, FolderStore
-from connectors.kafka.record_batches import Record
+from connectors.kafka.record_batches import Lighten, Record
 from connectors.wire import HEADER_CLAIM_CHECK, HEADER_LEFT_OUT
 
 CLAIM_CHECK, KEY_ONLY = "claim_check", "key_only"
-
-_JSON = json.JSONDecoder()
-_BEFORE, _AFTER = '{"before":', ',"after":'
-"""What stands before the images in every row's value."""
 
 
 def claim_store(rules: Rules) -> ClaimStore:
@@ -48,43 +44,29 @@ class Lightening:
         self.saved = 0
         """Bytes that they no longer have."""
 
-    def __call__(self, topic: str, record: Record) -> Record:
+    def of(self, format_: RecordFormat) -> Lighten:
+        """What makes the records of a topic of this format smaller."""
+        return lambda topic, record: self._lightened(topic, record, format_)
+
+    def _lightened(self, topic: str, record: Record, format_: RecordFormat) -> Record:
         """The record that goes to the topic in its place; the same where it is no row."""
         key, value, headers = record
         if value is None:
             return record
-        images, rest = _parted(value)
+        parted = format_.lighten(value)
         if self._way == CLAIM_CHECK:
-            name, told = HEADER_CLAIM_CHECK, self._claimed(topic, rest, images)
+            name, told = HEADER_CLAIM_CHECK, self._claimed(topic, parted)
         else:
-            name, told = HEADER_LEFT_OUT, _left_out(images)
-        light = orjson.dumps({"before": None, "after": None, name: told, **rest})
+            name, told = HEADER_LEFT_OUT, dict(parted.sizes)
+        light = parted.value(name, told)
         self.counts[self._way] += 1
         self.saved += len(value) - len(light)
         return key, light, [*headers, (name, orjson.dumps(told))]
 
-    def _claimed(
-        self, topic: str, rest: dict[str, Any], images: tuple[bytes, bytes]
-    ) -> dict[str, Any]:
+    def _claimed(self, topic: str, parted: Light) -> dict[str, Any]:
         """Where the images are from now on."""
-        before, after = images
-        stored = b'{"before":%b,"after":%b}' % (before, after)
+        stored = parted.images
         digest = hashlib.sha256(stored).hexdigest()
-        day = datetime.fromtimestamp(rest["source"]["ts_ms"] / 1000, UTC).date().isoformat()
+        day = datetime.fromtimestamp(parted.committed_ms / 1000, UTC).date().isoformat()
         location = self._store.put(f"{topic}/{day}/{digest}.json", stored)
         return {"location": location, "size": len(stored), "sha256": digest}
-
-
-def _parted(value: bytes) -> tuple[tuple[bytes, bytes], dict[str, Any]]:
-    """The images to the byte, and all else of a value."""
-    text = value.decode()
-    _, middle = _JSON.raw_decode(text, len(_BEFORE))
-    _, end = _JSON.raw_decode(text, middle + len(_AFTER))
-    images = text[len(_BEFORE) : middle].encode(), text[middle + len(_AFTER) : end].encode()
-    return images, orjson.loads(b"{" + text[end + 1 :].encode())
-
-
-def _left_out(images: tuple[bytes, bytes]) -> dict[str, int]:
-    """What is not there any more, and how many bytes of JSON it was."""
-    named = zip(("before", "after"), images, strict=True)
-    return {name: len(image) for name, image in named if image != b"null"}

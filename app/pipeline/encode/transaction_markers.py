@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from app.pipeline.formats.protocol import Marker, Records
 from app.pipeline.rules import Rules
 from connectors.kafka.record_batches import BatchWriter
 from connectors.mysql.binlog.changes import Transaction
-from connectors.wire import WIRE_VERSION
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,12 +34,21 @@ class Begun:
 class Borders:
     """Publishes them, for one chunk."""
 
-    __slots__ = ("_all", "_counts", "_epoch", "_has_begun", "_is_told", "_part", "_writer", "size")
+    __slots__ = (
+        "_all",
+        "_counts",
+        "_has_begun",
+        "_is_told",
+        "_part",
+        "_records",
+        "_writer",
+        "size",
+    )
 
-    def __init__(self, rules: Rules, writer: BatchWriter, *, epoch: int) -> None:
+    def __init__(self, rules: Rules, writer: BatchWriter, records: Records) -> None:
         self._all = rules.borders
         self._writer = writer
-        self._epoch = epoch
+        self._records = records
         self._has_begun = self._is_told = False
         self._part = 1
         self._counts: dict[str, int] = {}
@@ -71,31 +80,13 @@ class Borders:
             return
         if not self._is_told:
             self._begin(transaction)
-        counts = self._counts
-        if len(counts) == 1:
-            ((topic, total),) = counts.items()
-            each = f'{{"topic":"{topic}","event_count":{total}}}'
-        else:
-            total = sum(counts.values())
-            each = ",".join(
-                f'{{"topic":"{topic}","event_count":{n}}}' for topic, n in sorted(counts.items())
-            )
-        more = (
-            f',"event_count":{total},"data_collections":[{each}],'
-            f'"part":{self._part},"last":{"true" if last else "false"}'
-        )
-        self._write(transaction, "END", more)
+        self._write(self._records.end(transaction, self._counts, part=self._part, last=last))
 
     def _begin(self, transaction: Transaction) -> None:
         self._is_told = True
-        self._write(transaction, "BEGIN", "")
+        self._write(self._records.begin(transaction))
 
-    def _write(self, transaction: Transaction, status: str, more: str) -> None:
-        name = transaction.id
-        key = f'{{"id":"{name}"}}'.encode()
-        value = (
-            f'{{"status":"{status}","id":"{name}","ts_ms":{transaction.committed_ms},'
-            f'"epoch":{self._epoch},"wire":{WIRE_VERSION}{more}}}'
-        ).encode()
+    def _write(self, marker: Marker) -> None:
+        key, value = marker
         self._writer.append(key, value, [])
         self.size += len(key) + len(value)

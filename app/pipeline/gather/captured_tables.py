@@ -53,7 +53,12 @@ class CapturedTable:
         self.name, self.route = (table_map.database, table_map.table), route
         key = _key(table_map, route)
         self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
-            table_map, charsets, key=key, left_out=left_out, key_is_told=key_is_told
+            table_map,
+            charsets,
+            key=key,
+            rules=route.column_rules,
+            left_out=left_out,
+            key_is_told=key_is_told,
         ).rows
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows

@@ -7,9 +7,10 @@ that only where a published row behind them needs its ordinal.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Callable
 
-from app.pipeline.gather.captured_tables import CapturedTable, DroppedTable, ParkedTable, TableBook
+from app.pipeline.gather.captured_tables import DroppedTable, ParkedTable, TableBook
+from app.pipeline.gather.items import Ddl, End, Item, ParkedRows, Rows, Use, ValuesOf
 from app.pipeline.gather.statement_changes import Passing, passed
 from app.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
 from app.pipeline.piece import Decision, Run, add_run
@@ -24,91 +25,12 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.lookup.fingerprint.fingerprint import Prints
 from connectors.mysql.lookup.fingerprint.recent import Recents
 from connectors.mysql.rows.compiled.generate import Row
-from connectors.mysql.rows.decoder import UPDATES as UPDATE_EVENTS
 from connectors.mysql.stream.prepared_xa import PreparedAt
-from tables.routes.routes import Route
-from tables.table_version import TableVersion
 
 _tuple = tuple.__new__
 
 _ENVELOPE = 450
 """Bytes of a record beside its images, about: of small rows it is most of what is sent."""
-
-UPDATES = frozenset(map(int, UPDATE_EVENTS))
-"""Event types whose rows have two images, as plain numbers."""
-
-
-class Rows(NamedTuple):
-    """The rows of one event."""
-
-    transaction: Transaction
-    use: Use
-    rows: list[Row]
-    event_type: int
-    pos: int
-    ordinal: int
-    """Of the first row among the transaction's source rows in this chunk."""
-    query: str | None
-
-
-class Ddl(NamedTuple):
-    """A statement."""
-
-    transaction: Transaction
-    kind: Kind
-    query: Query
-    pos: int
-    ordinal: int
-    truncated: Route | None
-    """The route of the captured table that it empties."""
-    applied: Applied | None
-    """What it did to tables, where their history is kept."""
-    parks: tuple[tuple[str, str], ...]
-    """Tables that are set aside and that it concerns; it waits with their rows."""
-    told: bool
-    """Whether it goes to the DDL topic."""
-
-    @property
-    def values(self) -> int:
-        """Records with a value that it makes."""
-        return int(self.told) + (self.truncated is not None)
-
-
-class ParkedRows(NamedTuple):
-    """The rows of one event of a table that is set aside, not decoded."""
-
-    transaction: Transaction
-    name: tuple[str, str]
-    table_map: TableMap
-    event_type: int
-    body: bytes
-    pos: int
-    ordinal: int
-    rows: int
-    """How many there are."""
-    query: str | None
-
-
-class End(NamedTuple):
-    """The end of a transaction."""
-
-    transaction: Transaction
-
-
-Item = Rows | Ddl | ParkedRows | DeadRows | End
-
-
-class Use:
-    """A table as rows of this chunk have it, from its first rows on."""
-
-    __slots__ = ("pos", "table", "transaction", "version")
-
-    def __init__(self, table: CapturedTable, transaction: Transaction, pos: int) -> None:
-        self.table = table
-        self.transaction = transaction
-        self.pos = pos
-        self.version: TableVersion
-        """Known once the chunk is numbered."""
 
 
 class Gathering:
@@ -118,10 +40,13 @@ class Gathering:
         self,
         tables: TableBook,
         rules: Rules,
+        values_of: Callable[[str], ValuesOf],
         applied: Applied | None = None,
         prints: Prints | Recents | None = None,
         passing: Passing | None = None,
     ) -> None:
+        """``values_of``: what counts the records of rows, by the name of their format."""
+        self._values_of = values_of
         self.prints = prints
         """Digests transactions: all of them, where there are no GTIDs, or the last ones."""
         self._tables = tables
@@ -207,15 +132,13 @@ class Gathering:
 
     def _keep(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
         """Add rows of the table that ``_use`` is of."""
+        assert self._use is not None
         # A named tuple's own constructor costs more than all else here.
         self.items.append(
             _tuple(Rows, (transaction, self._use, rows, event_type, pos, self.ordinal, self._query))
         )
-        count = len(rows)
-        self.ordinal += count
-        self.values += count
-        if event_type in UPDATES:
-            self.values += key_changes(rows)
+        self.ordinal += len(rows)
+        self.values += self._use.values_of(rows, event_type)
 
     def _sift(self, dead: DeadRows, error: AqueductError) -> None:
         """Take the rows of an event of which some cannot be decoded, as far as the settings allow that."""
@@ -246,7 +169,8 @@ class Gathering:
             return
         use = self._uses.get(table.name)
         if use is None or use.table is not table:
-            use = self._uses[table.name] = Use(table, transaction, pos)
+            count = self._values_of(table.route.format)
+            use = self._uses[table.name] = Use(table, transaction, pos, values_of=count)
             self.uses.append(use)
         self._use = use
 
@@ -369,8 +293,3 @@ def weight(item: Item, values: int) -> int:
 def weight_of_rows(rows: list[Row], values: int) -> int:
     """The same of rows."""
     return _ENVELOPE * values + sum([len(row[0] or "") + len(row[1] or "") for row in rows])
-
-
-def key_changes(rows: list[Row]) -> int:
-    """How many of an update's rows changed their key."""
-    return sum([row[2] != row[3] for row in rows])

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from app.pipeline.gather.gather import Ddl, ParkedRows
+from app.pipeline.gather.items import Ddl, ParkedRows
 from connectors.errors import JournalTooNew
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query

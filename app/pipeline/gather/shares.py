@@ -14,7 +14,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple, Protocol
 
-from app.pipeline.gather.gather import UPDATES, Gathering, key_changes, weight, weight_of_rows
+from app.pipeline.gather.gather import Gathering, weight, weight_of_rows
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.landmark import Landmark
@@ -71,7 +71,8 @@ class Sharing(Gathering):
             self._size += weight(self.items[-1], 0)
 
     def _keep(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
-        values = len(rows) + (key_changes(rows) if event_type in UPDATES else 0)
+        assert self._use is not None
+        values = self._use.values_of(rows, event_type)
         size, table_map = weight_of_rows(rows, values), self._map
         if size < 2 * self._limit or len(rows) == 1 or table_map is None:
             self._size += size

@@ -7,7 +7,7 @@ not NULL. Source: MySQL's libs/mysql/binlog/event/rows_event.h.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -17,6 +17,7 @@ from connectors.mysql.binlog.buffer import bits, packed, taken, uint
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import FieldType, TableMap
 from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.values.json_diff import patched
 from connectors.mysql.rows.values.registry import reader_for
 
@@ -48,6 +49,20 @@ class RowChange:
 
     before: Image | None
     after: Image | None
+
+
+def ruled(image: Image, rules: Mapping[int, ColumnRule]) -> Image:
+    """An image with the rules for its columns applied, by the columns' places.
+
+    This comes after all that needs the values of the binlog: differences to the image before, and the search
+    for characters that Unicode lacks.
+    """
+    if not rules:
+        return image
+    return tuple(
+        value if value is None or value is ABSENT or index not in rules else rules[index](value)
+        for index, value in enumerate(image)
+    )
 
 
 class RowDecoder:

@@ -7,7 +7,7 @@ a document, or have characters that Unicode lacks are rare and go through ``rows
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,6 +17,7 @@ from connectors.mysql.binlog.buffer import taken
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.charset.unmapped import Replaced, ReplacedText
+from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled.fields import field_of
 from connectors.mysql.rows.compiled.generate import (
     Change,
@@ -38,6 +39,7 @@ from connectors.mysql.rows.decoder import (
     Image,
     RowChange,
     RowDecoder,
+    ruled,
 )
 from connectors.mysql.rows.image_key import key_contradiction
 
@@ -126,22 +128,27 @@ class CompiledDecoder:
         charsets: Charsets,
         *,
         key: Sequence[int] | None = None,
+        rules: Mapping[str, ColumnRule] | None = None,
         left_out: frozenset[int] = frozenset(),
         key_is_told: bool = True,
     ) -> None:
-        """``key``: the columns of the records' key; None: those of the primary key."""
+        """``key``: the columns of the records' key; None: those of the primary key. ``rules``: by column."""
         self._partial = RowDecoder(table_map, charsets)
         self._map = table_map
         self._key_is_told = key_is_told
         self._name = f"{table_map.database}.{table_map.table}"
         self._table_name = (table_map.database, table_map.table)
         try:
-            fields = [field_of(column, charsets) for column in table_map.columns]
+            fields = [
+                field_of(column, charsets, (rules or {}).get(column.name or ""))
+                for column in table_map.columns
+            ]
         except UnsupportedEvent as error:
             raise UnsupportedEvent(error.detail, table=self._name, remedy=error.advice) from None
         self._names = [column.name or "" for column in table_map.columns]
         self._key = (table_map.primary_key or ()) if key is None else key
         self._table = Table(names=self._names, fields=fields, key=self._key, left_out=left_out)
+        self._rules = {n: one.rule for n, one in enumerate(fields) if one.rule is not None}
         count = len(fields)
         self._kinds = {int(kind): _Kind(kind, count) for kind in ROWS_EVENTS - {PARTIAL}}
         self._images: dict[bytes, ImageFunction] = {}
@@ -239,7 +246,8 @@ class CompiledDecoder:
     def _object(self, image: Image | None) -> str | None:
         if image is None:
             return None
-        return _dumped({name: value for name, value in self._told(image) if value is not ABSENT})
+        shown = self._told(ruled(image, self._rules))
+        return _dumped({name: value for name, value in shown if value is not ABSENT})
 
     def _told(self, image: Image | tuple[()]) -> Iterator[tuple[str, Any]]:
         """The columns by name, without those that are left out."""
@@ -263,7 +271,8 @@ class CompiledDecoder:
                     f"column {name!r} of a row's key has characters that Unicode lacks, so that two rows could "
                     "have the same key",
                 )
-        return _dumped(key)
+        shown = ruled(image, self._rules)
+        return _dumped({self._names[index]: shown[index] for index in self._key})
 
     def _marks(self, shown: Image | tuple[()], *images: Image | None) -> str | None:
         marks: dict[str, list[str]] = {}

@@ -10,12 +10,13 @@ from __future__ import annotations
 import struct
 from binascii import b2a_base64
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.charset.charsets import BINARY, Charsets
 from connectors.mysql.charset.unmapped import ReplacedText, exact
+from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled import temporal
 from connectors.mysql.rows.compiled.decimals import decimal_code, decimal_json
 from connectors.mysql.rows.compiled.json_text import Documents
@@ -44,6 +45,8 @@ class Field:
     length_size: int = 0
     bound: Any = None
     is_integer: bool = False
+    rule: ColumnRule | None = None
+    """What is applied to the expression's value; None: it is published as it is."""
 
     @property
     def size(self) -> int:
@@ -55,8 +58,13 @@ NAMES: dict[str, Any] = temporal.NAMES | {"base64": b2a_base64, "zero_timestamp"
 """What expressions refer to besides."""
 
 
-def field_of(column: MappedColumn, charsets: Charsets) -> Field:
+def field_of(column: MappedColumn, charsets: Charsets, rule: ColumnRule | None = None) -> Field:
     """The field of a column; raise UnsupportedEvent where its type or character set cannot be read."""
+    field = _as_is(column, charsets)
+    return field if rule is None else replace(field, rule=rule, is_integer=False)
+
+
+def _as_is(column: MappedColumn, charsets: Charsets) -> Field:
     reader = reader_for(column, charsets)
     make = _MAKERS.get(column.type)
     if make is not None:

@@ -116,7 +116,7 @@ class _Writer:
     """Writes source, and gathers what it refers to.
 
     In it ``d`` is the event, ``p`` the offset so far, ``o`` the image as a dict, ``m`` the bitmap, ``v3a`` what
-    is read for column 3, ``l3`` its name, ``x3`` its value if the key has it.
+    is read for column 3, ``l3`` its name, ``x3`` its value if the key has it, ``r3`` its rule if it has one.
     """
 
     def __init__(self, table: Table) -> None:
@@ -259,6 +259,9 @@ class _Writer:
         one = self._table.fields[index]
         self.namespace[f"c{index}"] = one.bound
         value = named(one.value, names, raw=raw, n=f"c{index}")
+        if one.rule is not None:
+            self.namespace[f"r{index}"] = one.rule
+            value = f"r{index}({value})"
         if index in self._table.key and (is_kept or value != names[0]):
             yield f"x{index} = {value}"
             value = f"x{index}"
@@ -290,7 +293,8 @@ class _Writer:
 
     def _key_value(self, index: int) -> str:
         """A plain integer is what was read, others have a name."""
-        return f"v{index}a" if self._table.fields[index].value == "$a" else f"x{index}"
+        one = self._table.fields[index]
+        return f"v{index}a" if one.value == "$a" and one.rule is None else f"x{index}"
 
 
 def _indented(depth: int, lines: Iterable[str]) -> list[str]:

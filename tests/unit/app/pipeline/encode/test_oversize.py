@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from app.pipeline.encode.oversize import Lightening
+from app.pipeline.formats.debezium.format import Debezium
 from app.pipeline.piece import Piece
 from connectors.claims.store import FolderStore, MemoryStore
 from connectors.errors import ClaimStoreLost
@@ -21,6 +22,7 @@ from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import RULES, WHOLE, first_cursor, records_of, run
 
 ORDERS = TABLES[0]
+FORMAT = Debezium(RULES, connector="mysql", epoch=1)
 LARGE, SMALL = 60, 1
 """Keys; a row's note is as long."""
 
@@ -90,7 +92,7 @@ def value_of(epoch: int, *, after: str = '{"id":1,"v":"\u00e9 ,\\"after\\":1}"}'
 def test_what_was_stored_has_its_topic_and_day_in_its_name() -> None:
     store, value = MemoryStore(), value_of(1)
     way = Lightening(replace(RULES, oversize="claim_check", largest=1), store)
-    key, light, headers = way("aq.shop.orders", (b"k", value, [("change_id", b"x#0")]))
+    key, light, headers = way.of(FORMAT)("aq.shop.orders", (b"k", value, [("change_id", b"x#0")]))
     ((name, kept),) = store.values.items()
     assert name == f"aq.shop.orders/2026-11-21/{hashlib.sha256(kept).hexdigest()}.json"
     images = {name: orjson.loads(value)[name] for name in ("before", "after")}
@@ -106,18 +108,18 @@ def test_the_same_change_is_the_same_object_whoever_publishes_it() -> None:
     store, pointers = MemoryStore(), []
     for epoch in (1, 2):
         way = Lightening(replace(RULES, oversize="claim_check", largest=1), store)
-        _, light, _ = way("aq.shop.orders", (b"k", value_of(epoch), []))
+        _, light, _ = way.of(FORMAT)("aq.shop.orders", (b"k", value_of(epoch), []))
         pointers.append(orjson.loads(light or b""))
     assert len(store.values) == 1
     assert pointers[0]["claim_check"] == pointers[1]["claim_check"]
     assert [pointer["source"]["epoch"] for pointer in pointers] == [1, 2]
-    way("aq.shop.orders", (b"k", value_of(2, after='{"id":2}'), []))
+    way.of(FORMAT)("aq.shop.orders", (b"k", value_of(2, after='{"id":2}'), []))
     assert len(store.values) == 2
 
 
 def test_a_tombstone_stays_as_it_is() -> None:
     way = Lightening(replace(RULES, oversize="key_only", largest=1), MemoryStore())
-    assert way("t", (b"k", None, [])) == (b"k", None, [])
+    assert way.of(FORMAT)("t", (b"k", None, [])) == (b"k", None, [])
 
 
 class TestFolderStore:

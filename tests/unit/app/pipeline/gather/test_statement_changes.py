@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.pipeline.formats.registry import value_counter
 from app.pipeline.gather.captured_tables import GivenUp, TableBook
 from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.statement_changes import Passing
@@ -83,7 +84,7 @@ def test_a_statement_that_is_not_understood_is_refused_without_its_data() -> Non
 
 def gathered(*events: bytes, include: str, context: tuple[bytes, ...] = ()) -> Gathering:
     """What a decoder makes of a chunk."""
-    gathering = Gathering(book(include), RULES, passing=passing(include))
+    gathering = Gathering(book(include), RULES, value_counter, passing=passing(include))
     chunk = chunk_of(*events, context=context, context_start=START if context else None)
     TransactionReader(SERVER, CHARSETS).read(chunk, gathering)
     return gathering

@@ -7,13 +7,17 @@ each row is some microseconds of work and its text is most of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
 
 from app.about import __version__
-from app.pipeline.encode.ddl_record import told_of
-from app.pipeline.gather.gather import Ddl, Rows
+from app.pipeline.formats.debezium.ddl_record import told_of
+from app.pipeline.formats.debezium.markers import begin_marker, end_marker
+from app.pipeline.formats.protocol import Emitted, Marker, WriteRows
+from app.pipeline.gather.items import Ddl, Rows
 from app.pipeline.rules import Rules
 from connectors.kafka.record_batches import BatchWriter
 from connectors.mysql.binlog.changes import Transaction
@@ -42,24 +46,34 @@ class TableText:
 
 
 class Envelope:
-    """Makes the records of one chunk, numbered from ``seq``."""
+    """Writes the records of one chunk; see Records."""
 
-    def __init__(self, rules: Rules, *, connector: str, epoch: int, seq: int, now_ms: int) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        connector: str,
+        epoch: int,
+        emitted: Emitted,
+        now_ms: int,
+        text: Callable[[TableVersion], TableText],
+    ) -> None:
         self._rules = rules
         self._destination = rules.destination
         self._connector = connector
         self._epoch = epoch
         self._now = now_ms
-        self.seq = seq
-        """The last number given."""
-        self.size = 0
-        """Bytes of keys and values so far."""
+        self._emitted = emitted
+        self._text = text
 
-    def rows(
-        self, item: Rows, text: TableText, writer: BatchWriter, *, ordinal: int, order: int
-    ) -> int:
+    def rows(self, version: TableVersion, writer: BatchWriter) -> WriteRows:
+        """See Records."""
+        return partial(self._rows, self._text(version), writer.append)
+
+    def _rows(self, text: TableText, append: Any, item: Rows, ordinal: int, order: int) -> int:
         """Write the rows of one event, the first with this ordinal; return the ``order`` of the last record."""
-        transaction, append, seq = item.transaction, writer.append, self.seq
+        emitted = self._emitted
+        transaction, seq = item.transaction, emitted.seq
         name = transaction.id
         head = f'{text.head}{_where(transaction, item.pos)},"row":'
         query = "" if item.query is None else f',"query":{_json(item.query)}'
@@ -76,7 +90,7 @@ class Envelope:
             elif old_key == new_key:
                 op, key = "u", new_key
             else:
-                self.seq = seq
+                emitted.seq = seq
                 self._key_change(row, (head, middle, tail, end), append, (name, ordinal, order))
                 seq, order, ordinal = seq + 2, order + 2, ordinal + 1
                 continue
@@ -97,8 +111,8 @@ class Envelope:
                     append(raw_key, None, headers)
                     size += len(raw_key)
             ordinal += 1
-        self.seq = seq
-        self.size += size
+        emitted.seq = seq
+        emitted.size += size
         return order
 
     def _key_change(
@@ -112,6 +126,7 @@ class Envelope:
         before, after, old, new, marks = row
         head, middle, tail, end = texts
         name, ordinal, order = place
+        seq = self._emitted.seq
         old_key, new_key = (old or "").encode(), (new or "").encode()
         first, split, second = (marks or "").partition(SPLIT)
         marked = {1: first, 2: second if split else first}
@@ -120,7 +135,7 @@ class Envelope:
             absent = f",{marked[half]}" if marked[half] else ""
             return (
                 f'{{"before":{was},"after":{is_}{absent}{head}{ordinal}'
-                f"{middle}{self.seq + half}{tail}{op}{end}{order + half}}}}}"
+                f"{middle}{seq + half}{tail}{op}{end}{order + half}}}}}"
             ).encode()
 
         gone = [(HEADER_CHANGE_ID, f"{name}#{ordinal}/0".encode()), (HEADER_NEW_KEY, new_key)]
@@ -130,8 +145,8 @@ class Envelope:
         self._append(append, new_key, value("null", after or "null", "c", 2), come)
 
     def ddl(self, item: Ddl, writer: BatchWriter) -> None:
-        """Write a statement, and what it did where that is known."""
-        self.seq += 1
+        """See Records."""
+        self._emitted.seq += 1
         query, transaction = item.query, item.transaction
         value = {
             "source": self._source(item, query.database, None),
@@ -156,8 +171,8 @@ class Envelope:
         ordinal: int,
         order: int,
     ) -> None:
-        """Write that all rows of a table are gone."""
-        self.seq += 1
+        """See Records."""
+        self._emitted.seq += 1
         source = self._source(item, *route.table)
         value = {
             "before": None,
@@ -170,9 +185,19 @@ class Envelope:
         headers = [(HEADER_CHANGE_ID, f"{item.transaction.id}#{ordinal}".encode())]
         self._append(writer.append, None, orjson.dumps(value), headers)
 
+    def begin(self, transaction: Transaction) -> Marker:
+        """See Records."""
+        return begin_marker(transaction, self._epoch)
+
+    def end(
+        self, transaction: Transaction, counts: Mapping[str, int], *, part: int, last: bool
+    ) -> Marker:
+        """See Records."""
+        return end_marker(transaction, self._epoch, counts, part, last=last)
+
     def _append(self, append: Any, key: bytes | None, value: bytes | None, headers: Any) -> None:
         append(key, value, headers)
-        self.size += len(key or b"") + len(value or b"")
+        self._emitted.size += len(key or b"") + len(value or b"")
 
     def _source(self, item: Ddl, database: str | None, table: str | None) -> dict[str, Any]:
         """The ``source`` field of what is no row."""
@@ -191,7 +216,7 @@ class Envelope:
             "table": table,
             "ts_ms": transaction.committed_ms,
             "snapshot": "false",
-            "seq": self.seq,
+            "seq": self._emitted.seq,
             "epoch": self._epoch,
             "schema": None,
             "wire": WIRE_VERSION,

@@ -1,0 +1,80 @@
+"""The format for one run: constants of table versions rendered once, images taken out of large values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+from app.pipeline.formats.debezium.envelope import Envelope, TableText
+from app.pipeline.formats.protocol import Emitted, Light, Records
+from app.pipeline.rules import Rules
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.decoder import UPDATES
+from tables.table_version import TableVersion
+
+_UPDATES = frozenset(map(int, UPDATES))
+"""Event types whose rows have two images, as plain numbers."""
+_JSON = json.JSONDecoder()
+_BEFORE, _AFTER = '{"before":', ',"after":'
+"""What stands before the images in every row's value."""
+
+
+class Debezium:
+    """Debezium's envelope in JSON."""
+
+    def __init__(self, rules: Rules, *, connector: str, epoch: int) -> None:
+        self._rules, self._connector, self._epoch = rules, connector, epoch
+        self._texts: dict[tuple[str, str], TableText] = {}
+
+    @staticmethod
+    def values_of(rows: list[Row], event_type: int) -> int:
+        """One for each row, and two for a row whose key changed."""
+        if event_type not in _UPDATES:
+            return len(rows)
+        return len(rows) + sum([row[2] != row[3] for row in rows])
+
+    def records(self, emitted: Emitted, now_ms: int) -> Records:
+        """See RecordFormat."""
+        return Envelope(
+            self._rules,
+            connector=self._connector,
+            epoch=self._epoch,
+            emitted=emitted,
+            now_ms=now_ms,
+            text=self._text,
+        )
+
+    def lighten(self, value: bytes) -> Light:
+        """See RecordFormat."""
+        (before, after), rest = _parted(value)
+
+        def light(name: str, content: object) -> bytes:
+            return orjson.dumps({"before": None, "after": None, name: content, **rest})
+
+        named = {"before": before, "after": after}
+        return Light(
+            images=b'{"before":%b,"after":%b}' % (before, after),
+            sizes={name: len(image) for name, image in named.items() if image != b"null"},
+            committed_ms=rest["source"]["ts_ms"],
+            value=light,
+        )
+
+    def _text(self, version: TableVersion) -> TableText:
+        """The constant parts of a version's envelopes."""
+        name = (version.database, version.table)
+        text = self._texts.get(name)
+        if text is None or text.version is not version:
+            text = TableText(version, connector=self._connector, epoch=self._epoch)
+            self._texts[name] = text
+        return text
+
+
+def _parted(value: bytes) -> tuple[tuple[bytes, bytes], dict[str, Any]]:
+    """The images to the byte, and all else of a value."""
+    text = value.decode()
+    _, middle = _JSON.raw_decode(text, len(_BEFORE))
+    _, end = _JSON.raw_decode(text, middle + len(_AFTER))
+    images = text[len(_BEFORE) : middle].encode(), text[middle + len(_AFTER) : end].encode()
+    return images, orjson.loads(b"{" + text[end + 1 :].encode())

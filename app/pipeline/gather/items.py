@@ -1,0 +1,106 @@
+"""What happened in a chunk, in the order of the binlog: rows, statements, and the ends of transactions.
+
+Invariant: nothing here is numbered; a table's version is known only once its chunk is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from app.pipeline.gather.captured_tables import CapturedTable
+from app.pipeline.gather.undecodable_rows import DeadRows
+from app.pipeline.statement_effect import Applied
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.statement_kind import Kind
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.rows.compiled.generate import Row
+from tables.routes.routes import Route
+from tables.table_version import TableVersion
+
+ValuesOf = Callable[[list[Row], int], int]
+"""How many records with a value the rows of an event of this type make."""
+
+
+class Rows(NamedTuple):
+    """The rows of one event."""
+
+    transaction: Transaction
+    use: Use
+    rows: list[Row]
+    event_type: int
+    pos: int
+    ordinal: int
+    """Of the first row among the transaction's source rows in this chunk."""
+    query: str | None
+
+
+class Ddl(NamedTuple):
+    """A statement."""
+
+    transaction: Transaction
+    kind: Kind
+    query: Query
+    pos: int
+    ordinal: int
+    truncated: Route | None
+    """The route of the captured table that it empties."""
+    applied: Applied | None
+    """What it did to tables, where their history is kept."""
+    parks: tuple[tuple[str, str], ...]
+    """Tables that are set aside and that it concerns; it waits with their rows."""
+    told: bool
+    """Whether it goes to the DDL topic."""
+
+    @property
+    def values(self) -> int:
+        """Records with a value that it makes."""
+        return int(self.told) + (self.truncated is not None)
+
+
+class ParkedRows(NamedTuple):
+    """The rows of one event of a table that is set aside, not decoded."""
+
+    transaction: Transaction
+    name: tuple[str, str]
+    table_map: TableMap
+    event_type: int
+    body: bytes
+    pos: int
+    ordinal: int
+    rows: int
+    """How many there are."""
+    query: str | None
+
+
+class End(NamedTuple):
+    """The end of a transaction."""
+
+    transaction: Transaction
+
+
+Item = Rows | Ddl | ParkedRows | DeadRows | End
+
+
+class Use:
+    """A table as rows of this chunk have it, from its first rows on."""
+
+    __slots__ = ("pos", "table", "transaction", "values_of", "version")
+
+    def __init__(
+        self, table: CapturedTable, transaction: Transaction, pos: int, *, values_of: ValuesOf
+    ) -> None:
+        self.table = table
+        self.transaction = transaction
+        self.pos = pos
+        self.values_of = values_of
+        self.version: TableVersion
+        """Known once the chunk is numbered."""
+
+
+def values_of(item: Item) -> int:
+    """Records with a value, transaction markers apart."""
+    if isinstance(item, Rows):
+        return item.use.values_of(item.rows, item.event_type)
+    return item.values if isinstance(item, Ddl) else 0
