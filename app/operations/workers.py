@@ -31,7 +31,7 @@ async def workers_text(asked: Journal) -> str:
 
 def _text(workers: list[str], view: View) -> str:
     if not workers:
-        return "no worker is running"
+        return "no worker runs"
     running = f"worker(s) {', '.join(workers)} running"
     if not view.exists:
         return f"{running}, none leads it"
