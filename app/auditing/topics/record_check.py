@@ -177,9 +177,8 @@ class Examination:
         if change is None:
             self._no_such_change(one, transaction, ordinal)
             return
-        blurred = self.truth.blurred.get(transaction.rank)
-        if blurred is not None and int(ordinal) >= blurred[0]:
-            return  # the witness numbers otherwise here; its changes are counted as not judged
+        if self._is_blurred(transaction, ordinal):
+            return
         one.transaction = transaction
         bit = _HALVES[half]
         if self.seen[change.n] & bit:
@@ -188,6 +187,14 @@ class Examination:
         self.seen[change.n] |= bit
         self._placed(one, held, change.place * 2 + (half == "1"))
         self._compared(one, change, half)
+
+    def _is_blurred(self, transaction: Transaction, ordinal: str) -> bool:
+        """Whether the witness may number a change of a transaction otherwise, having read a table less.
+
+        Such changes are counted as not judged.
+        """
+        blurred = self.truth.blurred.get(transaction.rank)
+        return blurred is not None and ordinal.isdigit() and int(ordinal) >= blurred[0]
 
     def _placed(self, one: _One, held: Held, place: int) -> None:
         if held.first_place is None:
@@ -229,9 +236,14 @@ class Examination:
         change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"").decode()
         if found is not None and found.change_id == change_id:
             return
-        name = change_id.rpartition("#")[0]
-        if held.place < 0 or self.truth.store.transaction(name) is None:
+        name, _, rest = change_id.rpartition("#")
+        transaction = self.truth.store.transaction(name)
+        if held.place < 0 or transaction is None:
             return  # another destination's, or of a delete that is not within
+        if transaction.id in self.truth.undecided:
+            return
+        if self._is_blurred(transaction, rest.partition("/")[0]):
+            return
         what = "a tombstone without a delete before it"
         self.verdict.add(
             Finding(
@@ -295,7 +307,7 @@ class Examination:
         blurred = self.truth.blurred.get(transaction.rank)
         if transaction.id in self.truth.undecided:
             self.verdict.unjudged["rows of XA transactions prepared before the first file"] += 1
-        elif blurred is not None and ordinal.isdigit() and int(ordinal) >= blurred[0]:
+        elif blurred is not None and self._is_blurred(transaction, ordinal):
             self.verdict.unjudged[rows_after(blurred[1])] += 1
         else:
             partial = self.subject.end.partial
