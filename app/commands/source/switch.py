@@ -51,4 +51,4 @@ def _outcome(tried: Tried) -> tuple[int, str]:
     if current.refused is not None:
         return 1, f"refused, {current.address} is still read: {current.refused}"
     done = done_text(tried.worker, tried.seconds)
-    return 0, f"is now read, server {current.server_uuid}{done}"
+    return 0, f"is read now, server {current.server_uuid}{done}"
