@@ -15,6 +15,7 @@ from app.auditing.window import End
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
+from tables.routes.routes import Routes
 from tests.unit.app.auditing.truth.test_changes import (
     SOURCE,
     rows,
@@ -33,8 +34,8 @@ def examined(found: Truth) -> Examination:
         partial=None,
     )
     subject = Subject(
-        prefix="aq", destination="shop", ddl_topic="aq.__ddl.shop", seq=9, end=end, server_uuid="u",
-        versions={}, partitions={TOPIC: 1}, beginnings={},
+        routes=Routes(prefix="aq"), destination="shop", ddl_topic="aq.__ddl.shop", seq=9, end=end,
+        server_uuid="u", versions={}, partitions={TOPIC: 1}, beginnings={},
     )  # fmt: skip
     return Examination(subject, found, Verdict(destination="shop"))
 
