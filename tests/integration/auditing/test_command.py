@@ -21,6 +21,7 @@ from devstack.mysql import Mysql
 from tests.integration.auditing.conftest import Case
 from tests.integration.auditing.story import play
 from tests.integration.process.worker import running
+from tests.made import SERVER
 
 
 def run(case: Case, *words: str, program: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -184,7 +185,8 @@ def test_a_record_that_somebody_adds_is_found_and_the_exit_code_says_so(case: Ca
     ("words", "program", "says"),
     [
         ((), "no-such-program", "ProgramMissing"),
-        (("--binlogs", "no-such-file"), None, "no-such-file is not a file"),
+        (("--binlogs", "no-such-file"), None, "--binlogs needs --server UUID"),
+        (("--binlogs", "no-such-file", "--server", SERVER), None, "no-such-file is not a file"),
         ((), "false", "mysqlbinlog exited with code 1"),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 from app.destination.failover.relocation import Moved, Switch
 from app.destination.plan import Failover
 from app.destination.takeover.cursor_verification import Proving
-from app.pipeline.rules import Rules
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import landmark_in
@@ -24,10 +23,7 @@ from tables.cursor import Cursor
 from tables.cursor_proof import Proof
 from tests.integration.worker.source import address_of, facts_of
 from tests.integration.worker.streams import at, opened
-
-
-class _Rules:
-    include, black = r"shop\..*", ""
+from tests.unit.app.pipeline.runs import RULES
 
 
 def published(mysql: Mysql) -> Cursor:
@@ -105,7 +101,7 @@ def moved(cursor: Cursor, server: Mysql, **failover: Any) -> Moved:
         facts=facts_of(server),
         address=address_of(server),
         failover=Failover(**failover),
-        rules=cast(Rules, _Rules()),
+        rules=RULES,
         other=None,
         clocks={},
     ).moved(cast(Any, None))

@@ -6,13 +6,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from app.destination.failover.relocation import Moved, Switch
 from app.destination.plan import Failover
-from app.pipeline.rules import Rules
 from connectors.errors import LostInReplication, NoAlignment, PositionPurged, StandbyLags
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.scan import scan
@@ -35,6 +33,7 @@ from tests.integration.failover.servers import (
 from tests.integration.failover.setting import has_rows, shows
 from tests.integration.process.worker import running, settings
 from tests.integration.worker.source import address_of, end_of, facts_of
+from tests.unit.app.pipeline.runs import RULES
 
 
 @pytest.fixture(scope="module")
@@ -157,15 +156,11 @@ def _moved(
         facts=facts_of(both.standby),
         address=address_of(both.standby),
         failover=Failover(fingerprints=True, fallback_ms=1000, report_lost=report_lost),
-        rules=cast(Rules, _Rules()),
+        rules=RULES,
         other=None,
         clocks={uuid: ahead},
     )
     return switch.moved(ring)
-
-
-class _Rules:
-    include, black = r"shop\..*", ""
 
 
 def _uuid(server: Mysql) -> str:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from app.destination.failover.relocation import Moved, Switch
 from app.destination.plan import Failover
-from app.pipeline.rules import Rules
 from connectors.errors import SourceDiverged, SourceRefused
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from devstack import Stack
@@ -19,13 +16,13 @@ from devstack.mysql import Mysql
 from devstack.processes import Children
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
-from tables.routes.routes import Routes
 from tests.integration.failover.servers import Pair, ask, insert, notes, until
 from tests.integration.failover.setting import has_rows, reads, shows, two_sources
 from tests.integration.mariadb.conftest import SERIES, started
 from tests.integration.mariadb.source import end_of, place_of
 from tests.integration.process.worker import running
 from tests.integration.worker.source import address_of, facts_of
+from tests.unit.app.pipeline.runs import RULES
 
 
 @pytest.fixture(params=SERIES)
@@ -150,7 +147,7 @@ def _moved(both: Pair, position: Gtids, *, accept_errant: bool = False) -> Moved
         facts=facts_of(both.master),
         address=address_of(both.master),
         failover=Failover(accept_errant=accept_errant),
-        rules=cast(Rules, SimpleNamespace(routes=Routes(prefix="aq", include=r"shop\..*"))),
+        rules=RULES,
         other=address_of(both.standby, heartbeat=0.5),
         clocks={},
     )
