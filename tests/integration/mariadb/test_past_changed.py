@@ -93,8 +93,13 @@ def _rotated(server: Mysql) -> None:
     # By default it purges only what a connected replica has.
     ask(server, "SET GLOBAL slave_connections_needed_for_purge = 0", "FLUSH BINARY LOGS")
     last = ask(server, "SHOW BINARY LOGS")[-1][0]
-    ask(server, f"PURGE BINARY LOGS TO '{last}'")
-    until(lambda: ask(server, "SHOW BINARY LOGS")[0][0] == last)
+
+    def purged() -> bool:
+        # A file that recovery may still need is kept until InnoDB's next checkpoint.
+        ask(server, f"PURGE BINARY LOGS TO '{last}'")
+        return bool(ask(server, "SHOW BINARY LOGS")[0][0] == last)
+
+    until(purged)
 
 
 def _position(server: Mysql) -> object:
