@@ -24,8 +24,8 @@ from connectors.mysql.ddl.definition import (
     TableName,
     ViewChange,
 )
+from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement
 from connectors.mysql.ddl.show_create import create_table
-from connectors.mysql.ddl.summary import summary
 from tables.schema_history.checkpoint import CheckpointHead, CheckpointPolicy, SchemaCheckpoint
 from tables.schema_history.definition_json import packs
 from tables.schema_history.position import Asked, HistoryPlace
@@ -217,14 +217,24 @@ class SchemaHistory:
     def apply(
         self, position: HistoryPlace, schema: str | None, ddl: str, extra: Session
     ) -> SchemaRecord | None:
+        """Parse a statement and take it in; see ``apply_parsed``."""
+        return self.apply_parsed(position, self.parsed(ddl, replace(extra, database=schema)))
+
+    def parsed(self, ddl: str, session: Session) -> ParsedStatement:
+        """A statement as the server means it whose statements are taken in now."""
+        with self._lock:
+            return parse_statement(ddl, self._server or self._begun().base.server, session)
+
+    def apply_parsed(
+        self, position: HistoryPlace, statement: ParsedStatement
+    ) -> SchemaRecord | None:
         """Take a statement in; None where it changes nothing or was met before."""
         with self._lock:
             steps = self._begun()
             if steps.has_passed(position):
                 return None
-            session, before = replace(extra, database=schema), self.now()
-            catalog = self._catalog_now()
-            effect = effect_of(ddl, session, catalog)
+            before, catalog = self.now(), self._catalog_now()
+            effect = effect_of(statement, catalog)
             if not effect:
                 return None
             given = self._corrections.changes_of(position, effect.unresolved, before)
@@ -235,9 +245,9 @@ class SchemaHistory:
                     destination=self.destination,
                     number=steps.count + 1,
                     place=position,
-                    statement=ddl,
-                    type=summary(ddl, catalog.server, session).type,
-                    session=session,
+                    statement=statement.text,
+                    type=statement.type,
+                    session=statement.session,
                     changes=effect.changes,
                     reason=effect.reason,
                     unresolved=effect.unresolved,

@@ -15,13 +15,12 @@ from connectors.mysql.ddl.definition import (
     Change,
     Column,
     DatabaseChange,
-    Session,
     Table,
     TableChange,
     TableName,
     ViewChange,
 )
-from connectors.mysql.ddl.summary import summary
+from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from tables.schema_history.view import SchemaView
 
 log = logging.getLogger(__name__)
@@ -59,19 +58,18 @@ def fill(catalog: Catalog, view: SchemaView) -> None:
         catalog.put_view(view_name)
 
 
-def effect_of(sql: str, session: Session, catalog: Catalog) -> Effect:
+def effect_of(statement: ParsedStatement, catalog: Catalog) -> Effect:
     """What a statement does to a catalog, which it changes."""
     views = catalog.views
     try:
-        changes = catalog.apply(sql, session)
-        effect = _trusted(changes) if changes else Effect(unchanged=_emptied(sql, session, catalog))
+        changes = catalog.apply_parsed(statement)
+        effect = _trusted(changes) if changes else Effect(unchanged=_emptied(statement, catalog))
     except DdlUnresolved as error:
         effect = Effect(reason=error.detail or str(error), unresolved=error.tables)
     except Exception as error:
         # A fault of ours, too, concerns no more than the tables of its statement; nothing was changed.
-        log.exception("a statement cannot be taken: %s", sql)
-        names = sorted(summary(sql, catalog.server, session).tables)
-        effect = Effect(reason=repr(error), unresolved=tuple(names))
+        log.exception("a statement cannot be taken: %s", statement.text)
+        effect = Effect(reason=repr(error), unresolved=tuple(sorted(statement.tables)))
     for name in effect.unresolved:
         catalog.put(name, UNKNOWN)
     return effect if catalog.views == views else replace(effect, views=_moved(views, catalog.views))
@@ -83,14 +81,12 @@ def _moved(old: frozenset[TableName], new: frozenset[TableName]) -> tuple[ViewCh
     return (*gone, *made)
 
 
-def _emptied(sql: str, session: Session, catalog: Catalog) -> tuple[TableName, ...]:
+def _emptied(statement: ParsedStatement, catalog: Catalog) -> tuple[TableName, ...]:
     """The tables that a statement empties; of temporary ones nobody needs to know."""
-    if "truncate" not in sql.lower():
+    if statement.type != "TRUNCATE TABLE":
         return ()
-    told = summary(sql, catalog.server, session)
-    if told.type != "TRUNCATE TABLE":
-        return ()
-    return tuple(sorted(name for name in told.tables if not catalog.hides(name, session.thread)))
+    thread = statement.session.thread
+    return tuple(sorted(name for name in statement.tables if not catalog.hides(name, thread)))
 
 
 def _trusted(changes: tuple[Change, ...]) -> Effect:

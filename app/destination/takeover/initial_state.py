@@ -217,7 +217,7 @@ class Opening:
         changed = {
             name
             for written in passage.statements
-            for name in touched(written.query, written.told, known)
+            for name in touched(written.query, written.statement, known)
         } & known
         kept = {name: table for name, table in baseline.tables.items() if name not in changed}
         views = {
@@ -302,7 +302,7 @@ class Opening:
 def _concerns(written: Written, name: TableName) -> bool:
     """Whether a statement may have made or dropped a view; rather once too often."""
     names = (name,)
-    found = touched(written.query, written.told, names) | mentioned(written.query, names)
+    found = touched(written.query, written.statement, names) | mentioned(written.query, names)
     return name in found
 
 

@@ -20,7 +20,7 @@ from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Session, Table, TableName
 from connectors.mysql.ddl.online.cut_over import logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.ddl.summary import summary
+from connectors.mysql.ddl.parsed_statement import parse_statement
 from tables.impact.finding import Severity
 from tables.impact.impact import Impact, impact, severest, truncated
 from tables.routes.routes import Routes
@@ -100,10 +100,10 @@ class _Judge:
                 yield self._one(sql, session)
 
     def _one(self, sql: str, session: Session) -> Judged:
-        server, route_of = self._catalog.server, self._rules.routes.of
-        told = summary(sql, server, session)
+        route_of = self._rules.routes.of
+        statement = parse_statement(sql, self._catalog.server, session)
         self._last |= dict(self._catalog.items())
-        effect = effect_of(sql, session, self._catalog)
+        effect = effect_of(statement, self._catalog)
         if effect.reason is not None:
             raise DdlUnresolved(
                 effect.reason,
@@ -111,12 +111,12 @@ class _Judge:
                 remedy="Nothing was run. Check the statement, its --database, and the definitions that it "
                 "is judged by.",
             )
-        if told.type == "TRUNCATE TABLE":
-            emptied = [truncated(name, route_of) for name in sorted(told.tables)]
-            return Judged(sql=sql, type=told.type, impacts=sum(emptied, ()))
+        if statement.type == "TRUNCATE TABLE":
+            emptied = [truncated(name, route_of) for name in sorted(statement.tables)]
+            return Judged(sql=sql, type=statement.type, impacts=sum(emptied, ()))
         meant = logical(
             effect.changes, self._rules.shadows, known=self._catalog, before=self._last.get
         )
-        renames = renamed_columns(sql, server, session)
+        renames = renamed_columns(statement)
         impacts = impact(meant, route_of, renames=renames)
-        return Judged(sql=sql, type=told.type, impacts=impacts)
+        return Judged(sql=sql, type=statement.type, impacts=impacts)

@@ -19,11 +19,11 @@ from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.column_renames import renamed_columns
-from connectors.mysql.ddl.definition import Server, Session, Table, TableChange, TableName
+from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
 from connectors.mysql.ddl.online.cut_over import Noise, logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.online.table_names import Standing
-from connectors.mysql.ddl.summary import summary
+from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
@@ -105,11 +105,12 @@ class Historian:
             charsets=self._charsets,
             mariadb=self._server.mariadb,
         )
-        record = self._history.apply(place, query.database, query.sql, session)
+        statement = self._history.parsed(query.sql, session)
+        record = self._history.apply_parsed(place, statement)
         if record is None:
-            return self._without_change(query.sql, session)
+            return self._without_change(statement)
         if record.is_of_views:
-            applied = self._without_change(query.sql, session)
+            applied = self._without_change(statement)
             return replace(applied or Applied(record=None, type=record.type), record=record)
         self._follow(record)
         meaning = logical(record.changes, self._shadows, known=self._there, before=self._gone.get)
@@ -118,21 +119,21 @@ class Historian:
             record=record,
             type=record.type,
             meaning=meaning,
-            renames=renamed_columns(query.sql, self._server, session),
+            renames=renamed_columns(statement),
             emptied=record.unchanged,
             is_noise=bool(meaning or record.unresolved or record.unchanged)
             and all(isinstance(one, Noise) for one in meaning)
             and all(map(self._is_shadow, (*record.unresolved, *record.unchanged))),
         )
 
-    def _without_change(self, sql: str, session: Session) -> Applied | None:
+    def _without_change(self, statement: ParsedStatement) -> Applied | None:
         """A statement that its history has nothing of, or has already."""
-        told = summary(sql, self._server, session)
-        is_noise = bool(told.tables) and all(map(self._is_shadow, told.tables))
-        if told.type == "TRUNCATE TABLE":
-            emptied = tuple(sorted(told.tables))
-            return Applied(record=None, type=told.type, emptied=emptied, is_noise=is_noise)
-        return Applied(record=None, type=told.type, is_noise=True) if is_noise else None
+        type_, tables = statement.type, statement.tables
+        is_noise = bool(tables) and all(map(self._is_shadow, tables))
+        if type_ == "TRUNCATE TABLE":
+            emptied = tuple(sorted(tables))
+            return Applied(record=None, type=type_, emptied=emptied, is_noise=is_noise)
+        return Applied(record=None, type=type_, is_noise=True) if is_noise else None
 
     def _is_shadow(self, name: TableName) -> bool:
         return self._shadows.shadow(name, self._there) is not None

@@ -12,9 +12,8 @@ from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.definition import Change, Database, Server, Session, Table, TableName
 from connectors.mysql.ddl.effect.draft import Draft
 from connectors.mysql.ddl.effect.statements import apply
-from connectors.mysql.ddl.grammar.statements import read
+from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement
 from connectors.mysql.ddl.state import State
-from connectors.mysql.ddl.summary import guessed, touched_by
 
 
 class Catalog(Mapping[TableName, Table]):
@@ -84,24 +83,22 @@ class Catalog(Mapping[TableName, Table]):
         return new
 
     def apply(self, sql: str, session: Session) -> tuple[Change, ...]:
+        """Parse a statement and apply it; see ``apply_parsed``."""
+        return self.apply_parsed(parse_statement(sql, self.server, session))
+
+    def apply_parsed(self, statement: ParsedStatement) -> tuple[Change, ...]:
         """What a statement does, in order; raise DdlUnresolved, with the tables it touches, and change nothing.
 
         A rename is two changes, under the old name and then the new one, also where names are swapped; a table
         that is made in another's place is first dropped.
         """
+        if statement.tree is None:
+            raise DdlUnresolved(statement.fault, tables=sorted(statement.tables))
+        draft = Draft(self._state, statement.session, logged=self.logged)
         try:
-            statement = read(sql, self.server, session)
-        # Both faults of reading are ValueErrors, and so is what Python says of a number of 5000 digits.
-        except (ValueError, RecursionError) as fault:
-            raise DdlUnresolved(
-                str(fault), tables=sorted(guessed(sql, self.server, session))
-            ) from None
-        draft = Draft(self._state, session, logged=self.logged)
-        try:
-            apply(statement, draft)
+            apply(statement.tree, draft)
         # As all refusals are; a query may be of more parts than can be gone into.
         except (ValueError, RecursionError) as fault:
-            touched = touched_by(statement, self.server, session)
-            raise DdlUnresolved(str(fault), tables=sorted(touched)) from None
+            raise DdlUnresolved(str(fault), tables=sorted(statement.tables)) from None
         draft.commit()
         return tuple(draft.changes)

@@ -8,27 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from connectors.mysql.charset.lower_case import lowered
-from connectors.mysql.ddl.definition import Server, Session, TableName
-from connectors.mysql.ddl.grammar.lexer import LexicalFault
-from connectors.mysql.ddl.grammar.statements import read
-from connectors.mysql.ddl.grammar.token_reader import GrammarFault
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from connectors.mysql.ddl.statement.alter_actions import ChangeColumn, RenameColumn
 from connectors.mysql.ddl.statement.statement import AlterTable
 
 
-def renamed_columns(sql: str, server: Server, session: Session) -> dict[TableName, dict[str, str]]:
+def renamed_columns(statement: ParsedStatement) -> dict[TableName, dict[str, str]]:
     """Of each table that the statement alters, its columns' old names to their new ones, as it writes them."""
-    try:
-        statement = read(sql, server, session)
-    except (LexicalFault, GrammarFault):
+    tree = statement.tree
+    if not isinstance(tree, AlterTable):
         return {}
-    if not isinstance(statement, AlterTable):
-        return {}
-    database, table = statement.name
-    name = (database or session.database or "", table)
-    if server.lower_case_table_names == 1:
+    database, table = tree.name
+    name = (database or statement.session.database or "", table)
+    if statement.server.lower_case_table_names == 1:
         name = (lowered(name[0]), lowered(name[1]))
-    return {name: dict(_names(statement))}
+    return {name: dict(_names(tree))}
 
 
 def _names(statement: AlterTable) -> Iterator[tuple[str, str]]:

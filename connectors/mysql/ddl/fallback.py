@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
 from connectors.mysql.ddl.statement.table_ref import TableRef
 
@@ -30,12 +28,8 @@ def guessed_type(sql: str) -> str:
     return " ".join(_WORDS.findall(sql)[:2]).upper()
 
 
-def named_tables(sql: str, server: Server, session: Session) -> list[TableRef]:
-    """The names that seem to be of tables."""
-    try:
-        reader = Reader(lexed(sql, server, session), server, session)
-    except LexicalFault:
-        return _by_pattern(_EXECUTABLE.sub(" ", sql))
+def named_tables(reader: Reader) -> list[TableRef]:
+    """The names that seem to be of tables, in a statement that the reader is at the beginning of."""
     while reader.take("SET", "STATEMENT"):
         while reader.key not in ("FOR", ""):
             reader.at += 1
@@ -72,8 +66,9 @@ def _one(reader: Reader) -> list[TableRef]:
         return []
 
 
-def _by_pattern(sql: str) -> list[TableRef]:
+def tables_by_pattern(sql: str) -> list[TableRef]:
     """The same of a text that cannot even be taken apart."""
+    sql = _EXECUTABLE.sub(" ", sql)
     if (verb := _WORDS.search(sql)) is None or verb[0].upper() not in _VERBS:
         return []
     found: list[TableRef] = []

@@ -13,12 +13,12 @@ from connectors.mysql.binlog.events import Query
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Server, Session, TableName
 from connectors.mysql.ddl.grammar.lexer import named
-from connectors.mysql.ddl.summary import Summary, summary
+from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement
 
 
-def summed_up(query: Query, server: Server) -> Summary:
-    """What a statement of the binlog is."""
-    return summary(query.sql, server, session_for(query))
+def parsed(query: Query, server: Server) -> ParsedStatement:
+    """A statement of the binlog, parsed."""
+    return parse_statement(query.sql, server, session_for(query))
 
 
 def session_for(query: Query) -> Session:
@@ -26,19 +26,19 @@ def session_for(query: Query) -> Session:
     return Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
 
 
-def touched(query: Query, told: Summary, names: Iterable[TableName]) -> set[TableName]:
+def touched(query: Query, statement: ParsedStatement, names: Iterable[TableName]) -> set[TableName]:
     """The tables that a statement may have changed, of those names and any others that it tells."""
-    found = set(told.tables)
-    if told.database is not None:
-        found.update(name for name in names if lowered(name[0]) == lowered(told.database))
-    if not told.understood:
+    found = set(statement.tables)
+    if statement.database is not None:
+        found.update(name for name in names if lowered(name[0]) == lowered(statement.database))
+    if not statement.understood:
         found |= mentioned(query, names)
     return found
 
 
-def sets_defaults(told: Summary) -> bool:
+def sets_defaults(statement: ParsedStatement) -> bool:
     """Whether a statement may change what later tables of a database take from it."""
-    return not told.understood or told.type.endswith(("DATABASE", "SCHEMA"))
+    return not statement.understood or statement.type.endswith(("DATABASE", "SCHEMA"))
 
 
 def mentioned(query: Query, names: Iterable[TableName]) -> set[TableName]:

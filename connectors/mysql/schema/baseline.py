@@ -28,7 +28,7 @@ from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.mariadb_start import position_at
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.schema.affected_tables import session_for, sets_defaults, touched
+from connectors.mysql.schema.affected_tables import sets_defaults, touched
 from connectors.mysql.schema.information_schema import Inventory, InventoryReader
 from connectors.mysql.schema.server_columns import end_of_binlog, hold, prepare
 from connectors.mysql.schema.statements_between import Passage, Written
@@ -161,11 +161,11 @@ class _Reading:
             passage.read_to(moment.at, self._address, self._facts.charsets)
             written = passage.up_to(moment.at)
             changed = _touched(written, known | moment.there) | missed
-            if not all(one.told.understood for one in written):
+            if not all(one.statement.understood for one in written):
                 missed |= moment.there - known
             late = [one for one in written if _is_late(one, moment.low)]
             restless = self._restless(changed | missed, moment, late)
-            if not restless and not any(sets_defaults(one.told) for one in late):
+            if not restless and not any(sets_defaults(one.statement) for one in late):
                 break
         joined = _joined(inventory, moment.again or inventory, changed, moment.there)
         views = self._replayed(views, passage.up_to(moment.at))
@@ -179,7 +179,7 @@ class _Reading:
         for one in written:
             # What is no matter of views fails for want of its tables.
             with contextlib.suppress(DdlUnresolved):
-                catalog.apply(one.query.sql, session_for(one.query))
+                catalog.apply_parsed(one.statement)
         return set(catalog.views)
 
     def _restless(
@@ -290,7 +290,7 @@ def _names(inventory: Inventory) -> set[TableName]:
 
 
 def _touched(statements: Iterable[Written], names: Collection[TableName]) -> set[TableName]:
-    return {name for one in statements for name in touched(one.query, one.told, names)}
+    return {name for one in statements for name in touched(one.query, one.statement, names)}
 
 
 def _is_late(one: Written, low: SourceOffset) -> bool:

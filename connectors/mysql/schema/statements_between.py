@@ -16,11 +16,11 @@ from connectors.mysql.binlog.statement_kind import Kind, kind_of
 from connectors.mysql.binlog.transaction_context import QUERIES, QUERY_COMPRESSED
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
-from connectors.mysql.ddl.summary import Summary
+from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.transaction_spans import gtid_announced
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.schema.affected_tables import summed_up
+from connectors.mysql.schema.affected_tables import parsed
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.replica import BinlogStream
@@ -40,7 +40,7 @@ class Written:
     """A statement that may have changed tables or databases."""
 
     query: Query
-    told: Summary
+    statement: ParsedStatement
     gtid: str | None
     end: Coordinates
 
@@ -123,9 +123,11 @@ class Passage:
 
     def _take(self, query: Query, gtid: str | None, end: Coordinates) -> None:
         if kind_of(query.sql) not in _CHANGES_NO_TABLE:
-            told = summed_up(query, self.server)
-            if not told.changes_nothing:
-                self.statements.append(Written(query=query, told=told, gtid=gtid, end=end))
+            statement = parsed(query, self.server)
+            if not statement.changes_nothing:
+                self.statements.append(
+                    Written(query=query, statement=statement, gtid=gtid, end=end)
+                )
 
     def _start(self, known: object) -> Coordinates:
         """Without a name it is the first file, which is where a server without any transaction begins."""

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 
-from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.alter_table import alter_table
 from connectors.mysql.ddl.grammar.create_table import create_table
 from connectors.mysql.ddl.grammar.databases import alter_database, create_database, drop_database
 from connectors.mysql.ddl.grammar.indexes import create_index, drop_index
 from connectors.mysql.ddl.grammar.keys import skip_wait
-from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.sequences import alter_sequence, create_sequence, drop_sequences
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
 from connectors.mysql.ddl.statement.statement import (
@@ -46,23 +43,15 @@ _NO_TABLES = frozenset(
 )  # fmt: skip
 
 
-def read(sql: str, server: Server, session: Session) -> Statement:
-    """What a statement says; raise LexicalFault or GrammarFault where that is not understood."""
-    return _read(sql, server, session.sql_mode)
-
-
-@lru_cache(maxsize=16)
-def _read(sql: str, server: Server, sql_mode: frozenset[str]) -> Statement:
-    """The same; a statement that is asked for more than once, or comes from many shards, is read once."""
+def other_statement(sql: str) -> NoTable | None:
+    """A statement that is no DDL, by its first word alone: rows may come by the megabyte; None of any other."""
     if (word := _FIRST_WORD.match(sql)) and word[1].upper() not in _READ:
-        # Rows may come by the megabyte.
         return NoTable(type=word[1].upper())
-    session = Session(sql_mode=sql_mode)
-    return statement(Reader(lexed(sql, server, session), server, session))
+    return None
 
 
 def statement(reader: Reader) -> Statement:
-    """The statement that begins here, which is the only one."""
+    """The statement that begins here, which is the only one; raise GrammarFault where it is not understood."""
     while reader.take("SET", "STATEMENT"):
         _skip_to_for(reader)
     verb = reader.take_one(_VERBS)
@@ -218,4 +207,4 @@ _READERS: dict[str, Callable[[Reader], Statement]] = {
     "TRUNCATE": _truncate,
 }
 
-__all__ = ["GrammarFault", "read", "statement"]
+__all__ = ["GrammarFault", "other_statement", "statement"]

@@ -11,6 +11,7 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Server, Session, Table
 from connectors.mysql.ddl.online.cut_over import OnlineAlter, SetAside
+from connectors.mysql.ddl.parsed_statement import parse_statement
 from spark_sink.errors import SinkError
 from spark_sink.source.schemas import TableVersion, parse_version
 from spark_sink.warehouse.evolve import Shape, shaped
@@ -39,7 +40,7 @@ def catalog(*statements: str) -> Catalog:
 
 def meant(statement: str, *before: str, route_of: RouteOf = ALL) -> tuple[Impact, ...]:
     changes = catalog(*before or (T,)).apply(statement, SHOP)
-    renames = renamed_columns(statement, SERVER, SHOP)
+    renames = renamed_columns(parse_statement(statement, SERVER, SHOP))
     return impact(changes, route_of, renames=renames)
 
 

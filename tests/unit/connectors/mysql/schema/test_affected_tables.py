@@ -4,7 +4,7 @@ import pytest
 
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.ddl.definition import Server, TableName
-from connectors.mysql.schema.affected_tables import mentioned, sets_defaults, summed_up, touched
+from connectors.mysql.schema.affected_tables import mentioned, parsed, sets_defaults, touched
 
 SERVER = Server(version=(8, 0, 36))
 NAMES: set[TableName] = {("shop", "orders"), ("shop", "order"), ("old", "orders"), ("a`b", "c")}
@@ -16,7 +16,7 @@ def query(sql: str, database: str | None = "shop") -> Query:
 
 def found(sql: str, database: str | None = "shop") -> set[TableName]:
     one = query(sql, database)
-    return touched(one, summed_up(one, SERVER), NAMES)
+    return touched(one, parsed(one, SERVER), NAMES)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_a_name_is_found_however_it_is_quoted(quoted: str) -> None:
     ],
 )
 def test_statements_on_databases_change_what_later_tables_take(sql: str, wanted: bool) -> None:
-    assert sets_defaults(summed_up(query(sql), SERVER)) is wanted
+    assert sets_defaults(parsed(query(sql), SERVER)) is wanted

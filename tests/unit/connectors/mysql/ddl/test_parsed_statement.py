@@ -3,15 +3,15 @@
 import pytest
 
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.ddl.summary import Summary, summary, touched
+from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement
 
 NEWEST = Server(version=(9, 7, 4))
 MARIADB = Server(version=(11, 8, 3), mariadb=True)
 SESSION = Session(database="d")
 
 
-def _told(sql: str, server: Server = NEWEST) -> Summary:
-    return summary(sql, server, SESSION)
+def _told(sql: str, server: Server = NEWEST) -> ParsedStatement:
+    return parse_statement(sql, server, SESSION)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_what_is_not_understood_still_tells_its_tables(sql: str, tables: str) ->
 
 
 def test_a_table_without_a_database_is_not_told_where_none_is_selected() -> None:
-    assert touched("DROP TABLE t, e.u", NEWEST, Session()) == {("e", "u")}
+    assert parse_statement("DROP TABLE t, e.u", NEWEST, Session()).tables == {("e", "u")}
 
 
 def test_names_are_in_lower_case_where_the_server_stores_them_so() -> None:
     server = Server(version=(9, 7, 4), lower_case_table_names=1)
-    assert touched("DROP TABLE T, E.U", server, SESSION) == {("d", "t"), ("e", "u")}
+    assert parse_statement("DROP TABLE T, E.U", server, SESSION).tables == {("d", "t"), ("e", "u")}

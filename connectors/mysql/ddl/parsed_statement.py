@@ -1,0 +1,103 @@
+"""A statement that was parsed: its text, its syntax tree or the fault in it, and the tables that it names.
+
+It is made once, where a text comes in, and passed on: to the tables that it is applied to, to their history,
+and to whoever asks what it renames or touches.
+
+Invariant: parsing never fails; of what is not understood, the first words are known, and the names that stand
+where a table's would. No table is looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl.definition import Server, Session, TableName
+from connectors.mysql.ddl.fallback import guessed_type, named_tables, tables_by_pattern
+from connectors.mysql.ddl.grammar.lexer import lexed
+from connectors.mysql.ddl.grammar.statements import other_statement, statement
+from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.statement.statement import (
+    CreateTable,
+    DropDatabase,
+    NoTable,
+    Statement,
+    actions_of,
+    tables_of,
+)
+from connectors.mysql.ddl.statement.table_ref import TableRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedStatement:
+    """A statement as a server and a session mean it."""
+
+    text: str
+    server: Server
+    session: Session
+    tree: Statement | None
+    """None where the text is not understood."""
+    fault: str = ""
+    """Why it is not."""
+    guessed: tuple[TableRef, ...] = ()
+    """The names that seem to be of its tables, where it is not."""
+
+    @property
+    def understood(self) -> bool:
+        """Whether all of its text is."""
+        return self.tree is not None
+
+    @property
+    def type(self) -> str:
+        """Such as ``ALTER TABLE``, ``DROP DATABASE``, ``CREATE VIEW``, ``INSERT``."""
+        return guessed_type(self.text) if self.tree is None else self.tree.type
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What an ALTER TABLE does, such as ``ADD COLUMN``."""
+        return () if self.tree is None else actions_of(self.tree)
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        """Those it touches; all of them only if ``understood``. One without a database, where none is selected,
+        is left out."""
+        return self._full(self.guessed if self.tree is None else tables_of(self.tree))
+
+    @property
+    def database(self) -> str | None:
+        """The one it drops."""
+        return self.tree.name if isinstance(self.tree, DropDatabase) else None
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether it is of no kind that makes, changes or removes a table or database."""
+        tree = self.tree
+        return isinstance(tree, NoTable) or (isinstance(tree, CreateTable) and tree.temporary)
+
+    def _full(self, refs: Iterable[TableRef]) -> frozenset[TableName]:
+        lower = self.server.lower_case_table_names == 1
+        return frozenset(
+            (lowered(database), lowered(name)) if lower else (database, name)
+            for database, name in ((ref[0] or self.session.database, ref[1]) for ref in refs)
+            if database
+        )
+
+
+def parse_statement(sql: str, server: Server, session: Session) -> ParsedStatement:
+    """Parse one statement."""
+    other = other_statement(sql)
+    made = partial(ParsedStatement, text=sql, server=server, session=session)
+    if other is not None:
+        return made(tree=other)
+    # All faults of lexer and grammar are ValueErrors, and so is what Python says of a number of 5000 digits.
+    try:
+        tokens = lexed(sql, server, session)
+    except (ValueError, RecursionError) as fault:
+        return made(tree=None, fault=str(fault), guessed=tuple(tables_by_pattern(sql)))
+    try:
+        return made(tree=statement(Reader(tokens, server, session)))
+    except (ValueError, RecursionError) as fault:
+        guessed = named_tables(Reader(tokens, server, session))
+        return made(tree=None, fault=str(fault), guessed=tuple(guessed))
