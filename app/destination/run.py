@@ -12,13 +12,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from app import metrics
-from app.destination import skipped_statements
 from app.destination.background import beside
-from app.destination.dead_letter_limit import DeadLetters
+from app.destination.commit.dead_letter_limit import DeadLetters
+from app.destination.commit.filter_check import FilterCheck
+from app.destination.commit.operator_skips import Skipping
+from app.destination.commit.participants import Commits
+from app.destination.commit.progress import Progress
+from app.destination.commit.published_fingerprints import PublishedFingerprints
+from app.destination.commit.skipped_statements import SkippedStatements
 from app.destination.failover.source_selection import Sources
-from app.destination.filter_check import FilterCheck
-from app.destination.operator_skips import Skipping
 from app.destination.plan import Accepted, Plan, Signals
 from app.destination.retry_policy import ErrorPolicy
 from app.destination.takeover.cursor_recheck import ProvingAgain
@@ -45,12 +47,10 @@ from app.schemas.store_mirror import Mirror
 from app.service.status import DestinationStatus, State
 from connectors.errors import BatchTooLarge, BeginsAnew, KafkaSlow, WitnessesDiffer
 from connectors.kafka.producer import ANSWER_TIMEOUT
-from connectors.mysql.binlog.event_names import type_name
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream.replica import BinlogStream
 from tables.cursor import Cursor
-from tables.fingerprints import Fingerprints
 from tables.journal.checkpoint import Checkpoint
 from tables.journal.state import DestinationState, partition_of
 from tables.schema_history.history import SchemaHistory
@@ -81,15 +81,12 @@ class Run:
     """Tables that the run before could not read."""
     address: SourceAddress | None = None
     """The source that is read, or was read last."""
-    _filter: FilterCheck | None = None
     _budget: Budget | None = None
     """How much is published at once, over all runs."""
     _letters: DeadLetters | None = None
     """Kept over runs, since its limit is of an hour."""
     _is_partial: bool = False
     """Whether the history lacks tables because this run began too far in the past."""
-    _prints: Fingerprints | None = None
-    """Of published transactions, where they are kept."""
     _phases: Phases = field(default_factory=Phases)
     """Of the run that is under way, until its first commit."""
     _next_try: float = 0.0
@@ -159,9 +156,9 @@ class Run:
             mirror=self.mirror,
         )
         schemas.begun(publisher.cursor)
-        self._filter = FilterCheck(plan.rules, led.names, self.status)
         spec = replace(spec, known=schemas.known())
         skipping = Skipping(plan.name, led.state.skips, spec.server_uuid)
+        commits = self._commits(led, spec, skipping, schemas)
         ahead = self._ahead(publisher, spec)
         reading = await self._reading(
             skipping.begun(publisher),
@@ -176,14 +173,15 @@ class Run:
         reading.thread.start()
         seconds = self._phases.reached("source connected")
         log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.told())
-        self._prints = led.state.fingerprints if spec.fingerprints else None
         heartbeat = self.sources.heartbeat(
             led.address, led.state, self.signals, lambda: publisher.cursor
         )
         try:
             self.status.show(State.RUNNING, None)
             async with beside(ahead.make_all()):
-                await self._publish_all(publisher, reading, schemas, skipping, again)
+                await self._publish_all(
+                    publisher, reading, commits, schemas=schemas, skipping=skipping, again=again
+                )
         finally:
             heartbeat.close()
             expiry.close()
@@ -274,18 +272,34 @@ class Run:
             raise
         return _Reading(Reader(stream, decoders, historian, skipping.left_out), handoff)
 
+    def _commits(self, led: Led, spec: StageSpec, skipping: Skipping, schemas: Schemas) -> Commits:
+        """What takes part in each commit, in this order: that of the records in the transaction."""
+        rules, status = self.plan.rules, self.status
+        self._letters = self._letters or DeadLetters(rules.poison_limit, status)
+        return Commits(
+            (
+                Progress(status, self.policy, self._phases),
+                skipping,
+                schemas,
+                self._letters,
+                PublishedFingerprints(led.state.fingerprints if spec.fingerprints else None),
+                SkippedStatements(status),
+                FilterCheck(rules, led.names, status),
+            )
+        )
+
     async def _publish_all(
         self,
         publisher: Publisher,
         reading: _Reading,
+        commits: Commits,
+        *,
         schemas: Schemas,
         skipping: Skipping,
         again: ProvingAgain,
     ) -> None:
         """Publish what is read, each interval or as soon as there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
-        limit = self.plan.rules.poison_limit
-        letters = self._letters = self._letters or DeadLetters(limit, self.status)
         held: Piece | None = None
         committed, handoff = 0.0, reading.handoff
         while True:
@@ -303,25 +317,14 @@ class Run:
             if held is None:
                 continue
             began = time.monotonic()
-            left_out = skipping.notes(held)
-            if held.only_moves and not left_out and began - committed < _IDLE_CURSOR_SECONDS:
+            is_due = not held.only_moves or skipping.is_due(held)
+            if not is_due and began - committed < _IDLE_CURSOR_SECONDS:
                 continue
-            held.notes += left_out
             point("handoff.taken")
-            schemas.complete(held, publisher.cursor)
-            letters.admit(held)
-            if self._prints is not None:
-                uuid = publisher.cursor.offset.server_uuid
-                held.notes += self._prints.add(held.fingerprints, uuid)
+            commits.before(held, publisher.cursor)
             await self._publish(publisher, held)
-            if not committed:
-                seconds = self._phases.reached("first commit")
-                log.info("%s: first commit after %.2f s", self.plan.name, seconds)
-            letters.committed(held)
             committed = time.monotonic()
-            schemas.committed(held, publisher.cursor)
-            skipping.committed()
-            self._published(held, publisher.cursor, seconds=committed - began)
+            commits.committed(held, publisher.cursor)
             if self._may_complete():
                 raise BeginsAnew("to take tables into its schema history, now that it is near them")
             held = None
@@ -353,29 +356,6 @@ class Run:
             return False
         self._next_try = now + _PARTIAL_SECONDS
         return True
-
-    def _published(self, piece: Piece, cursor: Cursor, *, seconds: float) -> None:
-        name = self.plan.name
-        self.policy.succeeded()
-        self.status.cursor = cursor
-        self.status.rows += piece.rows.total()
-        for (kind, handling), count in piece.events.items():
-            metrics.EVENTS.labels(name, type_name(kind), handling).inc(count)
-        skipped_statements.note(self.status, piece.statements)
-        if self._filter is not None:
-            self._filter.learn(piece.history)
-        if piece.committed_ms:
-            self.status.committed_ms = piece.committed_ms
-            self.status.lag_seconds = max(0.0, time.time() - piece.committed_ms / 1000)
-            metrics.LAG.labels(name).set(self.status.lag_seconds)
-        for op, count in piece.rows.items():
-            metrics.ROWS.labels(name, op).inc(count)
-        for way, count in piece.oversize.items():
-            metrics.OVERSIZE.labels(name, way).inc(count)
-        metrics.RECORDS.labels(name).inc(piece.records)
-        metrics.BYTES.labels(name).inc(piece.size)
-        metrics.COMMITS.labels(name).observe(seconds)
-        metrics.SEQ.labels(name).set(cursor.seq)
 
 
 async def _closed(starting: asyncio.Task[Decoders]) -> None:

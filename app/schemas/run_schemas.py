@@ -7,6 +7,7 @@ may be further in the history, so everything is asked as of the cursor.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from app import metrics
 from app.pipeline.gather.captured_tables import GivenUp, Schema, SetAside
@@ -16,6 +17,7 @@ from app.schemas.history_expiry import Expiry
 from app.schemas.store_mirror import Mirror
 from app.service.status import DestinationStatus
 from tables.cursor import Cursor
+from tables.journal_format import Entry
 from tables.quarantine import Quarantine, Resolution, note_of
 from tables.schema_history.codec.journal_records import checkpoint_records
 from tables.schema_history.history import SchemaHistory
@@ -24,7 +26,7 @@ from tables.schema_history.record import SchemaRecord
 
 
 class Schemas:
-    """Completes pieces with what the journal is to hold of tables, and shows it."""
+    """Adds to each commit what the journal is to hold of tables, and shows it."""
 
     def __init__(
         self,
@@ -57,26 +59,31 @@ class Schemas:
         self._show()
         return known
 
-    def complete(self, piece: Piece, cursor: Cursor) -> None:
-        """Add to a piece what goes into the journal with it; ``cursor`` is the one before it."""
+    def before(self, piece: Piece, cursor: Cursor) -> list[Entry]:
+        """Records of the quarantine, checkpoints of the history, and what the journal may forget of it."""
+        return [*self._quarantined(piece), *self._checkpointed(piece, cursor), *self._expired()]
+
+    def _quarantined(self, piece: Piece) -> Iterator[Entry]:
         for record in piece.history:
-            piece.notes += map(note_of, self._quarantine.made_anew(record))
+            yield from map(note_of, self._quarantine.made_anew(record))
         for aside in piece.set_aside:
-            entry = self._quarantine.add(aside.name, aside.why, aside.since)
-            piece.notes.append(note_of(entry))
+            yield note_of(self._quarantine.add(aside.name, aside.why, aside.since))
+
+    def _checkpointed(self, piece: Piece, cursor: Cursor) -> list[Entry]:
         history, now = self._history, time.time_ns() // 1_000_000
-        if history is None:
-            return
-        if history.is_due(now, cursor.offset.server_uuid):
-            at = HistoryPlace.between(cursor.offset, ts_ms=piece.committed_ms or now)
-            checkpoint = history.checkpoint(at, made_ms=now, count=cursor.history)
-            piece.notes += checkpoint_records(checkpoint)
-            self._is_new = True
-        expired = self._expiry.found()
-        if expired is not None:
-            piece.notes += expired.entries
-            if expired.checkpoint is not None:
-                history.forget_before(expired.checkpoint)
+        if history is None or not history.is_due(now, cursor.offset.server_uuid):
+            return []
+        at = HistoryPlace.between(cursor.offset, ts_ms=piece.committed_ms or now)
+        self._is_new = True
+        return checkpoint_records(history.checkpoint(at, made_ms=now, count=cursor.history))
+
+    def _expired(self) -> list[Entry]:
+        expired = self._expiry.found() if self._history is not None else None
+        if expired is None:
+            return []
+        if self._history is not None and expired.checkpoint is not None:
+            self._history.forget_before(expired.checkpoint)
+        return expired.entries
 
     def waits_for(self, resolution: Resolution | None) -> bool:
         """Whether a table is set aside, or given up, of which this says something new."""

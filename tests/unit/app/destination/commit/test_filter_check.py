@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.destination.filter_check import FilterCheck, warnings
+from app.destination.commit.filter_check import FilterCheck, warnings
 from app.service.status import DestinationStatus
 from connectors.mysql.ddl.definition import TableName
 from tables.routes.routes import Routes
+from tests.unit.app.destination.commit.made import AFTER, piece
 from tests.unit.app.pipeline.runs import RULES
 from tests.unit.tables.made import applied, begun
 
@@ -53,5 +54,6 @@ def test_the_warning_is_logged_once_and_ends_with_the_table_that_is_made(
     assert len(status.to_json()["warnings"]) == 2
     FilterCheck(rules, NAMES, status)
     assert caplog.text.count("matches no table") == 1
-    check.learn([applied(begun(), 100, "CREATE TABLE late (id int)")])
+    made = applied(begun(), 100, "CREATE TABLE late (id int)")
+    check.committed(piece(history=[made]), AFTER)
     assert status.to_json()["warnings"] == []

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from app import metrics
-from app.pipeline.piece import Piece
+from app.pipeline.piece import DeadLetter, Piece
 from app.service.status import DestinationStatus
 from connectors.errors import PoisonLimitReached
+from tables.cursor import Cursor
+from tables.journal_format import Entry
 
 HOUR = 3600.0
 
@@ -29,11 +31,14 @@ class DeadLetters:
         self._clock = clock
         self._times: deque[float] = deque()
 
-    def admit(self, piece: Piece) -> None:
+    def before(self, piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
         """Raise PoisonLimitReached, naming the first row too many, where a piece holds more than may go."""
         letters = piece.dead_letters
-        if not letters:
-            return
+        if letters:
+            self._admit(letters)
+        return ()
+
+    def _admit(self, letters: list[DeadLetter]) -> None:
         now = self._clock()
         while self._times and self._times[0] <= now - HOUR:
             self._times.popleft()
@@ -48,8 +53,8 @@ class DeadLetters:
                 row=first.row,
             )
 
-    def committed(self, piece: Piece) -> None:
-        """A piece is published: count its letters, and show them."""
+    def committed(self, piece: Piece, _cursor: Cursor) -> None:
+        """Count the dead letters of a piece, and show them."""
         letters = piece.dead_letters
         if letters:
             self._times.extend([self._clock()] * len(letters))

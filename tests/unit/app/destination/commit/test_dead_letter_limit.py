@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from app.destination.dead_letter_limit import HOUR, DeadLetters
+from app.destination.commit.dead_letter_limit import HOUR, DeadLetters
 from app.pipeline.piece import DeadLetter, Piece
 from app.service.status import DestinationStatus
 from connectors.errors import PoisonLimitReached
 from connectors.mysql.position import Coordinates
+from tests.unit.app.destination.commit.made import BEFORE
 
 
 def piece(*rows: int) -> Piece:
@@ -22,22 +23,22 @@ def test_the_first_one_too_many_is_named_and_the_hour_moves_on() -> None:
     status = DestinationStatus("limits")
     letters = DeadLetters(3, status, clock=lambda: now[0])
     for one in (piece(1), piece(), piece(2)):
-        letters.admit(one)
-        letters.committed(one)
+        letters.before(one, BEFORE)
+        letters.committed(one, BEFORE)
     now[0] = HOUR / 2
     with pytest.raises(PoisonLimitReached) as caught:
-        letters.admit(piece(3, 4))
+        letters.before(piece(3, 4), BEFORE)
     assert caught.value.where == {
         "table": "shop.t",
         "coordinates": "b.000001:4",
         "gtid": "gtid:4",
         "row": 4,
     }
-    letters.admit(piece())
+    letters.before(piece(), BEFORE)
     now[0] = HOUR
-    letters.admit(piece(4, 5, 6))
+    letters.before(piece(4, 5, 6), BEFORE)
     with pytest.raises(PoisonLimitReached, match="3 are allowed"):
-        letters.admit(piece(4, 5, 6, 7))
+        letters.before(piece(4, 5, 6, 7), BEFORE)
     assert status.to_json()["dead_letters"]["here"] == {"shop.t": 2}
     assert status.to_json()["dead_letters"]["last"]["row"] == 2
     assert "2 dead letter(s)" in status.line()
@@ -46,5 +47,5 @@ def test_the_first_one_too_many_is_named_and_the_hour_moves_on() -> None:
 def test_what_was_refused_does_not_count() -> None:
     letters = DeadLetters(1, DestinationStatus("refused"), clock=lambda: 0.0)
     with pytest.raises(PoisonLimitReached):
-        letters.admit(piece(1, 2))
-    letters.admit(piece(1))
+        letters.before(piece(1, 2), BEFORE)
+    letters.before(piece(1), BEFORE)

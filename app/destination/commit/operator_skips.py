@@ -7,6 +7,7 @@ moves the cursor behind it; a run that ends before that leaves it out again.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 
 from app import metrics
@@ -15,7 +16,7 @@ from app.pipeline.publish.publisher import Publisher
 from connectors.mysql.binlog.event_names import type_name
 from connectors.mysql.lookup.skipped_transactions import LeftOut, Omitted, passed
 from tables.cursor import Cursor
-from tables.journal_format import Entry as Note
+from tables.journal_format import Entry
 from tables.operator.skips import Skip, Skips, note_of
 
 log = logging.getLogger(__name__)
@@ -42,18 +43,24 @@ class Skipping:
             publisher.cursor = cursor = replace(cursor, resume=None)
         return cursor
 
-    def notes(self, piece: Piece) -> list[Note]:
-        """For the journal, what was left out before the end of a piece."""
-        if self.left_out is None:
-            return []
-        self._noted = passed(self.left_out.done, piece.coordinates)
+    def is_due(self, piece: Piece) -> bool:
+        """Whether a piece passes a skipped transaction, so that it is committed though it may only move the
+        cursor."""
+        return bool(self._passed(piece))
+
+    def before(self, piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
+        """The skips whose transactions end before the piece does, as done."""
+        self._noted = self._passed(piece)
         return [
             note_of(replace(self._pending[one.id], done=str(one.start), events=one.events.total()))
             for one in self._noted
         ]
 
-    def committed(self) -> None:
-        """What was noted holds."""
+    def _passed(self, piece: Piece) -> list[Omitted]:
+        return [] if self.left_out is None else passed(self.left_out.done, piece.coordinates)
+
+    def committed(self, _piece: Piece, _cursor: Cursor) -> None:
+        """Log and count the skips that the transaction holds."""
         for one in self._noted:
             assert self.left_out is not None
             self.left_out.done.remove(one)

@@ -10,13 +10,15 @@ import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
+from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.service.status import DestinationStatus
 from connectors.mysql.ddl.definition import TableChange, TableName
 from connectors.mysql.server.system_databases import SYSTEM
+from tables.cursor import Cursor
+from tables.journal_format import Entry
 from tables.routes.routes import Routes
 from tables.routes.table_filter import expressions, literal_prefix
-from tables.schema_history.record import SchemaRecord
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +36,17 @@ class FilterCheck:
         self._status = status
         self._show()
 
-    def learn(self, records: Iterable[SchemaRecord]) -> None:
+    def before(self, _piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
+        """Nothing to add."""
+        return ()
+
+    def committed(self, piece: Piece, _cursor: Cursor) -> None:
         """Take note of tables that statements made or removed."""
         changes = [
-            one for record in records for one in record.changes if isinstance(one, TableChange)
+            one
+            for record in piece.history
+            for one in record.changes
+            if isinstance(one, TableChange)
         ]
         for change in changes:
             (self._names.discard if change.new is None else self._names.add)(change.name)

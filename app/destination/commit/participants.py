@@ -1,0 +1,48 @@
+"""Commit participants: the parts of a run that add records to a Kafka transaction or act once it has committed.
+
+Invariant: what must be in the transaction is returned by ``before``; what may count only after the commit
+happens in ``committed``. A transaction that does not commit ends its run, so a participant that is kept over
+runs changes nothing of its own in ``before``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.pipeline.piece import Piece
+from tables.cursor import Cursor
+from tables.journal_format import Entry
+
+
+class CommitParticipant(Protocol):
+    """One concern of a run that takes part in its commits."""
+
+    def before(self, piece: Piece, cursor: Cursor, /) -> Iterable[Entry]:
+        """The journal records for the transaction of a piece; ``cursor`` is the one before it.
+
+        Raises where the piece must not be published.
+        """
+        ...
+
+    def committed(self, piece: Piece, cursor: Cursor, /) -> None:
+        """Act on a piece whose transaction has committed; ``cursor`` is the one after it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """All participants of a run, in the order in which each is called before and after a commit."""
+
+    participants: tuple[CommitParticipant, ...]
+
+    def before(self, piece: Piece, cursor: Cursor) -> None:
+        """Add the participants' journal records to a piece, in their order."""
+        for one in self.participants:
+            piece.notes += one.before(piece, cursor)
+
+    def committed(self, piece: Piece, cursor: Cursor) -> None:
+        """Call each participant after the commit, in the same order."""
+        for one in self.participants:
+            one.committed(piece, cursor)

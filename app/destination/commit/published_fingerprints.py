@@ -1,0 +1,29 @@
+"""Fingerprints of published transactions, kept where sources have no GTIDs.
+
+Invariant: they are in the Kafka transaction of the rows that they are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from app.pipeline.piece import Piece
+from tables.cursor import Cursor
+from tables.fingerprints import Fingerprints
+from tables.journal_format import Entry
+
+
+class PublishedFingerprints:
+    """The fingerprints of one run; without ``kept`` none are kept."""
+
+    def __init__(self, kept: Fingerprints | None) -> None:
+        self._kept = kept
+
+    def before(self, piece: Piece, cursor: Cursor) -> Iterable[Entry]:
+        """The records of the ring that the piece's transactions change."""
+        if self._kept is None:
+            return ()
+        return self._kept.add(piece.fingerprints, cursor.offset.server_uuid)
+
+    def committed(self, _piece: Piece, _cursor: Cursor) -> None:
+        """Nothing more: the next run reads them from the journal."""

@@ -1,0 +1,51 @@
+"""Statements that were skipped, as people see them: counted, logged once for each table, listed on /status.
+
+Invariant: only what is committed is counted, so that a run which begins again counts nothing twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from app import metrics
+from app.pipeline.piece import Piece
+from app.service.status import DestinationStatus
+from tables.cursor import Cursor
+from tables.journal_format import Entry
+
+log = logging.getLogger(__name__)
+
+_MOST_TABLES = 100
+"""Of which the status page lists each; statements on others are only counted."""
+
+
+class SkippedStatements:
+    """The skipped statements of one destination."""
+
+    def __init__(self, status: DestinationStatus) -> None:
+        self._status = status
+
+    def before(self, _piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
+        """Nothing to add."""
+        return ()
+
+    def committed(self, piece: Piece, _cursor: Cursor) -> None:
+        """Count the statements of a piece, and list their tables."""
+        if not piece.statements:
+            return
+        metrics.STATEMENTS_PASSED.labels(self._status.name).inc(piece.statements.total())
+        for name, count in piece.statements.items():
+            self._list(name, count)
+
+    def _list(self, name: tuple[str, str], count: int) -> None:
+        shown = self._status.statements_passed
+        if name not in shown:
+            if len(shown) >= _MOST_TABLES:
+                return
+            log.warning(
+                "%s: statements on %s are passed by: it is not captured, and they change no other table",
+                self._status.name,
+                ".".join(name),
+            )
+        shown[name] += count
