@@ -27,7 +27,7 @@ from app.schemas.store_mirror import CentralStore
 from app.service import journal_agent
 from app.service.faust_app import AqueductApp, give_up
 from app.service.http import HttpServer
-from app.service.journal_tail import Hearers, journal_tail
+from app.service.journal_tail import journal_tail
 from app.service.kafka_watch import KafkaWatch
 from app.service.library_logs import escape_values, quiet_libraries
 from app.settings.file import refuse_unwritable
@@ -111,15 +111,8 @@ def build(settings: Settings) -> AqueductApp:
         settings, make,
         load=load, plan=plan, installation=installation, append=append, known=known, store=store,
     )  # fmt: skip
-    hearers = Hearers(
-        cursor=destinations.observe,
-        resolution=destinations.resolve,
-        asked=destinations.ask,
-        control=destinations.obey,
-        applied=destinations.answers.heard,
-    )
     tail = destinations.tail = journal_tail(
-        journal.name, journal.partitions, options=options, hearers=hearers
+        journal.name, journal.partitions, options=options, notify=destinations.notify
     )
     destinations.leadership = _leadership(settings, destinations)
     topic = app.topic(

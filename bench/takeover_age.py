@@ -31,6 +31,7 @@ from devstack import Stack
 from tables.cursor import Cursor
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
+from tables.journal.installation import installation_key
 from tables.journal_format import Entry
 from tables.schema_history.codec.journal_records import checkpoint_records, history_records
 from tables.schema_history.history import SchemaHistory
@@ -109,9 +110,7 @@ class Journal:
         )
         with path.open("wb", buffering=1 << 20) as file:
             log = LogFile(file)
-            log.put(
-                99, journal.installation_key(INSTALLATION), journal.encoded({"worker": "bench"})
-            )
+            log.put(99, installation_key(INSTALLATION), journal.encoded({"worker": "bench"}))
             log.commit(99)
             for one in found:
                 for key, value in one.begun():

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.position import SourceOffset
-from tables.journal_format import Entry, damaged, decoded, encoded, gone, is_gone, quoted
+from tables.journal_format import Entry, damaged, decoded, encoded, gone, is_gone
+from tables.journal_kind import Kind, StatePart
 
-KINDS = ("fp",)
 SLOTS, PER_SLOT = 64, 256
 """Of the ring: records, and fingerprints in each."""
 
@@ -92,9 +93,13 @@ class Fingerprints:
         return [gone(key) for key in keys]
 
     def _key(self, at: int) -> bytes:
-        return f"fp/{quoted(self.destination)}/{at}".encode()
+        return FINGERPRINTS.key(self.destination, str(at))
 
 
 def _value(slot: _Slot) -> bytes:
     prints = [one.to_json() for one in slot.prints]
     return encoded({"number": slot.number, "server_uuid": slot.server_uuid, "prints": prints})
+
+
+FINGERPRINTS_PART = StatePart(Fingerprints)
+FINGERPRINTS: Kind[Any] = Kind(name="fp", part=FINGERPRINTS_PART)

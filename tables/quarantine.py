@@ -15,7 +15,8 @@ from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableName
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded, quoted
+from tables.journal_format import decoded, encoded
+from tables.journal_kind import Kind, StatePart
 from tables.schema_history.codec.record_json import Reading, given_from, given_json, place_json
 from tables.schema_history.definition_json import table_json
 from tables.schema_history.position import HistoryPlace
@@ -169,17 +170,6 @@ class Entry:
             ) from error
 
 
-KINDS = ("quarantine", "resolution")
-"""What keys of these records begin with."""
-
-
-def note_of(what: Entry | Resolution) -> Note:
-    """A record for the journal; ``quarantine/<destination>/<database>/<table>``, and ``resolution/…``."""
-    kind = "quarantine" if isinstance(what, Entry) else "resolution"
-    names = "/".join(map(quoted, (what.destination, *what.name)))
-    return f"{kind}/{names}".encode(), encoded(what.to_json())
-
-
 def resolution_in(record: StoredRecord) -> Resolution:
     """What a record of the journal whose key begins with ``resolution`` says."""
     return Resolution.from_json(decoded(record), Reading())
@@ -201,7 +191,7 @@ class Quarantine:
             return
         self._offsets[record.key] = record.offset
         name, value = (names[0], names[1]), decoded(record)
-        if kind == "quarantine":
+        if kind == QUARANTINE.name:
             self.entries[name] = Entry.from_json(value, self._reading)
         else:
             self.resolutions[name] = Resolution.from_json(value, self._reading)
@@ -254,3 +244,14 @@ class Quarantine:
         if entry is None or entry.outcome is Outcome.RELEASED:
             return False
         return entry.resolution != resolution.id or entry.outcome is Outcome.RELEASING
+
+
+QUARANTINE_PART = StatePart(Quarantine)
+QUARANTINE: Kind[Any] = Kind(name="quarantine", part=QUARANTINE_PART)
+RESOLUTION = Kind(name="resolution", part=QUARANTINE_PART, notice=resolution_in)
+
+
+def note_of(what: Entry | Resolution) -> Note:
+    """A record for the journal; ``quarantine/<destination>/<database>/<table>``, and ``resolution/…``."""
+    kind = QUARANTINE if isinstance(what, Entry) else RESOLUTION
+    return kind.key(what.destination, *what.name), encoded(what.to_json())

@@ -16,9 +16,9 @@ from app.pipeline.rules import Rules
 from connectors.errors import AqueductError, BeginsAnew, Fenced
 from connectors.mysql.lookup.start import Start
 from connectors.mysql.server.facts import SourceAddress
+from tables.journal_kind import Kind, T
 from tables.operator.control import Control
-from tables.operator.source_choice import Asked
-from tables.quarantine import Resolution
+from tables.operator.source_choice import SOURCE
 from tables.schema_history.checkpoint import CheckpointPolicy
 
 
@@ -118,16 +118,12 @@ class Signals:
     """The last one that this worker has led in."""
     set_in: int = 0
     """The epoch in which a person's command has set the cursor last."""
-    resolution: Resolution | None = None
-    """What a person has said last of a table that is set aside."""
     mandate: Mandate = field(default_factory=Mandate)
     """Whether this worker may write."""
     control: Control | None = None
     """The last word of a person on the destination."""
-    wish: Asked | None = None
-    """The last source that a person asked for."""
     tried_ms: int = 0
-    """Of the newest such wish that this worker's runs know of."""
+    """Of the newest wish for another source that this worker's runs know of."""
     installation: str | None = None
     """As the journal said when it was read last."""
     kafka_lost: AqueductError | None = None
@@ -137,6 +133,17 @@ class Signals:
     following: Following = field(default=at_once)
     """Waits until all that is written to the journal from then on reaches this worker; raises why not."""
 
+    _notices: dict[Kind[Any], Any] = field(default_factory=dict)
+
+    def notify(self, kind: Kind[T], notice: T) -> None:
+        """Keep the last notice of each kind for the run."""
+        self._notices[kind] = notice
+
+    def latest(self, kind: Kind[T]) -> T | None:
+        """The last notice of a kind that this worker has had; None before the first."""
+        latest: T | None = self._notices.get(kind)
+        return latest
+
     def check(self) -> None:
         """Raise Fenced where another worker leads, or what makes the run end."""
         self.mandate.check()
@@ -144,5 +151,6 @@ class Signals:
             raise Fenced(f"epoch {self.superseded_by} is in the journal, this is {self.epoch}")
         if self.leave is not None:
             raise self.leave
-        if self.wish is not None and self.wish.ts_ms > self.tried_ms:
-            raise BeginsAnew(f"to go on at {self.wish.address}, as {self.wish.by} asks")
+        wish = self.latest(SOURCE)
+        if wish is not None and wish.ts_ms > self.tried_ms:
+            raise BeginsAnew(f"to go on at {wish.address}, as {wish.by} asks")

@@ -27,10 +27,9 @@ from app.service.status import State
 from app.settings.model import Settings
 from connectors.errors import AqueductError
 from connectors.kafka.reading.tail import Tail
-from tables.cursor import Claimed
-from tables.operator.control import Control, Wish
-from tables.operator.source_choice import Asked
-from tables.quarantine import Resolution
+from tables.journal_kind import Addressed, Audience, Kind
+from tables.operator.control import CONTROL, Control, Wish
+from tables.operator.request_outcome import OUTCOME
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +83,11 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             destinations=lambda: self._all,
             leadership=lambda: self.leadership,
         )
+        self._reactions: dict[Kind[Any], Callable[[Any], object]] = {
+            CONTROL: self.obey,
+            OUTCOME: self.answers.heard,
+        }
+        """What this worker does about notices that are for itself, by their kinds."""
 
     async def on_start(self) -> None:
         """Begin to lead."""
@@ -199,25 +203,17 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         """See DestinationRunner."""
         await self._all[name].lead(lease)
 
-    def observe(self, cursor: Claimed) -> None:
-        """Pass on a cursor that stands in the journal."""
-        if cursor.destination in self._all:
-            self._all[cursor.destination].observe(cursor)
+    def notify(self, kind: Kind[Any], notice: Addressed) -> None:
+        """Pass on a record that is committed in the journal to the audience of its kind."""
+        if kind.audience is Audience.WORKER:
+            self._reactions[kind](notice)
+        elif notice.destination in self._all:
+            self._all[notice.destination].notify(kind, notice)
 
     def kafka(self, lost: AqueductError | None) -> None:
         """Pass on that Kafka does not answer, or that it answers again (None)."""
         for destination in self._all.values():
             destination.kafka(lost)
-
-    def resolve(self, resolution: Resolution) -> None:
-        """Pass on a resolution that stands in the journal."""
-        if resolution.destination in self._all:
-            self._all[resolution.destination].resolve(resolution)
-
-    def ask(self, wish: Asked) -> None:
-        """Pass on a wish for another source that stands in the journal."""
-        if wish.destination in self._all:
-            self._all[wish.destination].ask(wish)
 
     def obey(self, control: Control) -> None:
         """Pass on a person's word that stands in the journal."""

@@ -53,6 +53,7 @@ from connectors.mysql.stream.replica import BinlogStream
 from tables.cursor import Cursor
 from tables.journal.checkpoint import Checkpoint
 from tables.journal.state import DestinationState, partition_of
+from tables.quarantine import RESOLUTION
 from tables.schema_history.history import SchemaHistory
 
 log = logging.getLogger(__name__)
@@ -307,7 +308,7 @@ class Run:
             self.signals.check()
             reading.thread.check()
             self._show_kafka()
-            if schemas.waits_for(self.signals.resolution):
+            if schemas.waits_for(self.signals.latest(RESOLUTION)):
                 raise BeginsAnew("to bring a table back")
             if piece is not None:
                 await again.once()

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from app import metrics
@@ -34,10 +34,11 @@ from connectors.errors import (
     WitnessesDiffer,
 )
 from tables.cursor import Claimed
+from tables.cursor_fold import CURSOR
 from tables.journal.checkpoint import Checkpoint
+from tables.journal_kind import Addressed, Kind
 from tables.operator.control import Control, Wish
-from tables.operator.source_choice import Asked
-from tables.quarantine import Resolution
+from tables.operator.source_choice import SOURCE, Asked
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,10 @@ class Destination:
         self._signals = Signals(following=following)
         self._told = asyncio.Event()
         """Something was said that ends the present run, or what it waits for."""
+        self._reactions: dict[Kind[Any], Callable[[Any], object]] = {
+            CURSOR: self.observe,
+            SOURCE: self.ask,
+        }
         self._called = asyncio.Event()
         """A person's command has set the cursor, which ends what is waited for."""
         self._plan(plan)
@@ -251,14 +256,18 @@ class Destination:
         """Note that Kafka does not answer, or that it answers again (None)."""
         self._signals.kafka_lost = lost
 
-    def resolve(self, resolution: Resolution) -> None:
-        """Take note of a resolution that stands in the journal; the next run tries it."""
-        self._signals.resolution = resolution
-        self._called.set()
+    def notify(self, kind: Kind[Any], notice: Addressed) -> None:
+        """Take note of a record that is committed in the journal: its kind's reaction decides what follows.
+        Without one, what is waited for ends, and the next run acts on it."""
+        self._signals.notify(kind, notice)
+        react = self._reactions.get(kind)
+        if react is None:
+            self._called.set()
+        else:
+            react(notice)
 
     def ask(self, wish: Asked) -> None:
-        """Take note of a wish for another source that stands in the journal; the next run tries it."""
-        self._signals.wish = wish
+        """End what is waited for, where a wish for another source is new; the next run tries it."""
         if wish.ts_ms > self._signals.tried_ms:
             self._called.set()
 

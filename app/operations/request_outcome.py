@@ -14,9 +14,8 @@ from app.operations.workers import workers_text
 from connectors.errors import AqueductError, NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
-from tables.journal_format import quoted
 from tables.operator.control import Control, Wish, control_in, note_of
-from tables.operator.request_outcome import KIND, Applied, applied_in
+from tables.operator.request_outcome import OUTCOME, Applied, applied_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +111,14 @@ class _Waiting:
             raise self.fault
 
     def _take(self, record: StoredRecord) -> None:
-        mine = quoted(self.control.destination).encode()
+        outcomes = OUTCOME.key(self.control.destination) + b"/"
         if record.key == note_of(self.control)[0]:
             other = control_in(record)
             self.fault = RequestReplaced(
                 f"{other.wish.value}, requested by {other.by or 'an operator'}",
                 destination=other.destination,
             )
-        elif record.key.startswith(KIND + mine + b"/"):
+        elif record.key.startswith(outcomes):
             applied = applied_in(record)
             if applied.request == self.offset:
                 self.applied = applied

@@ -15,41 +15,27 @@ from typing import Any
 from connectors.errors import AqueductError
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
-from tables.cursor import Claimed
-from tables.journal.state import decoded
-from tables.operator.control import Control, control_in
-from tables.operator.request_outcome import KIND as APPLIED
-from tables.operator.request_outcome import Applied, applied_in
-from tables.operator.source_choice import Asked, asked_in, is_asked
-from tables.quarantine import Resolution, resolution_in
+from tables.journal.kinds import KINDS, Kinds
+from tables.journal_kind import Addressed, Kind
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hearers:
-    """Who is given what."""
+Notify = Callable[[Kind[Any], Addressed], object]
+"""Passes a notice of some kind on to that kind's audience."""
 
-    cursor: Callable[[Claimed], object]
-    resolution: Callable[[Resolution], object]
-    asked: Callable[[Asked], object]
-    control: Callable[[Control], object]
-    applied: Callable[[Applied], object]
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """The notices of the journal's records, by what their kinds say."""
+
+    notify: Notify
+    kinds: Kinds = KINDS
 
     def take(self, partition: int, record: StoredRecord) -> None:
-        """Pass on a record of the journal."""
-        key = record.key
+        """Pass on a record of the journal, if its kind notifies anybody of it."""
         try:
-            if key.startswith(b"cursor/"):
-                self.cursor(Claimed.from_json(decoded(record)))
-            elif key.startswith(b"control/"):
-                self.control(control_in(record))
-            elif key.startswith(b"resolution/"):
-                self.resolution(resolution_in(record))
-            elif is_asked(key):
-                self.asked(asked_in(record))
-            elif key.startswith(APPLIED):
-                self.applied(applied_in(record))
+            self._take(record)
         except AqueductError as error:
             error.where |= {"partition": partition, "offset": record.offset}
             log.error("a record of the journal is passed by here: %s: %s", error.name, error)
@@ -60,9 +46,19 @@ class Hearers:
                 partition, record.offset,
             )  # fmt: skip
 
+    def _take(self, record: StoredRecord) -> None:
+        kind = self.kinds.of(record.key)
+        if kind is None or kind.notice is None:
+            return
+        notice = kind.notice(record)
+        if notice is not None:
+            self.notify(kind, notice)
+
 
 def journal_tail(
-    topic: str, partitions: int, *, options: Mapping[str, Any], hearers: Hearers
+    topic: str, partitions: int, *, options: Mapping[str, Any], notify: Notify
 ) -> Tail:
     """All partitions of the journal, from what is committed now on."""
-    return Tail(options=options, topic=topic, partitions=range(partitions), take=hearers.take)
+    return Tail(
+        options=options, topic=topic, partitions=range(partitions), take=Notices(notify).take
+    )

@@ -15,9 +15,11 @@ from typing import Any, Protocol
 from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal import state as journal
+from tables.journal.kinds import KINDS
 from tables.journal.state import DestinationState
 from tables.journal_format import decoded, is_gone
-from tables.schema_history.codec.journal_records import HEAD
+from tables.journal_kind import Kind
+from tables.schema_history.codec.fold import CHECKPOINT, HEAD, NUMBERED
 
 Row = dict[str, Any]
 """A journal record: ``{"offset": int, "value": str}``."""
@@ -25,8 +27,6 @@ Row = dict[str, Any]
 _LARGEST = 300_000
 """Bytes of a value that becomes a row. A row is written with its quotation marks and letters escaped, and Faust
 sends no more than 1,000,000 bytes; what is larger is read from the journal."""
-_OF_A_HISTORY = ("history/", "baseline/", "resolved/")
-_ONLY_IN_THE_JOURNAL = ("applied/",)
 _NUMBER = re.compile(r'"number":(\d+)')
 
 
@@ -69,14 +69,15 @@ def newer(row: Row, known: Row | None) -> bool:
 def take(rows: MutableMapping[str, Row], record: StoredRecord) -> None:
     """Let a journal record become a row; what it makes needless goes."""
     key, row = row_of(record)
-    if key.startswith(_ONLY_IN_THE_JOURNAL) or not newer(row, rows.get(key)):
+    kind = KINDS.of(record.key)
+    if (kind is not None and not kind.is_checkpointed) or not newer(row, rows.get(key)):
         return
     try:
         if is_gone(record) or len(record.value) > _LARGEST:
             rows.pop(key, None)
             return
         rows[key] = row
-        if key.startswith("checkpoint/") and key.endswith(f"/{HEAD}"):
+        if kind is CHECKPOINT and key.endswith(f"/{HEAD}"):
             _forget_older(rows, key, head=decoded(record))
     except (JournalUnreadable, JournalTooNew, KeyError, TypeError):
         # A takeover of its destination judges it, from this row; other destinations have nothing to do with it.
@@ -88,7 +89,7 @@ def _forget_older(rows: MutableMapping[str, Row], key: str, *, head: Mapping[str
     beginning, number, _ = key.rsplit("/", 2)
     if any(f"{beginning}/{number}/{part}" not in rows for part in range(head["parts"])):
         return
-    records = tuple(f"{kind}{beginning.partition('/')[2]}/" for kind in _OF_A_HISTORY)
+    records = tuple(f"{kind.name}/{beginning.partition('/')[2]}/" for kind in NUMBERED)
     for other in list(rows):
         if other.startswith(f"{beginning}/"):
             is_replaced = int(other.rsplit("/", 2)[1]) < int(number)
@@ -102,6 +103,17 @@ def _number(row: Row) -> int:
     """The number of a history's record, or of the record that a part belongs to."""
     found = _NUMBER.search(row["value"])
     return int(found[1]) if found else 0
+
+
+def records_of_kind(kind: Kind[Any], checkpoint: Checkpoint) -> list[StoredRecord]:
+    """The checkpoint's records of one kind, of all destinations, in the journal's order."""
+    rows = [(key.encode(), row) for key, row in checkpoint.rows.items()]
+    records = [
+        StoredRecord(key, row["value"].encode(), row["offset"])
+        for key, row in rows
+        if kind.is_of(key)
+    ]
+    return sorted(records, key=lambda record: record.offset)
 
 
 def records_of(destination: str, checkpoint: Checkpoint) -> list[StoredRecord]:

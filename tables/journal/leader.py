@@ -6,12 +6,11 @@ Invariant: it is written in the Kafka transaction of the claim, so its epoch is 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.journal_format import Entry, damaged, decoded, encoded, quoted
-
-KINDS = ("leader",)
-"""What keys of these records begin with."""
+from tables.journal_format import Entry, damaged, decoded, encoded
+from tables.journal_kind import Kind, StatePart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +25,6 @@ class Leader:
     """A random id of the process, since another may have the same worker id."""
     epoch: int
     ts_ms: int
-
-
-def note_of(leader: Leader) -> Entry:
-    """A record for the journal: ``leader/<destination>/claim``."""
-    return leader_key(leader.destination), encoded(asdict(leader))
-
-
-def leader_key(destination: str) -> bytes:
-    """The key of such a record."""
-    return f"leader/{quoted(destination)}/claim".encode()
 
 
 def leader_in(record: StoredRecord) -> Leader:
@@ -57,3 +46,17 @@ class Leaders:
         """Fold a journal's record in; an older one changes nothing."""
         if record.offset > self._offset:
             self.last, self._offset = leader_in(record), record.offset
+
+
+LEADER_PART = StatePart(lambda _: Leaders())
+LEADER: Kind[Any] = Kind(name="leader", part=LEADER_PART)
+
+
+def leader_key(destination: str) -> bytes:
+    """The key of such a record: ``leader/<destination>/claim``."""
+    return LEADER.key(destination, "claim")
+
+
+def note_of(leader: Leader) -> Entry:
+    """A record for the journal."""
+    return leader_key(leader.destination), encoded(asdict(leader))

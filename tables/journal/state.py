@@ -1,58 +1,44 @@
-"""The journal: keys, values, and how its records fold into a destination's state.
+"""The journal: how its records fold into a destination's state.
 
-The law: of a key only the last record counts, so that any compaction folds to the same state. Keys are
-``installation/<id>``, ``cursor/<destination>``, ``schema/<destination>/<database>/<table>/<version>``, and
-those of the schema history: ``history/…``, ``baseline/…``, ``resolved/…`` and ``checkpoint/…``; and
-``fp/…`` and ``source/…``, which tell of its sources.
+Invariant: of a key only the last record counts, so that any compaction folds to the same state. What each kind
+of record folds into is registered in ``tables/journal/kinds.py``.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol
 
 from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.cursor import Cursor
-from tables.fingerprints import KINDS as PRINT_KINDS
-from tables.fingerprints import Fingerprints
-from tables.journal.leader import KINDS as LEADER_KINDS
-from tables.journal.leader import Leader, Leaders
+from tables.cursor_fold import CURSOR_PART, cursor_key
+from tables.fingerprints import FINGERPRINTS_PART, Fingerprints
+from tables.journal.kinds import KINDS, Kinds
+from tables.journal.leader import LEADER_PART, Leader
+from tables.journal.version_fold import VERSION_PART, version_key
 from tables.journal_format import decoded, encoded, quoted, unquoted
-from tables.operator.control import KINDS as CONTROL_KINDS
-from tables.operator.control import Control, Controls
-from tables.operator.interventions import KINDS as INTERVENTION_KINDS
-from tables.operator.interventions import Interventions
-from tables.operator.skips import KINDS as SKIP_KINDS
-from tables.operator.skips import Skips
-from tables.operator.source_choice import KINDS as SOURCE_KINDS
-from tables.operator.source_choice import SourceChoice
-from tables.quarantine import KINDS as QUARANTINE_KINDS
-from tables.quarantine import Quarantine
-from tables.schema_history.codec.fold import KINDS, NEWEST, HistoryFold
+from tables.journal_kind import Parts
+from tables.operator.control import CONTROL_PART, Control
+from tables.operator.interventions import INTERVENTION_PART, Interventions
+from tables.operator.skips import SKIP_PART, Skips
+from tables.operator.source_choice import SOURCE_PART, SourceChoice
+from tables.quarantine import QUARANTINE_PART, Quarantine
+from tables.schema_history.codec.fold import HISTORY_PART, HistoryFold
 from tables.schema_history.history import SchemaHistory
 from tables.table_version import TableVersion
 
 __all__ = [
-    "INSTALLATION_PARTITION",
     "DestinationState",
-    "Part",
     "cursor_key",
     "decoded",
     "encoded",
     "fold",
-    "installation_in",
-    "installation_key",
-    "is_installation",
     "partition_of",
     "quoted",
     "version_key",
 ]
-
-INSTALLATION_PARTITION = 0
 
 
 def partition_of(destination: str, partitions: int) -> int:
@@ -60,69 +46,50 @@ def partition_of(destination: str, partitions: int) -> int:
     return zlib.crc32(destination.encode()) % partitions
 
 
-def installation_key(installation: str) -> bytes:
-    """The key of an installation's record; each has its own, so that the first one stays."""
-    return f"installation/{installation}".encode()
-
-
-def cursor_key(destination: str) -> bytes:
-    """The key of a destination's cursor."""
-    return f"cursor/{destination}".encode()
-
-
-def version_key(version: TableVersion) -> bytes:
-    """The key of a table version."""
-    names = (version.destination, version.database, version.table)
-    return f"schema/{'/'.join(quoted(name) for name in names)}/{version.version}".encode()
-
-
-class Part(Protocol):
-    """What some kinds of the journal's records fold into."""
-
-    def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
-        """Fold a record in, whose key goes on with these names behind the destination's."""
-        ...
-
-
-def _parts(base: int) -> dict[str, Part]:
-    """The parts of a state beside cursor and versions, by the kind of record that they take."""
-    history, quarantine = HistoryFold(base), Quarantine()
-    return {
-        **dict.fromkeys(KINDS, history),
-        **dict.fromkeys(QUARANTINE_KINDS, quarantine),
-        **dict.fromkeys(INTERVENTION_KINDS, Interventions()),
-        **dict.fromkeys(SKIP_KINDS, Skips()),
-        **dict.fromkeys(CONTROL_KINDS, Controls()),
-        **dict.fromkeys(LEADER_KINDS, Leaders()),
-        **dict.fromkeys(PRINT_KINDS, Fingerprints()),
-        **dict.fromkeys(SOURCE_KINDS, SourceChoice()),
-    }
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class DestinationState:
     """What the journal says of one destination."""
 
     destination: str
-    cursor: Cursor | None = None
-    versions: dict[tuple[str, str], TableVersion] = field(default_factory=dict)
-    """The latest version of each (database, table)."""
-    parts: Mapping[str, Part] = field(default_factory=partial(_parts, NEWEST), compare=False)
-    unreadable: dict[bytes, JournalDamaged | JournalTooNew] = field(
-        default_factory=dict, compare=False
-    )
+    kinds: Kinds = KINDS
+    unreadable: dict[bytes, JournalDamaged | JournalTooNew] = field(default_factory=dict)
     """Errors of the records that cannot be read, by key; a later record of the key mends each."""
-    _cursor_at: int = field(default=-1, compare=False)
-    _history: SchemaHistory | None = field(default=None, compare=False)
-    _quoted: str = field(default="", compare=False)
+    parts: Parts = field(init=False)
+    """What the kinds of records fold into."""
+    _history: SchemaHistory | None = None
+    _quoted: str = field(init=False)
 
     def __post_init__(self) -> None:
+        self.parts = Parts(self.destination)
         self._quoted = quoted(self.destination)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same of a destination's progress: its cursor and table versions."""
+        return isinstance(other, DestinationState) and (
+            (self.destination, self.cursor, self.versions)
+            == (other.destination, other.cursor, other.versions)
+        )
 
     @classmethod
     def with_history_from(cls, destination: str, base: int) -> DestinationState:
         """A state to fold into that keeps another checkpoint of the schema history than the newest."""
-        return cls(destination, parts=_parts(base))
+        state = cls(destination)
+        state.parts[HISTORY_PART] = HistoryFold(base)
+        return state
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """The last cursor; None before the first."""
+        return self.parts[CURSOR_PART].last
+
+    @cursor.setter
+    def cursor(self, cursor: Cursor) -> None:
+        self.parts[CURSOR_PART].last = cursor
+
+    @property
+    def versions(self) -> dict[tuple[str, str], TableVersion]:
+        """The latest version of each (database, table)."""
+        return self.parts[VERSION_PART].latest
 
     @property
     def version_count(self) -> int:
@@ -132,60 +99,42 @@ class DestinationState:
     @property
     def history_fold(self) -> HistoryFold:
         """What the journal holds of the schema history."""
-        fold = self.parts["checkpoint"]
-        assert isinstance(fold, HistoryFold)
-        return fold
+        return self.parts[HISTORY_PART]
 
     @property
     def quarantine(self) -> Quarantine:
         """The tables that are or were set aside."""
-        part = self.parts["quarantine"]
-        assert isinstance(part, Quarantine)
-        part.destination = self.destination
-        return part
+        return self.parts[QUARANTINE_PART]
 
     @property
     def fingerprints(self) -> Fingerprints:
         """Those of the last transactions."""
-        part = self.parts["fp"]
-        assert isinstance(part, Fingerprints)
-        part.destination = self.destination
-        return part
+        return self.parts[FINGERPRINTS_PART]
 
     @property
     def source_choice(self) -> SourceChoice:
         """Which source is read, and which one a person asks for."""
-        part = self.parts["source"]
-        assert isinstance(part, SourceChoice)
-        return part
+        return self.parts[SOURCE_PART]
 
     @property
     def control(self) -> Control | None:
         """The last word of a person on the destination."""
-        part = self.parts["control"]
-        assert isinstance(part, Controls)
-        return part.last
+        return self.parts[CONTROL_PART].last
 
     @property
     def leader(self) -> Leader | None:
         """Which worker has claimed it last; None where the claim was made before that was written."""
-        part = self.parts["leader"]
-        assert isinstance(part, Leaders)
-        return part.last
+        return self.parts[LEADER_PART].last
 
     @property
     def skips(self) -> Skips:
         """Transactions that a person has said to leave out."""
-        part = self.parts["skip"]
-        assert isinstance(part, Skips)
-        return part
+        return self.parts[SKIP_PART]
 
     @property
     def interventions(self) -> Interventions:
         """What people have changed about the cursor."""
-        part = self.parts["intervention"]
-        assert isinstance(part, Interventions)
-        return part
+        return self.parts[INTERVENTION_PART]
 
     def history(self) -> SchemaHistory | None:
         """The schema history at the cursor; None where none was begun.
@@ -195,7 +144,7 @@ class DestinationState:
         count = None if self.cursor is None else self.cursor.history
         if self._history is None and count is not None:
             self._history = self.history_fold.build(count)
-            self.parts = {**self.parts, **dict.fromkeys(KINDS, HistoryFold())}
+            self.parts[HISTORY_PART] = HistoryFold()
         return self._history
 
     def apply(self, record: StoredRecord) -> None:
@@ -218,40 +167,19 @@ class DestinationState:
             raise error
 
     def _apply(self, record: StoredRecord) -> None:
-        kind, _, rest = record.key.decode("utf-8", "replace").partition("/")
-        if kind == "cursor":
+        name, _, rest = record.key.decode("utf-8", "replace").partition("/")
+        kind = self.kinds.named(name)
+        if kind is None or kind.part is None:
+            return
+        if kind.is_plain:
             if rest == self.destination:
-                self._move(Cursor.from_json(decoded(record)), record.offset)
+                self.parts[kind.part].take(name, [], record)
             return
         destination, *names = rest.split("/")
-        if destination != self._quoted:
-            return
-        if kind == "schema":
-            self._version(TableVersion.from_json(decoded(record)))
-        elif kind in self.parts:
+        if destination == self._quoted:
             if "%" in rest:
                 names = [unquoted(name) for name in names]
-            self.parts[kind].take(kind, names, record)
-
-    def _version(self, version: TableVersion) -> None:
-        name = (version.database, version.table)
-        known = self.versions.get(name)
-        if known is None or known.version < version.version:
-            self.versions[name] = version
-
-    def _move(self, cursor: Cursor, offset: int) -> None:
-        if offset <= self._cursor_at:
-            # A checkpoint had a later one already; what it lacked makes us read from before that.
-            return
-        old = self.cursor
-        if old is not None and (cursor.epoch < old.epoch or cursor.seq < old.seq):
-            raise JournalDamaged(
-                f"the cursor goes back, from epoch {old.epoch} seq {old.seq} "
-                f"to epoch {cursor.epoch} seq {cursor.seq}",
-                destination=self.destination,
-                offset=offset,
-            )
-        self.cursor, self._cursor_at = cursor, offset
+            self.parts[kind.part].take(name, names, record)
 
     def is_whole(self) -> bool:
         """Whether all is here that the cursor was written under: table versions, and the schema history."""
@@ -286,19 +214,11 @@ class DestinationState:
         )
 
 
-def fold(destination: str, records: Iterable[StoredRecord]) -> DestinationState:
+def fold(
+    destination: str, records: Iterable[StoredRecord], *, kinds: Kinds = KINDS
+) -> DestinationState:
     """The state of a destination after these records, in the journal's order."""
-    state = DestinationState(destination)
+    state = DestinationState(destination, kinds)
     for record in records:
         state.apply(record)
     return state
-
-
-def is_installation(record: StoredRecord) -> bool:
-    """Whether a record is of an installation; the first one counts, whoever else tried."""
-    return record.key.startswith(b"installation/")
-
-
-def installation_in(record: StoredRecord) -> str:
-    """The installation's id that such a record tells."""
-    return record.key.decode("utf-8", "replace").partition("/")[2]

@@ -13,10 +13,8 @@ from typing import Any
 from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded, quoted
-
-KINDS = ("control",)
-"""What keys of these records begin with."""
+from tables.journal_format import decoded, encoded
+from tables.journal_kind import Audience, Kind, StatePart
 
 
 class Wish(Enum):
@@ -64,11 +62,6 @@ class Control:
         return f"{self.wish.value}, requested by {self.by or 'unknown'}"
 
 
-def note_of(control: Control) -> Note:
-    """A record for the journal: ``control/<destination>/wish``."""
-    return f"control/{quoted(control.destination)}/wish".encode(), encoded(control.to_json())
-
-
 def control_in(record: StoredRecord) -> Control:
     """What a record of the journal whose key begins with ``control`` says; raise JournalDamaged."""
     value = decoded(record)
@@ -95,3 +88,18 @@ class Controls:
         """Fold a journal's record in; an older one changes nothing."""
         if self.last is None or record.offset > self.last.offset:
             self.last = control_in(record)
+
+
+CONTROL_PART = StatePart(lambda _: Controls())
+CONTROL = Kind(
+    name="control",
+    part=CONTROL_PART,
+    notice=control_in,
+    # It may be of a destination that is new in the settings.
+    audience=Audience.WORKER,
+)
+
+
+def note_of(control: Control) -> Note:
+    """A record for the journal: ``control/<destination>/wish``."""
+    return CONTROL.key(control.destination, "wish"), encoded(control.to_json())

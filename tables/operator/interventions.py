@@ -12,10 +12,8 @@ from typing import Any
 from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded, quoted
-
-KINDS = ("intervention",)
-"""What keys of these records begin with."""
+from tables.journal_format import decoded, encoded
+from tables.journal_kind import Kind, StatePart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +37,6 @@ class Intervention:
     """What that means to subscribers, as it was told before."""
 
 
-def note_of(told: Intervention) -> Note:
-    """A record for the journal: ``intervention/<destination>/<id>``."""
-    return f"intervention/{quoted(told.destination)}/{told.id}".encode(), encoded(asdict(told))
-
-
 @dataclass(slots=True)
 class Interventions:
     """All of one destination, as the journal has them."""
@@ -62,3 +55,12 @@ class Interventions:
     def in_order(self) -> list[Intervention]:
         """The oldest first."""
         return sorted(self.all.values(), key=lambda one: (one.epoch, one.ts_ms))
+
+
+INTERVENTION_PART = StatePart(lambda _: Interventions())
+INTERVENTION: Kind[Any] = Kind(name="intervention", part=INTERVENTION_PART)
+
+
+def note_of(told: Intervention) -> Note:
+    """A record for the journal: ``intervention/<destination>/<id>``."""
+    return INTERVENTION.key(told.destination, told.id), encoded(asdict(told))

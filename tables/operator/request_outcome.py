@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.journal_format import Entry, damaged, decoded, encoded, quoted
+from tables.journal_format import Entry, damaged, decoded, encoded
+from tables.journal_kind import Audience, Kind
 
-KIND = b"applied/"
-"""What keys of these records begin with."""
 FINAL = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "FENCED")
 """States in which a destination stays until something else happens."""
 
@@ -39,15 +38,22 @@ class Applied:
         return self.state in FINAL
 
 
-def note_of(applied: Applied) -> Entry:
-    """A record for the journal: ``applied/<destination>/<worker>``."""
-    key = KIND + f"{quoted(applied.destination)}/{quoted(applied.worker)}".encode()
-    return key, encoded(asdict(applied))
-
-
 def applied_in(record: StoredRecord) -> Applied:
     """What such a record says; raise JournalDamaged."""
     try:
         return Applied(**decoded(record))
     except TypeError as error:
         raise damaged("what a worker applied", record, error) from error
+
+
+OUTCOME = Kind(
+    name="applied",
+    notice=applied_in,
+    audience=Audience.WORKER,
+    is_checkpointed=False,
+)
+
+
+def note_of(applied: Applied) -> Entry:
+    """A record for the journal: ``applied/<destination>/<worker>``."""
+    return OUTCOME.key(applied.destination, applied.worker), encoded(asdict(applied))

@@ -12,10 +12,8 @@ from typing import Any
 from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded, quoted
-
-KINDS = ("skip",)
-"""What keys of these records begin with."""
+from tables.journal_format import decoded, encoded
+from tables.journal_kind import Kind, StatePart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +31,6 @@ class Skip:
     """Where it stood, ``file:pos``, once it was left out."""
     events: int = 0
     """How many of its events nobody read."""
-
-
-def note_of(skip: Skip) -> Note:
-    """A record for the journal: ``skip/<destination>/<transaction>``."""
-    return f"skip/{quoted(skip.destination)}/{quoted(skip.transaction)}".encode(), encoded(
-        asdict(skip)
-    )
 
 
 @dataclass(slots=True)
@@ -66,3 +57,12 @@ class Skips:
     def pending(self) -> dict[str, Skip]:
         """Those that were not met yet, by transaction."""
         return {name: one for name, one in self.all.items() if one.done is None}
+
+
+SKIP_PART = StatePart(lambda _: Skips())
+SKIP: Kind[Any] = Kind(name="skip", part=SKIP_PART)
+
+
+def note_of(skip: Skip) -> Note:
+    """A record for the journal: ``skip/<destination>/<transaction>``."""
+    return SKIP.key(skip.destination, skip.transaction), encoded(asdict(skip))

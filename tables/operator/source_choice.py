@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.journal_format import Entry, decoded, encoded, quoted
+from tables.journal_format import Entry, decoded, encoded
+from tables.journal_kind import Kind, StatePart
 
-KINDS = ("source",)
 _Told = TypeVar("_Told")
 _ASKED, _CURRENT = "asked", "current"
 
@@ -58,7 +58,7 @@ class SourceChoice:
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:  # noqa: ARG002
         """Fold a record in, whose key ends with which of both it is."""
         if names[-1] == _ASKED:
-            self.asked = asked_in(record)
+            self.asked = _read(Asked, record)
         else:
             self.current = _read(Current, record)
 
@@ -69,26 +69,24 @@ class SourceChoice:
         return self.asked if self.asked is not None and self.asked.id != answered else None
 
 
-def note_of(told: Asked | Current) -> Entry:
-    """The record that says so."""
-    last = _ASKED if isinstance(told, Asked) else _CURRENT
-    key = f"source/{quoted(told.destination)}/{last}".encode()
-    return key, encoded(asdict(told))
-
-
-def is_asked(key: bytes) -> bool:
-    """Whether a record is of a wish."""
-    return key.startswith(b"source/") and key.endswith(f"/{_ASKED}".encode())
-
-
-def asked_in(record: StoredRecord) -> Asked:
-    """The wish that a record tells of; raise JournalDamaged where it is none."""
-    return _read(Asked, record)
-
-
 def _read(kind: type[_Told], record: StoredRecord) -> _Told:
     value: dict[str, Any] = decoded(record)
     try:
         return kind(**value)
     except TypeError as error:
         raise JournalDamaged(f"a source cannot be read: {error!r}", offset=record.offset) from error
+
+
+def _asked_in(record: StoredRecord) -> Asked | None:
+    """The wish that a record tells of; None where it tells of the source that is read."""
+    return _read(Asked, record) if record.key.endswith(f"/{_ASKED}".encode()) else None
+
+
+SOURCE_PART = StatePart(lambda _: SourceChoice())
+SOURCE = Kind(name="source", part=SOURCE_PART, notice=_asked_in)
+
+
+def note_of(told: Asked | Current) -> Entry:
+    """The record that says so: ``source/<destination>/asked`` or ``…/current``."""
+    last = _ASKED if isinstance(told, Asked) else _CURRENT
+    return SOURCE.key(told.destination, last), encoded(asdict(told))

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.cursor import Cursor
+from tables.cursor_fold import CURSOR
 from tables.journal_format import Entry, damaged, decoded, gone, is_gone, quoted
-from tables.schema_history.codec.journal_records import HEAD
+from tables.schema_history.codec.fold import CHECKPOINT, HEAD, NUMBERED
 
-_RECORDS = frozenset({"history", "baseline", "resolved"})
+_RECORDS = frozenset(kind.name for kind in NUMBERED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,13 @@ class Retention:
     def take(self, record: StoredRecord) -> None:
         """Take note of a record of the journal; those of other destinations are none of ours."""
         kind, _, rest = record.key.decode("utf-8", "replace").partition("/")
-        if kind == "cursor" and rest == self._destination:
+        if kind == CURSOR.name and rest == self._destination:
             self._cursor = Cursor.from_json(decoded(record))
         destination, *names = rest.split("/")
         if destination != quoted(self._destination):
             return
         try:
-            if kind == "checkpoint":
+            if kind == CHECKPOINT.name:
                 self._checkpoint(int(names[0]), names[1], record)
             elif kind in _RECORDS:
                 self._record(record)

@@ -28,11 +28,18 @@ from connectors.kafka.reading.partition_reader import StoredRecord, end_of, read
 from connectors.wire import ddl_topic, journal_topic, schemas_topic, transactions_topic
 from tables.cursor import Cursor
 from tables.journal import state as journal
-from tables.journal.checkpoint import Checkpoint, records_of, resume_from
+from tables.journal.checkpoint import Checkpoint, records_of, records_of_kind, resume_from
+from tables.journal.installation import (
+    INSTALLATION,
+    INSTALLATION_PARTITION,
+    installation_in,
+    installation_key,
+    is_installation,
+)
 from tables.journal.leader import Leader, leader_in, leader_key
 from tables.journal.state import DestinationState
-from tables.operator.control import Control, control_in
-from tables.operator.source_choice import SourceChoice
+from tables.operator.control import CONTROL, Control, control_in
+from tables.operator.source_choice import SOURCE, SourceChoice
 from tables.schema_history.codec.fold import OLDEST
 
 log = logging.getLogger(__name__)
@@ -54,23 +61,17 @@ Read = Callable[[DestinationState, int], Awaitable[None]]
 async def installation_of(topic: str, *, options: Mapping[str, Any], worker: str) -> str:
     """This installation's id: the first one in the journal, or a new one written there."""
     for _ in range(2):
-        first = await read_first(
-            options, topic, journal.INSTALLATION_PARTITION, wanted=journal.is_installation
-        )
+        first = await read_first(options, topic, INSTALLATION_PARTITION, wanted=is_installation)
         if first is not None:
-            return journal.installation_in(first)
+            return installation_in(first)
         await _found(uuid.uuid4().hex[:12], topic, options=options, worker=worker)
     raise JournalDamaged("it holds no installation although one was just written", topic=topic)
 
 
 def known_installation(checkpoint: Checkpoint) -> str | None:
     """The same as the tables have it, which may be of another journal; for who looks it up afterwards."""
-    known = [
-        (row["offset"], key)
-        for key, row in checkpoint.rows.items()
-        if key.startswith("installation/")
-    ]
-    return min(known)[1].partition("/")[2] if known else None
+    known = records_of_kind(INSTALLATION, checkpoint)
+    return installation_in(known[0]) if known else None
 
 
 def known_choice(destination: str, checkpoint: Checkpoint) -> SourceChoice | None:
@@ -80,18 +81,14 @@ def known_choice(destination: str, checkpoint: Checkpoint) -> SourceChoice | Non
         return None
     state = DestinationState(destination)
     for record in records_of(destination, checkpoint):
-        if record.key.startswith(b"source/"):
+        if SOURCE.is_of(record.key):
             state.apply(record)
     return state.source_choice
 
 
 def known_controls(checkpoint: Checkpoint) -> list[Control]:
     """The last request of each destination, as the tables have them."""
-    return [
-        control_in(StoredRecord(key.encode(), row["value"].encode(), row["offset"]))
-        for key, row in checkpoint.rows.items()
-        if key.startswith("control/")
-    ]
+    return list(map(control_in, records_of_kind(CONTROL, checkpoint)))
 
 
 async def _found(installation: str, topic: str, *, options: Mapping[str, Any], worker: str) -> None:
@@ -102,9 +99,9 @@ async def _found(installation: str, topic: str, *, options: Mapping[str, Any], w
         async with producer.transaction() as kafka:
             sent = await kafka.send(
                 topic,
-                key=journal.installation_key(installation),
+                key=installation_key(installation),
                 value=journal.encoded({"installation": installation, "worker": worker}),
-                partition=journal.INSTALLATION_PARTITION,
+                partition=INSTALLATION_PARTITION,
             )
             await sent
     finally:
@@ -165,7 +162,7 @@ def refuse_foreign(
     destination, other = cursor.destination, cursor.installation
     if other == installation:
         return
-    if journal.installation_key(other).decode() in checkpoint.rows:
+    if installation_key(other).decode() in checkpoint.rows:
         raise JournalDamaged(
             f"the cursor is of installation {other}, as the journal was once, and the journal is of "
             f"{installation} now: it was deleted, cut, or made anew",

@@ -15,14 +15,14 @@ from typing import Any
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Change
 from tables.journal_format import damaged, decoded, is_gone
+from tables.journal_kind import Kind, StatePart
 from tables.schema_history.checkpoint import CheckpointHead
-from tables.schema_history.codec.journal_records import HEAD
 from tables.schema_history.codec.record_json import Reading
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import SchemaRecord
 
-KINDS = ("history", "baseline", "resolved", "checkpoint")
-"""What keys of the history begin with."""
+HEAD = "head"
+"""What the key of a checkpoint's head ends with; others end with the part's number."""
 NEWEST = 0
 """Instead of a checkpoint's number: the last one of which all parts came."""
 OLDEST = -1
@@ -65,7 +65,7 @@ class HistoryFold:
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
         """Fold a record in, whose key goes on with these names behind the destination's."""
         try:
-            if kind == "checkpoint":
+            if kind == CHECKPOINT.name:
                 self._checkpoint(int(names[0]), names[1], record)
             elif self._base == NEWEST:
                 self._let_wait(record)
@@ -136,7 +136,7 @@ class HistoryFold:
     def _forget_before(self, count: int) -> None:
         for key, record in list(self._unread.items()):
             number = _NUMBER.search(record.value)
-            if number and int(number[1]) <= count and not key.startswith(b"resolved/"):
+            if number and int(number[1]) <= count and not RESOLVED.is_of(key):
                 del self._unread[key]
                 self._records.pop(key, None)
         for key, kept in list(self._records.items()):
@@ -249,3 +249,12 @@ class HistoryFold:
             assert value is not None, "a history that is not whole"
             record = StoredRecord(b"checkpoint", value, self._first[head.number])
             yield from decoded(record)["items"]
+
+
+HISTORY_PART = StatePart(lambda _: HistoryFold())
+HISTORY: Kind[Any] = Kind(name="history", part=HISTORY_PART)
+BASELINE: Kind[Any] = Kind(name="baseline", part=HISTORY_PART)
+RESOLVED: Kind[Any] = Kind(name="resolved", part=HISTORY_PART)
+CHECKPOINT: Kind[Any] = Kind(name="checkpoint", part=HISTORY_PART)
+NUMBERED = (HISTORY, BASELINE, RESOLVED)
+"""Kinds of the history's own records, which a checkpoint comes to hold."""

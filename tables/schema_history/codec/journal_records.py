@@ -11,16 +11,15 @@ from dataclasses import replace
 
 import orjson
 
-from tables.journal_format import Entry, encoded, gone, quoted
+from tables.journal_format import Entry, encoded, gone
 from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
+from tables.schema_history.codec.fold import BASELINE, CHECKPOINT, HEAD, HISTORY, RESOLVED
 from tables.schema_history.codec.record_json import head_json, items_json, record_json
 from tables.schema_history.definition_json import PACK_BYTES
 from tables.schema_history.record import SchemaRecord
 from tables.schema_history.segment import Rewound
 
-_KINDS = {"statement": "history", "baseline": "baseline", "resolution": "resolved"}
-HEAD = "head"
-"""What the key of a checkpoint's head ends with; others end with the part's number."""
+_KINDS = {"statement": HISTORY, "baseline": BASELINE, "resolution": RESOLVED}
 
 
 def record_key(record: SchemaRecord) -> bytes:
@@ -35,12 +34,12 @@ def record_key(record: SchemaRecord) -> bytes:
         if record.unchanged and record.given is not None:
             # It gives no definition, so it takes the place of none that was given there.
             parts.append(str(record.given.ts_ms))
-    return "/".join([_KINDS[record.kind], *map(quoted, parts)]).encode()
+    return _KINDS[record.kind].key(*parts)
 
 
 def checkpoint_key(destination: str, number: int, part: int | str) -> bytes:
     """``checkpoint/<destination>/<number>/<part>``; the last part is called ``head``."""
-    return f"checkpoint/{quoted(destination)}/{number}/{part}".encode()
+    return CHECKPOINT.key(destination, str(number), str(part))
 
 
 def history_records(record: SchemaRecord, *, limit: int = PACK_BYTES) -> list[Entry]:

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from tables.cursor import Cursor
-from tables.journal.state import INSTALLATION_PARTITION
+from tables.journal.installation import INSTALLATION_PARTITION
 from tests.crash.scenario import fault
 from tests.crash.scene import DESTINATION, JOURNAL_PARTITION, Scene
 

@@ -14,15 +14,17 @@ from app.destination import request_outcomes
 from app.destination.plan import Failover, Plan
 from app.destination.request_outcomes import Acknowledge
 from app.destination.supervisor import Destination
-from app.service.journal_tail import Hearers
+from app.service.journal_tail import Notices
 from app.service.status import State
 from connectors.errors import KafkaLost
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.cursor import Claimed
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal_format import Entry
+from tables.journal_kind import Kind
 from tables.operator.control import Control, Wish
-from tables.operator.request_outcome import Applied, applied_in, note_of
+from tables.operator.request_outcome import OUTCOME, Applied, applied_in, note_of
+from tables.quarantine import RESOLUTION
 
 
 class Scene:
@@ -55,6 +57,13 @@ class Scene:
             raise KafkaLost("no broker answers")
         self.said.append(applied_in(StoredRecord(*note, 9)))
         self.heard.set()
+
+    def notify(self, kind: Kind[Any], notice: Any) -> None:
+        """What the tail has read."""
+        if kind is OUTCOME:
+            self.answers.heard(notice)
+        else:
+            self.destination.notify(kind, notice)
 
     def asked(self, wish: Wish, offset: int = 5, restart: str = "") -> None:
         control = Control(destination="shop", wish=wish, by="me", restart=restart, offset=offset)
@@ -139,21 +148,15 @@ async def test_what_another_has_answered_for_good_is_not_answered_again(scene: S
         destination="shop", worker="b", address="", request=5, state="RETRYING", error="x",
         epoch=3, ts_ms=1,
     )  # fmt: skip
-    hearers = Hearers(
-        cursor=scene.destination.observe,
-        resolution=scene.destination.resolve,
-        asked=scene.destination.ask,
-        control=scene.destination.obey,
-        applied=scene.answers.heard,
-    )
-    hearers.take(2, StoredRecord(*note_of(said), 7))
-    hearers.take(2, StoredRecord(b"applied/shop/b", b"{ no JSON", 8))
-    hearers.take(2, StoredRecord(b"resolution/shop/d/t", b'{"format": 1, "table": 7}', 8))
-    hearers.take(2, StoredRecord(b"control/shop/wish", b'{"format": 1, "wish": "dance"}', 8))
+    notices = Notices(scene.notify)
+    notices.take(2, StoredRecord(*note_of(said), 7))
+    notices.take(2, StoredRecord(b"applied/shop/b", b"{ no JSON", 8))
+    notices.take(2, StoredRecord(b"resolution/shop/d/t", b'{"format": 1, "table": 7}', 8))
+    notices.take(2, StoredRecord(b"control/shop/wish", b'{"format": 1, "wish": "dance"}', 8))
     assert await scene.states() == ["RUNNING"]
     scene.asked(Wish.RUN, offset=6)
     final = replace(said, request=6, state="RUNNING")
-    hearers.take(2, StoredRecord(*note_of(final), 9))
+    notices.take(2, StoredRecord(*note_of(final), 9))
     assert await scene.states() == ["RUNNING"]
 
 
@@ -189,6 +192,6 @@ async def test_an_answer_that_kafka_does_not_take_is_given_again(
 async def test_a_request_ends_what_a_failed_destination_waits_for(scene: Scene) -> None:
     waiting = asyncio.create_task(scene.destination._until_told(PermanentLease()))
     await asyncio.sleep(0)
-    scene.destination.resolve(cast(Any, SimpleNamespace(destination="shop")))
+    scene.destination.notify(RESOLUTION, SimpleNamespace(destination="shop"))
     async with asyncio.timeout(5):
         await waiting

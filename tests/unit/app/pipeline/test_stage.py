@@ -153,14 +153,14 @@ def test_a_run_that_ends_after_any_commit_and_resumes_publishes_what_an_uncut_on
         for version in piece.versions:
             state.versions[version.database, version.table] = version
         stored = Cursor.from_json(orjson.loads(orjson.dumps(cursor.to_json())))
-        state.cursor = replace(stored, epoch=2)
+        state.cursor = at = replace(stored, epoch=2)
         assert state.is_whole()
         place = cursor.offset.coordinates
-        later = joined(run(source.chunks(place, cut), state.cursor, state.versions, rules))
+        later = joined(run(source.chunks(place, cut), at, state.versions, rules))
         assert by_topic(records_of(pieces[:n] + later)) == by_topic(whole)
         assert versions_of(pieces[:n] + later) == versions
         # The source may be cut elsewhere the next time; then only the parts are others.
-        later = joined(run(source.chunks(place, other), state.cursor, state.versions, rules))
+        later = joined(run(source.chunks(place, other), at, state.versions, rules))
         assert rows_by_topic(records_of(pieces[:n] + later)) == rows_by_topic(whole)
         assert versions_of(pieces[:n] + later) == versions
         if borders:

@@ -17,6 +17,7 @@ from connectors.mysql.stream.prepared_xa import PreparedAt
 from tables.cursor import Cursor, Resume
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint, newer, resume_from, row_of
+from tables.journal.installation import installation_in, installation_key, is_installation
 from tables.journal.state import DestinationState
 from tables.table_version import Column, Definition, TableVersion
 
@@ -184,10 +185,10 @@ def test_a_version_that_comes_again_changes_nothing() -> None:
 
 
 def test_an_installation_is_known_by_its_key() -> None:
-    keys = [journal.cursor_key("shop"), *map(journal.installation_key, ("b", "a"))]
+    keys = [journal.cursor_key("shop"), *map(installation_key, ("b", "a"))]
     records = [StoredRecord(key, b"{}", n) for n, key in enumerate(keys)]
-    assert [journal.is_installation(record) for record in records] == [False, True, True]
-    assert journal.installation_in(records[1]) == "b"
+    assert [is_installation(record) for record in records] == [False, True, True]
+    assert installation_in(records[1]) == "b"
 
 
 @pytest.mark.parametrize("cut", [True, False])

@@ -52,6 +52,16 @@ ORDER: list[type[CommitParticipant]] = [
 ]
 
 
+class Proven:
+    """A cursor that was proven again."""
+
+    async def once(self) -> None:
+        """Nothing to prove."""
+
+
+PROVEN: Any = Proven()
+
+
 class Scene:
     """A run with every participant, one transaction to skip, and fingerprints that are kept."""
 
@@ -150,13 +160,18 @@ async def published(run: Run, publisher: Any, commits: Commits, pieces: list[Pie
     async def gather(_: float) -> None:
         await asyncio.sleep(0)
 
-    nobody: Any = SimpleNamespace(check=lambda: None, resolution=None, kafka_lost=None)
+    nobody: Any = SimpleNamespace(check=lambda: None, latest=lambda _: None, kafka_lost=None)
     run.signals = nobody
     reading: Any = SimpleNamespace(thread=nobody, handoff=SimpleNamespace(take=take, gather=gather))
     schemas = Schemas(None, Quarantine(), run.plan.rules, run.status, expiry=cast(Any, None))
     with pytest.raises((Ends, KafkaLost)):
         await run._publish_all(
-            publisher, reading, commits, schemas=schemas, skipping=Skipping("shop", Skips(), SERVER)
+            publisher,
+            reading,
+            commits,
+            schemas=schemas,
+            skipping=Skipping("shop", Skips(), SERVER),
+            again=PROVEN,
         )
 
 

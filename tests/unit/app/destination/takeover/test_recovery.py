@@ -17,6 +17,7 @@ from connectors.mysql.ddl.definition import TableName
 from tables.cursor import Cursor
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
+from tables.journal.installation import installation_key
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry
 from tables.schema_history.codec import fold as history_fold
@@ -329,7 +330,7 @@ def test_a_cursor_of_another_installation_is_refused_and_a_cut_journal_by_its_ow
     checkpoint = MemoryCheckpoint()
     for number, name in enumerate(("old", "new")):
         value = journal.encoded({"installation": name, "worker": "w"})
-        checkpoint.fold(StoredRecord(journal.installation_key(name), value, 70 + number))
+        checkpoint.fold(StoredRecord(installation_key(name), value, 70 + number))
 
     def refuse(installation: str) -> None:
         refuse_foreign(cursor_of(installation), "new", topic="aq.__journal", checkpoint=checkpoint)

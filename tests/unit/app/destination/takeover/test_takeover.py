@@ -28,6 +28,7 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.cursor import Cursor, next_epoch
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
+from tables.journal.installation import installation_key
 from tables.operator.source_choice import Current, note_of
 from tables.routes.routes import Routes
 from tests.unit.app.interleaved.worker import PLANS
@@ -213,7 +214,7 @@ def cursor_note(installation: str = "i") -> tuple[bytes, bytes]:
 
 
 def installation_note(installation: str) -> tuple[bytes, bytes]:
-    return journal.installation_key(installation), journal.encoded({"installation": installation})
+    return installation_key(installation), journal.encoded({"installation": installation})
 
 
 def reads(name: str) -> tuple[bytes, bytes]:

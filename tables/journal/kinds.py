@@ -1,0 +1,70 @@
+"""The registry of all kinds of journal records.
+
+Invariant: a kind is registered once. Each of its records is then folded into the state, kept in the checkpoint
+and announced on every worker as its entry says; a record of a kind that is not registered changes no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tables.cursor_fold import CURSOR
+from tables.fingerprints import FINGERPRINTS
+from tables.journal.installation import INSTALLATION
+from tables.journal.leader import LEADER
+from tables.journal.version_fold import VERSION
+from tables.journal_kind import Kind
+from tables.operator.control import CONTROL
+from tables.operator.interventions import INTERVENTION
+from tables.operator.request_outcome import OUTCOME
+from tables.operator.skips import SKIP
+from tables.operator.source_choice import SOURCE
+from tables.quarantine import QUARANTINE, RESOLUTION
+from tables.schema_history.codec.fold import BASELINE, CHECKPOINT, HISTORY, RESOLVED
+
+
+class Kinds:
+    """Kinds of journal records by their names."""
+
+    def __init__(self, kinds: Iterable[Kind[Any]]) -> None:
+        """Raises ValueError where two have one name."""
+        self._by_name: dict[str, Kind[Any]] = {}
+        for kind in kinds:
+            if kind.name in self._by_name:
+                raise ValueError(f"two kinds of journal records are called {kind.name!r}")
+            self._by_name[kind.name] = kind
+
+    def __iter__(self) -> Iterator[Kind[Any]]:
+        return iter(self._by_name.values())
+
+    def named(self, name: str) -> Kind[Any] | None:
+        """The kind of this name; None where it is not registered."""
+        return self._by_name.get(name)
+
+    def of(self, key: bytes) -> Kind[Any] | None:
+        """The kind of a record with this key; None where it is not registered."""
+        name, slash, _ = key.partition(b"/")
+        return self._by_name.get(name.decode("utf-8", "replace")) if slash else None
+
+
+KINDS = Kinds(
+    (
+        INSTALLATION,
+        CURSOR,
+        VERSION,
+        HISTORY,
+        BASELINE,
+        RESOLVED,
+        CHECKPOINT,
+        QUARANTINE,
+        RESOLUTION,
+        FINGERPRINTS,
+        LEADER,
+        CONTROL,
+        SKIP,
+        SOURCE,
+        INTERVENTION,
+        OUTCOME,
+    )
+)

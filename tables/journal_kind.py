@@ -1,0 +1,96 @@
+"""Kinds of journal records: how keys of a kind are written, what it folds into, and who is notified of it.
+
+Invariant: a kind's name begins its keys and is used once; a record of a kind that is not registered changes
+no state and notifies nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Generic, Protocol, TypeVar
+
+from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.journal_format import quoted
+
+
+class Part(Protocol):
+    """A part of a destination's state, which records of one or several kinds fold into."""
+
+    def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
+        """Fold a record in; ``names`` follow the destination's in its key."""
+        ...
+
+
+class Addressed(Protocol):
+    """A notice that names its destination."""
+
+    @property
+    def destination(self) -> str:
+        """The destination's name."""
+        ...
+
+
+P = TypeVar("P", bound=Part)
+T = TypeVar("T", bound=Addressed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatePart(Generic[P]):
+    """The name of a part, by which a state returns it with its type."""
+
+    make: Callable[[str], P]
+    """The part of a destination of which nothing was folded yet."""
+
+
+class Parts:
+    """The parts of one destination's state, each made when it is first asked for."""
+
+    def __init__(self, destination: str) -> None:
+        self._destination = destination
+        self._made: dict[StatePart[Any], Any] = {}
+
+    def __getitem__(self, part: StatePart[P]) -> P:
+        made: P | None = self._made.get(part)
+        if made is None:
+            made = self._made[part] = part.make(self._destination)
+        return made
+
+    def __setitem__(self, part: StatePart[P], made: P) -> None:
+        self._made[part] = made
+
+
+class Audience(Enum):
+    """Who is notified of a record on each worker, once it is committed."""
+
+    DESTINATION = auto()
+    """The destination that the record names, where the worker has it."""
+    WORKER = auto()
+    """The worker itself, which may not have that destination yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kind(Generic[T]):
+    """A kind of journal record, with keys of the form ``<name>/<destination>/…``."""
+
+    name: str
+    part: StatePart[Any] | None = None
+    """The part of its destination's state that it changes; None where it changes none."""
+    notice: Callable[[StoredRecord], T | None] | None = None
+    """Decodes what its audience is notified of; returns None for a record that is of no interest, and raises
+    JournalDamaged or JournalTooNew. Without it, nobody is notified."""
+    audience: Audience = Audience.DESTINATION
+    is_checkpointed: bool = True
+    """Whether the journal's checkpoint keeps its records."""
+    is_plain: bool = False
+    """Whether the rest of a key is the destination's name as it is, not quoted and without further names."""
+
+    def key(self, *names: str) -> bytes:
+        """The key of a record: its destination's name, and those that follow."""
+        rest = names if self.is_plain else map(quoted, names)
+        return "/".join((self.name, *rest)).encode()
+
+    def is_of(self, key: bytes) -> bool:
+        """Whether a key is of this kind."""
+        return key.startswith(f"{self.name}/".encode())
