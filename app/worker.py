@@ -40,6 +40,7 @@ from connectors.kafka.liveness import Liveness
 from connectors.kafka.topics.topics import TopicPlan
 from connectors.zookeeper.kazoo_session import opens
 from tables.journal.faust_checkpoint import FaustCheckpoint
+from tables.journal.partition import JournalPartition
 from tables.journal.state import partition_of
 from tables.journal_format import Entry
 from tables.operator.control import Control
@@ -173,11 +174,7 @@ def _central_store(
     store = central_store(settings)
 
     def journal(destination: str) -> SchemaHistory:
-        return asyncio.run(
-            committed_history(
-                destination, topic=plan.name, partitions=plan.partitions, options=options
-            )
-        )
+        return asyncio.run(committed_history(JournalPartition.of(destination, plan, options)))
 
     return CentralStore(store, journal) if store else None
 

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from app import worker
+from app.destination.takeover.journal_verification import Verification
 from app.destination.takeover.recovery import recover
 from connectors.mysql.ddl.definition import Session
 from tables.journal.checkpoint import MemoryCheckpoint, Row
+from tables.journal.partition import JournalPartition
 from tests.unit.tables.made import at
 
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)
@@ -50,15 +52,10 @@ async def started(start: Start, rows: dict[str, Row]) -> dict[str, Any]:
     began, used = time.monotonic(), time.process_time()
     checkpoint = MemoryCheckpoint()
     checkpoint.rows.update(rows)
-    state = await recover(
-        "bench",
-        topic=start.topic,
-        partitions=1,
-        options={"bootstrap_servers": start.broker},
-        checkpoint=checkpoint,
-        installation="bench",
-        whole_history=start.whole,
-    )
+    options = {"bootstrap_servers": start.broker}
+    journal = JournalPartition(destination="bench", topic=start.topic, number=0, options=options)
+    verification = Verification(installation="bench")
+    state = await recover(journal, checkpoint, verification, whole_history=start.whole)
     history = state.history()
     assert history is not None
     del state

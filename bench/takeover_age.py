@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from app.destination.takeover.journal_verification import Verification
 from app.destination.takeover.recovery import recover
 from bench import session
 from bench.errors import BenchError
@@ -32,6 +33,7 @@ from tables.cursor import Cursor
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.installation import installation_key
+from tables.journal.partition import JournalPartition
 from tables.journal_format import Entry
 from tables.schema_history.codec.journal_records import checkpoint_records, history_records
 from tables.schema_history.history import SchemaHistory
@@ -152,14 +154,8 @@ async def taken_over(
     )
     try:
         await producer.init_transactions()
-        state = await recover(
-            one.name,
-            topic=topic,
-            partitions=1,
-            options=options,
-            checkpoint=rows,
-            installation=INSTALLATION,
-        )
+        partition = JournalPartition(destination=one.name, topic=topic, number=0, options=options)
+        state = await recover(partition, rows, Verification(installation=INSTALLATION))
         cursor = state.cursor
         history = state.history()
         if cursor is None or history is None or cursor.seq < one.seq or history.count != 1:

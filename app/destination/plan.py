@@ -16,6 +16,7 @@ from app.pipeline.rules import Rules
 from connectors.errors import AqueductError, BeginsAnew, Fenced
 from connectors.mysql.lookup.start import Start
 from connectors.mysql.server.facts import SourceAddress
+from tables.journal.partition import JournalPartition
 from tables.journal_kind import Kind, T
 from tables.operator.control import Control
 from tables.operator.source_choice import SOURCE
@@ -92,6 +93,11 @@ class Plan:
     """All of them in their order; the first is that of ``address`` and ``start``."""
     failover: Failover = field(default_factory=Failover)
     accepted: frozenset[Accepted] = frozenset()
+
+    @property
+    def journal(self) -> JournalPartition:
+        """Where the destination's records of the journal are."""
+        return JournalPartition.of(self.name, self.topics.journal(), self.kafka_options)
 
     def accepts(self, what: Accepted) -> bool:
         """Whether the settings accept this."""

@@ -52,7 +52,7 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream.replica import BinlogStream
 from tables.cursor import Cursor
 from tables.journal.checkpoint import Checkpoint
-from tables.journal.state import DestinationState, partition_of
+from tables.journal.state import DestinationState
 from tables.quarantine import RESOLUTION
 from tables.schema_history.history import SchemaHistory
 
@@ -142,12 +142,7 @@ class Run:
             await releasing.release(quarantine)
             self.status.rows += releasing.rows
             spec = releasing.spec
-        expiry = Expiry(
-            plan.name,
-            options=plan.kafka_options,
-            topic=plan.topics.journal().name,
-            partition=partition_of(plan.name, plan.topics.journal_partitions),
-        )
+        expiry = Expiry(plan.journal)
         schemas = Schemas(
             history,
             quarantine,

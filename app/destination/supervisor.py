@@ -67,12 +67,13 @@ class Destination:
         self._signals = Signals(following=following)
         self._told = asyncio.Event()
         """Something was said that ends the present run, or what it waits for."""
+        self._called = asyncio.Event()
+        """A person's command has set the cursor, which ends what is waited for."""
         self._reactions: dict[Kind[Any], Callable[[Any], object]] = {
             CURSOR: self.observe,
             SOURCE: self.ask,
         }
-        self._called = asyncio.Event()
-        """A person's command has set the cursor, which ends what is waited for."""
+        """What follows a notice at once, by its kind."""
         self._plan(plan)
         self._is_asked = True
         """Whether this pass was asked for, and is no look whether another worker is gone."""

@@ -20,7 +20,6 @@ from app.wiring import destination_plan, kafka_client, topic_plans
 from connectors.errors import StateUnknown
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
-from tables.journal import state as journal
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 
@@ -46,12 +45,12 @@ class Journal:
     @property
     def topic(self) -> str:
         """Its name."""
-        return self.plan.topics.journal().name
+        return self.plan.journal.topic
 
     @property
     def partition(self) -> int:
         """Where the destination's records are."""
-        return journal.partition_of(self.plan.name, self.plan.topics.journal_partitions)
+        return self.plan.journal.number
 
     async def state(self, *, whole_history: bool = True) -> DestinationState:
         """The state now; raise StateUnknown where the destination has never run."""
@@ -73,13 +72,7 @@ class Journal:
         return await self._committed(whole_history=False)
 
     async def _committed(self, *, whole_history: bool) -> DestinationState:
-        return await committed_state(
-            self.plan.name,
-            topic=self.topic,
-            partitions=self.plan.topics.journal_partitions,
-            options=self.options,
-            whole_history=whole_history,
-        )
+        return await committed_state(self.plan.journal, whole_history=whole_history)
 
     async def write(self, note: Note) -> int:
         """Add a record, which every worker receives; its offset."""

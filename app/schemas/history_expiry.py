@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from connectors.errors import AqueductError
-from connectors.kafka.reading.partition_reader import read_each
+from tables.journal.partition import JournalPartition
 from tables.schema_history.retention import Expired, Retention
 
 log = logging.getLogger(__name__)
@@ -20,12 +18,8 @@ log = logging.getLogger(__name__)
 class Expiry:
     """Reads the journal of one destination when it is asked to, once at a time."""
 
-    def __init__(
-        self, destination: str, *, options: Mapping[str, Any], topic: str, partition: int
-    ) -> None:
-        self._destination = destination
-        self._options = options
-        self._topic, self._partition = topic, partition
+    def __init__(self, journal: JournalPartition) -> None:
+        self._journal = journal
         self._task: asyncio.Task[Expired] | None = None
 
     def begin(self, expire_ms: int) -> None:
@@ -43,7 +37,7 @@ class Expiry:
             return task.result()
         if not isinstance(error, AqueductError):
             raise error
-        log.warning("%s: what may be forgotten is not known: %s", self._destination, error)
+        log.warning("%s: what may be forgotten is not known: %s", self._journal.destination, error)
         return None
 
     def close(self) -> None:
@@ -52,6 +46,6 @@ class Expiry:
             self._task.cancel()
 
     async def _find(self, expire_ms: int) -> Expired:
-        retention = Retention(self._destination)
-        await read_each(self._options, self._topic, self._partition, take=retention.take)
+        retention = Retention(self._journal.destination)
+        await self._journal.read(retention.take)
         return retention.expired(expire_ms)

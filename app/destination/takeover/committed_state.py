@@ -5,43 +5,27 @@ Invariant: committed records only; nothing is written, nothing is kept, and no l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from app.destination.takeover.recovery import folded
 from connectors.errors import JournalDamaged
-from connectors.kafka.reading.partition_reader import read_each
-from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
+from tables.journal.partition import JournalPartition
 from tables.journal.state import DestinationState
 from tables.schema_history.history import SchemaHistory
 
 
 async def committed_state(
-    destination: str,
-    *,
-    topic: str,
-    partitions: int,
-    options: Mapping[str, Any],
-    whole_history: bool = False,
+    journal: JournalPartition, *, whole_history: bool = False
 ) -> DestinationState:
     """The state now; ``whole_history``: with the schema history from its oldest checkpoint on."""
-    partition = journal.partition_of(destination, partitions)
-
-    async def read(state: DestinationState, start: int) -> None:
-        await read_each(options, topic, partition, start=start, take=state.apply)
-
-    return await folded(destination, MemoryCheckpoint(), read, whole_history=whole_history)
-
-
-async def committed_history(
-    destination: str, *, topic: str, partitions: int, options: Mapping[str, Any]
-) -> SchemaHistory:
-    """The whole schema history; raise JournalDamaged where there is none."""
-    state = await committed_state(
-        destination, topic=topic, partitions=partitions, options=options, whole_history=True
+    return await folded(
+        journal.destination, MemoryCheckpoint(), journal.fold_into, whole_history=whole_history
     )
+
+
+async def committed_history(journal: JournalPartition) -> SchemaHistory:
+    """The whole schema history; raise JournalDamaged where there is none."""
+    state = await committed_state(journal, whole_history=True)
     history = state.history() if state.is_whole() else None
     if history is None:
-        raise JournalDamaged(state.lack(), destination=destination, topic=topic)
+        raise JournalDamaged(state.lack(), destination=journal.destination, topic=journal.topic)
     return history

@@ -53,13 +53,7 @@ class Others:
         living = await self._living()
         if not claimed and not living:
             return
-        cursor, leader = await last_claim(
-            self.plan.name,
-            topic=self.plan.topics.journal().name,
-            partitions=self.plan.topics.journal_partitions,
-            options=self.plan.kafka_options,
-            checkpoint=self.checkpoint,
-        )
+        cursor, leader = await last_claim(self.plan.journal, self.checkpoint)
         if cursor is None or cursor.by is not None or cursor.epoch <= claimed:
             return
         if leader is None or leader.epoch != cursor.epoch:

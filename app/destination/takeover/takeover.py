@@ -20,10 +20,10 @@ from app.destination.background import beside, in_its_own_thread
 from app.destination.failover.source_selection import Sources, Standing
 from app.destination.plan import Accepted, Plan, Signals, Source
 from app.destination.takeover.initial_state import Opened, Opening
+from app.destination.takeover.journal_verification import Confirm, Verification
 from app.destination.takeover.leader_record import claim_of
 from app.destination.takeover.other_workers import Others
 from app.destination.takeover.recovery import (
-    Confirm,
     installation_of,
     known_choice,
     known_installation,
@@ -315,14 +315,10 @@ class Leading:
     ) -> DestinationState:
         plan = self.plan
         return await recover(
-            plan.name,
-            topic=plan.topics.journal().name,
-            partitions=plan.topics.journal_partitions,
-            options=plan.kafka_options,
-            checkpoint=self.checkpoint,
-            installation=installation,
+            plan.journal,
+            self.checkpoint,
+            Verification(installation=installation, confirm=confirm),
             whole_history=whole_history,
-            confirm=confirm,
         )
 
     def _leads(self, cursor: Cursor) -> None:

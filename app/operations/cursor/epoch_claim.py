@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from app.destination.plan import Plan
+from app.destination.takeover.journal_verification import Verification
 from app.destination.takeover.published_check import Published, source_of
 from app.destination.takeover.recovery import installation_of, recover
 from app.operations.journal_access import Journal
@@ -81,18 +82,13 @@ async def _claimed(asked: Journal, make: Make, reason: Reason, *, sets: bool) ->
     )
     try:
         await producer.init_transactions()
-        state = await recover(
-            plan.name,
-            topic=asked.topic,
-            partitions=plan.topics.journal_partitions,
-            options=asked.options,
-            checkpoint=MemoryCheckpoint(),
+        verification = Verification(
             installation=installation,
-            whole_history=True,
             # As a leader does: what was published before tells whether the journal has lost its cursor.
             confirm=partial(plan.topics.ready, topics, plan.name),
             is_published=not sets,
         )
+        state = await recover(plan.journal, MemoryCheckpoint(), verification, whole_history=True)
         numbered = await _numbered(state, plan) if sets else []
         change = await asyncio.to_thread(make, state, installation)
         told = _told(plan.name, state, change, reason)

@@ -16,7 +16,7 @@ from app.destination.takeover.recovery import installation_of
 from app.operations.journal_access import Journal
 from connectors.errors import JournalUnreadable
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal.state import DestinationState, cursor_key
 from tables.operator.interventions import Intervention, note_of
 from tables.schema_history.codec.fold import OLDEST
@@ -92,7 +92,7 @@ class _Found:
 
 async def _found_in(asked: Journal) -> _Found:
     found = _Found(DestinationState.with_history_from(asked.plan.name, OLDEST))
-    await read_each(asked.options, asked.topic, asked.partition, take=found.take)
+    await asked.plan.journal.read(found.take)
     return found
 
 

@@ -19,6 +19,7 @@ from connectors.kafka.topics.topics import Topics
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema_store.store import MetaStore
 from tables.cursor import Cursor
+from tables.journal.partition import JournalPartition
 from tables.schema_history.history import SchemaHistory
 from tables.schema_store.rows import history_of
 
@@ -29,13 +30,8 @@ async def journal_history(settings: Settings, destination: str) -> DestinationHi
     plan, options = topic_plans(settings).journal(), kafka_client(settings).options()
     if not await Topics(options).has(plan):
         raise HistoryTooShort("the journal topic does not exist", topic=plan.name, remedy=BEGIN)
-    state = await committed_state(
-        destination,
-        topic=plan.name,
-        partitions=plan.partitions,
-        options=options,
-        whole_history=True,
-    )
+    journal = JournalPartition.of(destination, plan, options)
+    state = await committed_state(journal, whole_history=True)
     if not state.is_whole():
         raise JournalDamaged(state.lack(), destination=destination, topic=plan.name)
     return DestinationHistory.of(state)

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from app.destination.takeover.journal_verification import Verification
 from app.destination.takeover.recovery import recover
 from app.pipeline.publish.publisher import TopicPlans
 from app.service import journal_agent
@@ -25,6 +26,7 @@ from tables.cursor import Cursor
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint, Row
 from tables.journal.faust_checkpoint import FaustCheckpoint
+from tables.journal.partition import JournalPartition
 from tables.journal_format import Entry
 from tables.schema_history.codec.journal_records import (
     checkpoint_records,
@@ -220,12 +222,9 @@ async def recovered(
     checkpoint = MemoryCheckpoint()
     checkpoint.rows.update(rows)
     state = await recover(
-        "shop",
-        topic=plans_of(prefix).journal().name,
-        partitions=1,
-        options=options,
-        checkpoint=checkpoint,
-        installation="i",
+        JournalPartition.of("shop", plans_of(prefix).journal(), options),
+        checkpoint,
+        Verification(installation="i"),
         whole_history=whole_history,
     )
     history = state.history()

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.destination.takeover.recovery import folded, refuse_foreign
-from connectors.errors import ForeignInstallation, HistoryTooShort, JournalDamaged
+from app.destination.takeover.recovery import folded
+from connectors.errors import HistoryTooShort
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from tables.cursor import Cursor
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
-from tables.journal.installation import installation_key
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry
 from tables.schema_history.codec import fold as history_fold
@@ -318,27 +317,3 @@ def test_every_place_that_is_kept_shows_what_it_showed(acts: list[tuple[Any, int
             continue
         assert whole.at(asked).tables() == worker.twin.at(asked).tables()
         assert whole.at(asked).unresolved() == worker.twin.at(asked).unresolved()
-
-
-def cursor_of(installation: str) -> Cursor:
-    return Cursor(
-        destination="shop", installation=installation, epoch=1, seq=0, versions=0, offset=offset(4)
-    )
-
-
-def test_a_cursor_of_another_installation_is_refused_and_a_cut_journal_by_its_own_name() -> None:
-    checkpoint = MemoryCheckpoint()
-    for number, name in enumerate(("old", "new")):
-        value = journal.encoded({"installation": name, "worker": "w"})
-        checkpoint.fold(StoredRecord(installation_key(name), value, 70 + number))
-
-    def refuse(installation: str) -> None:
-        refuse_foreign(cursor_of(installation), "new", topic="aq.__journal", checkpoint=checkpoint)
-
-    refuse("new")
-    with pytest.raises(ForeignInstallation, match=r"it is of stranger, this is new"):
-        refuse("stranger")
-    with pytest.raises(
-        JournalDamaged, match=r"deleted, cut, or made anew.*Restore it from a backup"
-    ):
-        refuse("old")

@@ -29,6 +29,7 @@ from tables.cursor import Cursor, next_epoch
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.installation import installation_key
+from tables.journal.partition import JournalPartition
 from tables.operator.source_choice import Current, note_of
 from tables.routes.routes import Routes
 from tests.unit.app.interleaved.worker import PLANS
@@ -62,6 +63,7 @@ class Scene:
                 worker="w",
                 reached_at="",
                 topics=PLANS,
+                journal=JournalPartition.of("shop", PLANS.journal(), {}),
                 kafka_options={},
                 compression=None,
                 history=None,
@@ -107,7 +109,9 @@ class Scene:
             scene.events.append("asked for the installation")
             return scene.installation
 
-        async def read_each(*_: Any, start: int, take: Callable[[StoredRecord], object]) -> int:
+        async def read_each(
+            *_: Any, start: int, take: Callable[[StoredRecord], object], **__: Any
+        ) -> int:
             found = [one for one in scene.records if one.offset >= start]
             for record in found:
                 take(record)
@@ -151,11 +155,11 @@ class Scene:
         monkeypatch.setattr("app.destination.takeover.takeover.TransactionalProducer", Producer)
         monkeypatch.setattr("app.destination.takeover.takeover.Topics", Topics)
         monkeypatch.setattr("app.destination.takeover.takeover.installation_of", installation_of)
-        monkeypatch.setattr("app.destination.takeover.recovery.read_each", read_each)
-        monkeypatch.setattr("app.destination.takeover.recovery.end_of", asks_for)
-        monkeypatch.setattr("app.destination.takeover.recovery.read_first", asks_for)
+        monkeypatch.setattr("tables.journal.partition.read_each", read_each)
+        monkeypatch.setattr("app.destination.takeover.journal_verification.end_of", asks_for)
+        monkeypatch.setattr("app.destination.takeover.journal_verification.read_first", asks_for)
         monkeypatch.setattr(
-            "app.destination.takeover.recovery.Published",
+            "app.destination.takeover.journal_verification.Published",
             lambda **_: SimpleNamespace(check=nothing),
         )
         monkeypatch.setattr("app.destination.takeover.takeover.Leading._asked", asked)

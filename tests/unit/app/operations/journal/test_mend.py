@@ -14,6 +14,7 @@ from app.operations.journal_access import Journal
 from connectors.errors import JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal import state as journal
+from tables.journal.partition import JournalPartition
 from tables.journal.state import DestinationState
 from tables.quarantine import Quarantine, note_of
 from tables.schema_history.codec.fold import OLDEST
@@ -64,16 +65,16 @@ def test_those_of_other_destinations_are_none_of_ours() -> None:
 async def test_a_destination_whose_records_can_all_be_read_keeps_its_leader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def read(*_: Any, take: Callable[[StoredRecord], None]) -> None:
+    async def read(_: JournalPartition, take: Callable[[StoredRecord], None]) -> None:
         for record in Written().journal.records:
             take(record)
 
     def taken_over(*_: Any, **__: Any) -> None:
         raise AssertionError("the leader is fenced")
 
-    monkeypatch.setattr(journal_mend, "read_each", read)
+    monkeypatch.setattr(JournalPartition, "read", read)
     monkeypatch.setattr(journal_mend, "TransactionalProducer", taken_over)
-    journal_of = SimpleNamespace(
-        plan=SimpleNamespace(name="shop", worker="a"), options={}, topic="j", partition=2
-    )
+    partition = JournalPartition(destination="shop", topic="j", number=2, options={})
+    plan = SimpleNamespace(name="shop", worker="a", journal=partition)
+    journal_of = SimpleNamespace(plan=plan, options={}, topic="j", partition=2)
     assert await mend(cast(Journal, journal_of), by="me", why="a test") == ()

@@ -1,0 +1,104 @@
+"""Verification of what the journal says of a destination, before anything is done by it.
+
+Invariant: nothing is judged before the installation is confirmed, and until then no topic is asked for but the
+journal, as many a broker makes one that somebody asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import orjson
+
+from app.destination.takeover.published_check import Published
+from connectors.errors import ForeignInstallation, JournalDamaged
+from connectors.kafka.reading.partition_reader import StoredRecord, end_of, read_first
+from connectors.wire import ddl_topic, schemas_topic, transactions_topic
+from tables.cursor import Cursor
+from tables.journal.checkpoint import Checkpoint
+from tables.journal.installation import installation_key
+from tables.journal.partition import JournalPartition
+from tables.journal.state import DestinationState
+
+_RESTORE = "Restore it from a backup of the topic; or begin in new topics, with another prefix."
+
+
+class Confirm(Protocol):
+    """Returns once the installation is known for certain and all topics are there, or raises."""
+
+    async def __call__(self, *, is_new: bool) -> None:
+        """See the class; of a destination that ``is_new`` the journal holds nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What a state is held against."""
+
+    installation: str
+    confirm: Confirm | None = None
+    is_published: bool = True
+    """Whether the cursor is held against what the topics show."""
+
+    async def check(
+        self, state: DestinationState, journal: JournalPartition, checkpoint: Checkpoint
+    ) -> None:
+        """Raise JournalDamaged or ForeignInstallation where the state is not to be believed."""
+        if not state.is_whole():
+            raise JournalDamaged(state.lack(), destination=state.destination, topic=journal.topic)
+        if self.confirm is not None:
+            await self.confirm(is_new=state.cursor is None)
+        if state.cursor is None:
+            await _refuse_lost(journal)
+        else:
+            _refuse_foreign(state.cursor, self.installation, journal.topic, checkpoint)
+        if self.is_published:
+            published = Published(
+                destination=state.destination, prefix=journal.prefix, options=journal.options
+            )
+            await published.check(state)
+
+
+def _refuse_foreign(cursor: Cursor, installation: str, topic: str, checkpoint: Checkpoint) -> None:
+    """Raise ForeignInstallation where a cursor is not of this installation; JournalDamaged where it was until
+    the journal's first records were lost: the tables still have them, and the journal has others by now."""
+    destination, other = cursor.destination, cursor.installation
+    if other == installation:
+        return
+    if installation_key(other).decode() in checkpoint.rows:
+        raise JournalDamaged(
+            f"the cursor is of installation {other}, as the journal was once, and the journal is of "
+            f"{installation} now: it was deleted, cut, or made anew",
+            destination=destination,
+            topic=topic,
+            remedy=_RESTORE,
+        )
+    raise ForeignInstallation(f"it is of {other}, this is {installation}", destination=destination)
+
+
+async def _refuse_lost(journal: JournalPartition) -> None:
+    """Raise JournalDamaged where there is no cursor although something was published, which a cursor always
+    stands before: the journal was cut or made anew, and to begin again would repeat all of it."""
+    published = await _published(journal)
+    if published is not None:
+        raise JournalDamaged(
+            f"it holds no cursor of this destination, but {published} holds what was published: the journal "
+            "was deleted, truncated, or recreated",
+            destination=journal.destination,
+            topic=journal.topic,
+            remedy=_RESTORE,
+        )
+
+
+async def _published(journal: JournalPartition) -> str | None:
+    """A topic that shows that a destination has published something; a version comes before its first row."""
+    destination, prefix, options = journal.destination, journal.prefix, journal.options
+    for written in (transactions_topic(prefix, destination), ddl_topic(prefix, destination)):
+        if await end_of(options, written, 0):
+            return written
+
+    def is_of_it(record: StoredRecord) -> bool:
+        return bool(orjson.loads(record.key)["destination"] == destination)
+
+    schemas = schemas_topic(prefix)
+    return schemas if await read_first(options, schemas, 0, wanted=is_of_it) else None
