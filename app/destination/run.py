@@ -45,7 +45,7 @@ from app.schemas.quarantine_release import Releasing
 from app.schemas.run_schemas import Schemas
 from app.schemas.store_mirror import Mirror
 from app.service.status import DestinationStatus, State
-from connectors.errors import BatchTooLarge, BeginsAnew, KafkaSlow, WitnessesDiffer
+from connectors.errors import AqueductError, BatchTooLarge, BeginsAnew, KafkaSlow, WitnessesDiffer
 from connectors.kafka.producer import ANSWER_TIMEOUT
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
@@ -299,7 +299,13 @@ class Run:
         held: Piece | None = None
         committed, handoff = 0.0, reading.handoff
         while True:
-            piece = await handoff.take(max_bytes=self.budget.bytes, timeout=1.0)
+            try:
+                piece = await handoff.take(max_bytes=self.budget.bytes, timeout=1.0)
+            except AqueductError:
+                # What only moves the cursor counts too: skipped statements, filtered events.
+                if held is not None:
+                    await self._commit(publisher, held, commits)
+                raise
             self.signals.check()
             reading.thread.check()
             self._show_kafka()
@@ -316,15 +322,19 @@ class Run:
             is_due = not held.only_moves or skipping.is_due(held)
             if not is_due and began - committed < _IDLE_CURSOR_SECONDS:
                 continue
-            point("handoff.taken")
-            commits.before(held, publisher.cursor)
-            await self._publish(publisher, held)
+            await self._commit(publisher, held, commits)
             committed = time.monotonic()
-            commits.committed(held, publisher.cursor)
             if self._may_complete():
                 raise BeginsAnew("to take tables into its schema history, now that it is near them")
             held = None
             await handoff.gather(began + self.plan.interval - committed)
+
+    async def _commit(self, publisher: Publisher, piece: Piece, commits: Commits) -> None:
+        """Publish a piece together with what each participant adds to it."""
+        point("handoff.taken")
+        commits.before(piece, publisher.cursor)
+        await self._publish(publisher, piece)
+        commits.committed(piece, publisher.cursor)
 
     async def _publish(self, publisher: Publisher, piece: Piece) -> None:
         """Publish a piece, and learn from how long it takes how large the next ones may be."""

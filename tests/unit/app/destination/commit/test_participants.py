@@ -21,7 +21,7 @@ from app.destination.commit.skipped_statements import SkippedStatements
 from app.destination.run import Run
 from app.pipeline.piece import Piece
 from app.schemas.run_schemas import Schemas
-from connectors.errors import KafkaLost
+from connectors.errors import KafkaLost, UnsupportedEvent
 from connectors.mysql.lookup.skipped_transactions import Omitted
 from tables.cursor import Cursor
 from tables.journal_format import Entry
@@ -148,13 +148,15 @@ class Ends(Exception):
     """Nothing more is to be published."""
 
 
-async def published(run: Run, publisher: Any, commits: Commits, pieces: list[Piece]) -> None:
-    """Let a run publish these pieces."""
-    pieces = pieces[:]
+async def published(
+    run: Run, publisher: Any, commits: Commits, pieces: list[Piece], end: Exception | None = None
+) -> None:
+    """Let a run publish these pieces, until the reader ends with an error."""
+    pieces, end = pieces[:], end or Ends()
 
     async def take(**_: Any) -> Piece:
         if not pieces:
-            raise Ends
+            raise end
         return pieces.pop(0)
 
     async def gather(_: float) -> None:
@@ -164,7 +166,7 @@ async def published(run: Run, publisher: Any, commits: Commits, pieces: list[Pie
     run.signals = nobody
     reading: Any = SimpleNamespace(thread=nobody, handoff=SimpleNamespace(take=take, gather=gather))
     schemas = Schemas(None, Quarantine(), run.plan.rules, run.status, expiry=cast(Any, None))
-    with pytest.raises((Ends, KafkaLost)):
+    with pytest.raises((type(end), KafkaLost)):
         await run._publish_all(
             publisher,
             reading,
@@ -201,4 +203,19 @@ async def test_none_is_called_for_a_piece_that_is_held_until_something_is_worth_
     calls: list[Any] = []
     commits = Commits((Recording("a", calls),))
     await published(run_of(), Publishing(calls), commits, [piece(), moving(), moving()])
+    assert [call[0] for call in calls] == ["before", "transaction", "committed"]
+
+
+async def test_a_piece_that_is_held_is_published_before_the_error_that_ends_the_reader() -> None:
+    calls: list[Any] = []
+    commits = Commits((Recording("a", calls),))
+    end = UnsupportedEvent("of an unknown type")
+    await published(run_of(), Publishing(calls), commits, [piece(), moving(), moving()], end)
+    assert [call[0] for call in calls] == ["before", "transaction", "committed"] * 2
+
+
+async def test_an_error_of_the_reader_with_nothing_held_publishes_nothing() -> None:
+    calls: list[Any] = []
+    commits = Commits((Recording("a", calls),))
+    await published(run_of(), Publishing(calls), commits, [piece()], UnsupportedEvent("unknown"))
     assert [call[0] for call in calls] == ["before", "transaction", "committed"]
