@@ -7,7 +7,7 @@ order of the chunks, and takes as long as there are tables, not as there are row
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.pipeline.encode.encode import Encoder
@@ -21,6 +21,8 @@ from app.pipeline.gather.statement_changes import Passing
 from app.pipeline.number.numbers import Numbers, Progress
 from app.pipeline.number.table_versions import Name, VersionBook
 from app.pipeline.piece import Aside, Piece
+from app.pipeline.portions.captured_chunk import CapturedChunk
+from app.pipeline.portions.portion import Portion
 from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
@@ -88,17 +90,22 @@ class ChunkStage:
         )
         self._reader = TransactionReader(spec.server_uuid, spec.charsets, mariadb=spec.mariadb)
 
-    def decode(self, chunk: Chunk) -> DecodedShares:
-        """The first step: everything in the chunk, up to the first event that cannot be read or carried."""
-        for applied in chunk.learn:
+    def decode(self, portion: Portion, learned: Sequence[Applied]) -> DecodedShares:
+        """The first step: everything in the chunk, up to the first event that cannot be read or carried.
+
+        ``learned``: what the statements before it did, as far as this stage does not know it yet.
+        """
+        for applied in learned:
             if applied.record is not None:
                 self.tables.learn(applied.record)
+        assert isinstance(portion, CapturedChunk)
+        chunk, effect = portion.chunk, portion.effect
         reader = self._reader
         gathering = Sharing(
             self.tables,
             self.rules,
             value_counter,
-            chunk.schema,
+            effect,
             self._digests(is_cut=bool(chunk.context) or chunk.place is not None),
             self._passing,
             digests=self._digests,
@@ -112,7 +119,7 @@ class ChunkStage:
         events = _events(reader.seen, [share.gathered for share in shares], chunk.passed)
         reader.seen = [0] * 256
         parts = [self._part(chunk, share, Counter()) for share in shares[:-1]]
-        return DecodedShares([*parts, self._part(chunk, shares[-1], events, chunk.schema)])
+        return DecodedShares([*parts, self._part(chunk, shares[-1], events, effect)])
 
     def _part(
         self,

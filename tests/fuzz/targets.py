@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from app.pipeline.number.numbers import Numbers
+from app.pipeline.portions.captured_chunk import CapturedChunk
 from app.pipeline.rules import Rules
 from app.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
@@ -131,7 +132,7 @@ def staged(corpus: Corpus, chunks: Sequence[Chunk]) -> bool:
     )
     made, numbers = spec.make(), Numbers(seq=0, safe=START)
     for chunk in chunks:
-        decoded = made.decode(chunk)
+        decoded = made.decode(CapturedChunk(chunk), ())
         before = numbers.seq
         numbers, _ = decoded.number(numbers, [])
         for piece in decoded.encode():

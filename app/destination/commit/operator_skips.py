@@ -13,6 +13,7 @@ from dataclasses import replace
 from app import metrics
 from app.pipeline.piece import Piece
 from app.pipeline.publish.publisher import Publisher
+from app.pipeline.statement_effect import Applied
 from connectors.mysql.binlog.event_names import type_name
 from connectors.mysql.lookup.skipped_transactions import LeftOut, Omitted, passed
 from tables.cursor import Cursor
@@ -29,8 +30,10 @@ class Skipping:
         self._destination = destination
         self._pending: dict[str, Skip] = skips.pending
         self._noted: list[Omitted] = []
-        self.left_out = LeftOut(frozenset(self._pending), server_uuid) if self._pending else None
+        self.left_out: LeftOut[Applied] | None = None
         """Takes them out of what is read; None where there is nothing to leave out."""
+        if self._pending:
+            self.left_out = LeftOut(frozenset(self._pending), server_uuid)
 
     def begun(self, publisher: Publisher) -> Cursor:
         """Where to read from: of a transaction that is left out, no part is gone on with."""

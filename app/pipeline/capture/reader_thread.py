@@ -9,13 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
 
 from app.failpoints import point
 from app.pipeline.capture.schema_tracker import Historian
 from app.pipeline.decoders.protocols import Decoders
+from app.pipeline.portions.captured_chunk import CapturedChunk
+from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
 from connectors.mysql.lookup.skipped_transactions import LeftOut
 from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.replica import BinlogStream
 
 log = logging.getLogger(__name__)
@@ -32,7 +36,7 @@ class Reader(threading.Thread):
         stream: BinlogStream,
         decoders: Decoders,
         historian: Historian | None = None,
-        left_out: LeftOut | None = None,
+        left_out: LeftOut[Applied] | None = None,
     ) -> None:
         super().__init__(name="binlog-reader", daemon=True)
         self._stream = stream
@@ -48,9 +52,8 @@ class Reader(threading.Thread):
             for chunk in self._stream.chunks(self._decoders.idle):
                 point("read.chunk")
                 self._working = (time.monotonic(), chunk.start)
-                if self._historian is not None:
-                    self._historian.note(chunk)
-                parts = (chunk,) if self._left_out is None else self._left_out.parts(chunk)
+                effect = None if self._historian is None else self._historian.note(chunk)
+                parts = self._parts(chunk, effect)
                 self._working = None
                 if not all(map(self._decoders.put, parts)):
                     return
@@ -62,6 +65,14 @@ class Reader(threading.Thread):
         except Exception as error:
             log.debug("the reader failed", exc_info=True)
             self._decoders.finish(MalformedEvent(f"{type(error).__name__}: {error}"))
+
+    def _parts(self, chunk: Chunk, effect: Applied | None) -> Iterator[CapturedChunk]:
+        """A chunk as it goes to decoders, without the transactions that are left out."""
+        if self._left_out is None:
+            yield CapturedChunk(chunk, effect)
+            return
+        for part, own in self._left_out.parts(chunk, effect):
+            yield CapturedChunk(part, own)
 
     def check(self) -> None:
         """Raise ReaderStalled where the thread is stuck: it cannot be ended, and is left to itself."""

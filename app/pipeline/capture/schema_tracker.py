@@ -73,18 +73,17 @@ class Historian:
             shadows=spec.rules.shadow_rules(),
         )
 
-    def note(self, chunk: Chunk) -> None:
-        """Apply the statement that a chunk ends with, if it does, and tell the chunk what that did."""
+    def note(self, chunk: Chunk) -> Applied | None:
+        """Apply the statement that a chunk ends with, if it does, and return what that did to tables."""
         if not chunk.ends_in_statement:
-            return
+            return None
         listener = _Listener()
         try:
             self._reader.read(chunk, listener)
         except AqueductError:
             # Its decoder meets the same event, and tells where it is and what is wrong with it.
-            return
-        if listener.told is not None:
-            chunk.schema = self._applied(listener.told)
+            return None
+        return None if listener.told is None else self._applied(listener.told)
 
     def _applied(self, told: _Told) -> Applied | None:
         transaction, query = told.transaction, told.query

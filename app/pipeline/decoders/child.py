@@ -30,8 +30,8 @@ from app.pipeline.decoders.messages import (
     Turn,
 )
 from app.pipeline.decoders.protocols import Decoded, Stage
+from app.pipeline.portions.portion import Portion
 from connectors.errors import AqueductError, DecoderLost
-from connectors.mysql.stream.chunk import Chunk
 
 _GARBAGE_THRESHOLD = 100_000
 """Objects that are new until garbage is looked for: a chunk's rows are many, alive, and in no cycle."""
@@ -102,9 +102,9 @@ class Decoder:
 
     def _decode(self, stage: Stage, given: Given) -> None:
         try:
-            decoded = stage.decode(given.chunk)
+            decoded = stage.decode(given.portion, given.learned)
         except Exception as error:
-            self._fail(given.number, given.chunk, error)
+            self._fail(given.number, given.portion, error)
         else:
             self._decoded.append((given, decoded))
 
@@ -124,11 +124,11 @@ class Decoder:
             )
             self._send(Finished(given.number, decoded.encode()))
         except Exception as error:
-            self._fail(given.number, given.chunk, error)
+            self._fail(given.number, given.portion, error)
 
-    def _fail(self, number: int, chunk: Chunk, error: Exception) -> None:
+    def _fail(self, number: int, portion: Portion, error: Exception) -> None:
         trace = "".join(traceback.format_exception(error))
-        told = named(error, chunk)
+        told = named(error, portion)
         try:
             self._send(Failed(number, told, trace))
         except Exception:

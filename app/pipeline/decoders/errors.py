@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import logging
 
+from app.pipeline.portions.portion import Portion
 from connectors.errors import AqueductError, DecoderLost, MalformedEvent
-from connectors.mysql.stream.chunk import Chunk
 
 log = logging.getLogger(__name__)
 
 
-def named(error: BaseException, chunk: Chunk) -> AqueductError:
-    """The error with which a chunk ends the run."""
+def named(error: BaseException, portion: Portion) -> AqueductError:
+    """The error with which a portion ends the run."""
     if isinstance(error, AqueductError):
         return error
     log.debug("a stage failed", exc_info=error)
     if isinstance(error, MemoryError):
-        return DecoderLost("out of memory", chunk=chunk.start, bytes=chunk.size)
-    return MalformedEvent(f"{type(error).__name__}: {error}", chunk=chunk.start)
+        return DecoderLost("out of memory", chunk=portion.start, bytes=portion.size)
+    return MalformedEvent(f"{type(error).__name__}: {error}", chunk=portion.start)

@@ -10,8 +10,9 @@ from typing import Any
 from app.failpoints import point
 from app.pipeline.decoders.errors import named
 from app.pipeline.decoders.protocols import Deliver, Fail, Stage
+from app.pipeline.portions.portion import Portion
+from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
-from connectors.mysql.stream.chunk import Chunk
 
 
 class Inline:
@@ -23,23 +24,23 @@ class Inline:
         self._deliver = deliver
         self._fail = fail
         self._over = False
-        self._learn: tuple[Any, ...] = ()
-        """What the statement of the chunk before did to tables."""
+        self._learned: tuple[Applied, ...] = ()
+        """The effect of the portion before."""
 
-    def put(self, chunk: Chunk) -> bool:
+    def put(self, portion: Portion) -> bool:
         """Decode and deliver."""
         if self._over:
             return False
-        chunk.learn = self._learn
-        self._learn = () if chunk.schema is None else (chunk.schema,)
+        learned = self._learned
+        self._learned = () if portion.effect is None else (portion.effect,)
         point("decode.before")
         try:
-            decoded = self._stage.decode(chunk)
+            decoded = self._stage.decode(portion, learned)
             # The one stage has announced all that there is.
             self._state, _ = decoded.number(self._state, [])
             pieces = decoded.encode()
         except Exception as error:
-            self.finish(named(error, chunk))
+            self.finish(named(error, portion))
             return False
         point("decode.after")
         for piece in pieces:

@@ -15,6 +15,8 @@ import threading
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
+from app.pipeline.portions.portion import Portion
+from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
 
 _HEADER = struct.Struct("<QI")
@@ -35,10 +37,12 @@ class Begin(NamedTuple):
 
 
 class Given(NamedTuple):
-    """To a decoder: a chunk, by its number in the order of the binlog."""
+    """To a decoder: a portion, by its number in the order of the stream."""
 
     number: int
-    chunk: Any
+    portion: Portion
+    learned: tuple[Applied, ...]
+    """The effects of earlier portions since it was last given one."""
 
 
 class Turn(NamedTuple):

@@ -16,8 +16,9 @@ from app.pipeline.decoders.messages import Begin, Failed, Finished, Given, Numbe
 from app.pipeline.decoders.process import DecoderProcess
 from app.pipeline.decoders.protocols import Deliver, Fail, Limits, StageSpec
 from app.pipeline.decoders.stall_watch import Watch
+from app.pipeline.portions.portion import Portion
+from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, DecoderLost, DecoderStalled, MalformedEvent
-from connectors.mysql.stream.chunk import Chunk
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +37,8 @@ class _Worker:
         """Of the chunks it was given and has not finished."""
         self.news: list[bytes] = []
         """What others announced since it was last told."""
-        self.learn: list[Any] = []
-        """What statements did to tables since it was last given a chunk."""
+        self.learned: list[Applied] = []
+        """The effects of portions since it was last given one."""
         self.heard = 0
         """How many messages came from it."""
 
@@ -98,21 +99,21 @@ class Pool:
         with self._lock:
             return len(self._sizes), self._bytes
 
-    def put(self, chunk: Chunk) -> bool:
-        """Give a chunk to a decoder, waiting for one with room; False when nobody wants it any more."""
+    def put(self, portion: Portion) -> bool:
+        """Give a portion to a decoder, waiting for one with room; False when nobody wants it any more."""
         with self._lock:
             while not self._ends() and (worker := self._free()) is None:
                 self._room.wait()
             if self._ends() or worker is None:
                 return False
-            number, size = self._chunks_in, chunk.size
+            number, size = self._chunks_in, portion.size
             self._chunks_in += 1
             self._sizes[number] = worker.sizes[number] = size
             self._bytes += size
             self._owners[number] = worker
-            self._teach(worker, chunk)
+            learned = self._teach(worker, portion)
             turn = self._turn()
-        worker.process.send(Given(number, chunk))
+        worker.process.send(Given(number, portion, learned))
         self._send(turn)
         return True
 
@@ -157,12 +158,13 @@ class Pool:
             and sum(sizes.values()) < limits.bytes_each
         )
 
-    def _teach(self, worker: _Worker, chunk: Chunk) -> None:
-        """Give a chunk what its decoder must know of earlier statements, and note what its own one did."""
-        chunk.learn, worker.learn = tuple(worker.learn), []
-        if chunk.schema is not None:
+    def _teach(self, worker: _Worker, portion: Portion) -> tuple[Applied, ...]:
+        """What a decoder must know of earlier portions; note what this one does."""
+        learned, worker.learned = tuple(worker.learned), []
+        if portion.effect is not None:
             for each in self._workers:
-                each.learn.append(chunk.schema)
+                each.learned.append(portion.effect)
+        return learned
 
     def _turn(self) -> tuple[_Worker, Turn] | None:
         """The state and who is to have it, once both are known."""

@@ -6,17 +6,18 @@ what comes out does not depend on how many decoders there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.pipeline.decoders.stall_watch import STALL_SECONDS
+from app.pipeline.portions.portion import Portion
+from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
-from connectors.mysql.stream.chunk import Chunk
 
 
 class Decoded(Protocol):
-    """A chunk whose rows are understood, but not yet numbered."""
+    """A portion whose rows are understood, but not yet numbered."""
 
     def number(self, state: Any, news: list[Any]) -> tuple[Any, list[Any]]:
         """Take the state after the chunk before; give the state after this one, and what it announces.
@@ -30,13 +31,16 @@ class Decoded(Protocol):
 
 
 class Stage(Protocol):
-    """What turns chunks into pieces; made once in each decoder, and called by one thread.
+    """What turns portions into pieces; made once in each decoder, and called by one thread.
 
-    It may decode one more chunk before it numbers and encodes an earlier one.
+    It may decode one more portion before it numbers and encodes an earlier one.
     """
 
-    def decode(self, chunk: Chunk) -> Decoded:
-        """Do all that needs no other chunk."""
+    def decode(self, portion: Portion, learned: Sequence[Applied]) -> Decoded:
+        """Do all that needs no other portion.
+
+        ``learned``: the effects of the portions before that it does not know yet, in their order.
+        """
 
 
 class StageSpec(Protocol):
@@ -77,8 +81,8 @@ class Limits:
 class Decoders(Protocol):
     """Any number of decoders, as the reader's thread sees them."""
 
-    def put(self, chunk: Chunk) -> bool:
-        """Hand a chunk over, waiting for room; False when nobody wants it any more."""
+    def put(self, portion: Portion) -> bool:
+        """Hand a portion over, waiting for room; False when nobody wants it any more."""
 
     def finish(self, error: AqueductError) -> None:
         """Nothing more comes, and why; told behind all pieces."""

@@ -12,6 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from connectors.mysql.binlog.events import CHECKSUM_SIZE, HEADER, HEADER_SIZE, EventType
 from connectors.mysql.binlog.gtid_events import gtid_of
@@ -31,6 +32,8 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.event_actions import PASSED
 
+Effect = TypeVar("Effect")
+"""What a statement did to tables, as whoever keeps their history has found out; of no meaning here."""
 _XID = HEADER.pack(0, EventType.XID, 0, HEADER_SIZE + 8, 0, 0) + bytes(8)
 """An end of a transaction that says no more."""
 _LOW = 0xFFFFFFFF
@@ -48,42 +51,48 @@ class Omitted:
 
 
 @dataclass(slots=True)
-class _Open:
+class _Open(Generic[Effect]):
     """The transaction that is being left out."""
 
     omitted: Omitted
     head: bytes
     """Its first event, if that announces it."""
     is_begun: bool
-    schema: object = None
+    effect: Effect | None = None
 
 
-class LeftOut:
-    """Takes transactions out of chunks; ``wanted`` are their GTIDs, or ``server_uuid:file:pos`` without."""
+class LeftOut(Generic[Effect]):
+    """Takes transactions out of chunks; ``wanted`` are their GTIDs, or ``server_uuid:file:pos`` without.
+
+    What a statement did to tables goes on with what stands for it.
+    """
 
     def __init__(self, wanted: frozenset[str], server_uuid: str) -> None:
         self.done: list[Omitted] = []
         """What was left out so far; read by whoever publishes, behind their ends."""
         self._left = set(wanted)
         self._server_uuid = server_uuid
-        self._open: _Open | None = None
+        self._open: _Open[Effect] | None = None
         self._passed: dict[int, int] = {}
 
-    def parts(self, chunk: Chunk) -> Iterator[Chunk]:
-        """A chunk as it is, or without what is to be left out; one that holds nothing else gives none."""
+    def parts(self, chunk: Chunk, effect: Effect | None) -> Iterator[tuple[Chunk, Effect | None]]:
+        """A chunk as it is, or without what is to be left out; one that holds nothing else gives none.
+
+        ``effect``: what the statement did with which the chunk ends.
+        """
         if chunk.begun or not self._concerns(chunk):
-            yield chunk
+            yield chunk, effect
             return
         for kind, count in chunk.passed.items():
             self._passed[kind] = self._passed.get(kind, 0) + count
-        for part in self._cut(chunk):
+        for part, own in self._cut(chunk, effect):
             part.passed, self._passed = self._passed, {}
-            yield part
+            yield part, own
 
     def _concerns(self, chunk: Chunk) -> bool:
         return self._open is not None or any(_may_hold(chunk, one) for one in self._left)
 
-    def _cut(self, chunk: Chunk) -> Iterator[Chunk]:
+    def _cut(self, chunk: Chunk, effect: Effect | None) -> Iterator[tuple[Chunk, Effect | None]]:
         data, prefix = chunk.data, chunk.prefix
         begin = 0
         is_begun = is_within = bool(chunk.context)
@@ -102,7 +111,7 @@ class LeftOut:
                 if name in self._left:
                     self._left.discard(name)
                     if at - prefix > begin:
-                        yield _part(chunk, begin, at - prefix, start)
+                        yield _part(chunk, begin, at - prefix, start), None
                     omitted = Omitted(name, event_start, pos)
                     head = event if kind in GTIDS else b""
                     self._open = _Open(omitted, head, is_begun)
@@ -118,15 +127,15 @@ class LeftOut:
             ends = kind in ALWAYS_ENDS
             if kind in QUERIES:
                 ends, opened.is_begun = statement_ends(event, kind, is_begun=opened.is_begun)
-            if chunk.schema is not None and after == len(data):
-                opened.schema = chunk.schema
+            if effect is not None and after == len(data):
+                opened.effect = effect
             if ends:
                 yield self._ended(pos if chunk.place is None else chunk.place[1], event)
                 begin, start, is_within = after, pos, False
         if self._open is None and begin < len(data):
-            yield _part(chunk, begin, len(data), start)
+            yield _part(chunk, begin, len(data), start), effect
 
-    def _ended(self, end: Coordinates, event: bytes) -> Chunk:
+    def _ended(self, end: Coordinates, event: bytes) -> tuple[Chunk, Effect | None]:
         """What stands for the transaction."""
         opened = self._open
         assert opened is not None
@@ -134,14 +143,14 @@ class LeftOut:
         omitted.end = end
         self.done.append(omitted)
         data = opened.head + (event if _decides(event) else _XID)
-        return Chunk(
+        chunk = Chunk(
             start=omitted.start,
             data=data,
             checksum=False,
             place=(omitted.start, end),
-            ends_in_statement=opened.schema is not None,
-            schema=opened.schema,
+            ends_in_statement=opened.effect is not None,
         )
+        return chunk, opened.effect
 
     def _name(self, event: bytes, start: Coordinates) -> str:
         return gtid_of(event) or f"{self._server_uuid}:{start}"
@@ -161,7 +170,6 @@ def _part(chunk: Chunk, begin: int, end: int, start: Coordinates) -> Chunk:
         context=chunk.context if is_first else (),
         context_start=chunk.context_start if is_first else None,
         ends_in_statement=chunk.ends_in_statement and is_last,
-        schema=chunk.schema if is_last else None,
     )
 
 

@@ -7,7 +7,6 @@ who decodes it needs no other chunk, whichever process that is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from connectors.mysql.position import Coordinates
 
@@ -43,10 +42,6 @@ class Chunk:
     """By type, how many events the reader has dealt with itself since the chunk before."""
     ends_in_statement: bool = False
     """Whether its last event is a statement that may change or empty a table."""
-    schema: Any = None
-    """What that statement did to tables, as whoever keeps their history has found out; of no meaning here."""
-    learn: tuple[Any, ...] = ()
-    """Such outcomes of earlier chunks that its decoder does not know yet, in order."""
 
     @property
     def size(self) -> int:

@@ -13,8 +13,10 @@ from aiokafka.record import MemoryRecords
 
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
+from app.pipeline.portions.captured_chunk import CapturedChunk
 from app.pipeline.rules import Rules
 from app.pipeline.stage import DecodedShares, StageSpec
+from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.gtid import GtidSet
@@ -91,12 +93,17 @@ def run(
     return run_stage(chunks, cursor, spec_of(rules, cursor, known or {}))
 
 
-def run_stage(chunks: Iterable[Chunk], cursor: Cursor, spec: StageSpec) -> list[Piece]:
+def run_stage(
+    chunks: Iterable[Chunk | CapturedChunk], cursor: Cursor, spec: StageSpec
+) -> list[Piece]:
     """The same with a stage of one's own."""
     stage = spec.make()
     numbers, pieces = Numbers.of(cursor), list[Piece]()
+    learned: list[Applied] = []
     for chunk in chunks:
-        decoded = stage.decode(chunk)
+        portion = chunk if isinstance(chunk, CapturedChunk) else CapturedChunk(chunk)
+        decoded = stage.decode(portion, learned)
+        learned = [] if portion.effect is None else [portion.effect]
         numbers, _ = decoded.number(numbers, [])
         pieces += decoded.encode()
         if pieces[-1].error is not None:
@@ -138,7 +145,7 @@ def run_by_turns(
     decoded: list[DecodedShares] = []
     for turn, chunk in enumerate([*chunks, *[None] * ahead]):
         if chunk is not None:
-            decoded.append(stages[turn % count].decode(pickled(chunk)))
+            decoded.append(stages[turn % count].decode(pickled(CapturedChunk(chunk)), ()))
         number = turn - ahead
         if 0 <= number < len(chunks):
             who = number % count

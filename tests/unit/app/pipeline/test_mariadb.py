@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
+from app.pipeline.portions.captured_chunk import CapturedChunk
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.chunk import Chunk
@@ -21,7 +22,7 @@ def run(chunk: Chunk) -> tuple[Piece, list[Record]]:
     offset = SourceOffset(server_uuid=SERVER, coordinates=START, gtid_set=MariadbGtidList())
     cursor = Cursor(destination="shop", installation="i", epoch=1, seq=0, versions=0, offset=offset)
     spec = spec_of(replace(RULES, statements=True), cursor, {})
-    decoded = replace(spec, mariadb=True).make().decode(chunk)
+    decoded = replace(spec, mariadb=True).make().decode(CapturedChunk(chunk), ())
     decoded.number(Numbers.of(cursor), [])
     (piece,) = decoded.encode()
     assert piece.error is None

@@ -12,8 +12,8 @@ from typing import Any
 from app.pipeline.decoders.factory import start
 from app.pipeline.decoders.pool import Pool
 from app.pipeline.decoders.protocols import Decoders, Limits, StageSpec
+from app.pipeline.portions.portion import Portion
 from connectors.errors import AqueductError, SourceLost
-from connectors.mysql.stream.chunk import Chunk
 from tests.unit.app.pipeline.decoders.stages import Counting, Made
 
 DEADLINE = 60.0
@@ -75,7 +75,7 @@ def decoders(
         running.close()
 
 
-def run(count: int, chunks: Iterable[Chunk], **more: Any) -> Outlet:
+def run(count: int, chunks: Iterable[Portion], **more: Any) -> Outlet:
     """All chunks put, and the reader's end behind them."""
     outlet = Outlet()
     with decoders(count, outlet, **more) as running:

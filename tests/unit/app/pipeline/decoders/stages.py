@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from app.pipeline.portions.portion import Portion
+from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, CorruptEvent, UnsupportedEvent
 from connectors.mysql.position import Coordinates
-from connectors.mysql.stream.chunk import Chunk
 
 
 class Killer:
@@ -30,6 +31,8 @@ class Made:
     first: int
     last: int
     tables: tuple[str, ...]
+    learned: tuple[str, ...] = ()
+    """What its decoder had learned of earlier portions when it was decoded."""
     body: bytes = b""
     pid: int = 0
     part: int = 0
@@ -39,7 +42,7 @@ class Made:
 
     def told(self) -> tuple[Any, ...]:
         """What is the same whoever made it."""
-        return self.first, self.last, self.tables, self.body, str(self.error)
+        return self.first, self.last, self.tables, self.learned, self.body, str(self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +61,18 @@ class CountingStage:
     """One in each decoder."""
 
     tables: list[str] = field(default_factory=list)
+    learned: list[str] = field(default_factory=list)
 
-    def decode(self, chunk: Chunk) -> CountingDecoded:
-        """Wait or fail as the chunk says."""
-        order = json.loads(chunk.context[0])
+    def decode(self, portion: Portion, learned: Sequence[Applied]) -> CountingDecoded:
+        """Wait or fail as the portion says."""
+        assert isinstance(portion, Ordered)
+        order = portion.order
+        self.learned += [each.type for each in learned]
         time.sleep(order.get("decode", 0))
         _act(order.get("decode_fault", ""))
         if "mark" in order:
             Path(order["mark"]).touch()
-        return CountingDecoded(self, order, chunk.data)
+        return CountingDecoded(self, order, portion.data, learned=tuple(self.learned))
 
 
 @dataclass(slots=True)
@@ -76,6 +82,7 @@ class CountingDecoded:
     stage: CountingStage
     order: dict[str, Any]
     data: bytes
+    learned: tuple[str, ...] = ()
     piece: Made | None = None
 
     def number(self, state: int, news: list[str]) -> tuple[int, list[str]]:
@@ -84,7 +91,9 @@ class CountingDecoded:
         own = self.order.get("tables", [])
         self.stage.tables += news + own
         after = state + self.order["rows"]
-        self.piece = Made(first=state + 1, last=after, tables=tuple(self.stage.tables))
+        self.piece = Made(
+            first=state + 1, last=after, tables=tuple(self.stage.tables), learned=self.learned
+        )
         return after, own
 
     def encode(self) -> list[Made]:
@@ -105,13 +114,28 @@ class CountingDecoded:
         return [*(replace(self.piece, part=part, error=None) for part in parts), self.piece]
 
 
-def ordered(number: int, rows: int = 1, *, size: int = 0, **order: Any) -> Chunk:
-    """A chunk that asks for something."""
-    return Chunk(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """A portion that asks for something; of no binlog."""
+
+    start: Coordinates
+    data: bytes
+    order: dict[str, Any]
+    effect: Applied | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds; its order counts too."""
+        return len(self.data) + len(str(self.order))
+
+
+def ordered(number: int, rows: int = 1, *, size: int = 0, does: str = "", **order: Any) -> Ordered:
+    """A portion that asks for something; ``does``: the type of the statement whose effect it has."""
+    return Ordered(
         start=Coordinates("b.000001", number),
         data=bytes(size),
-        checksum=False,
-        context=(json.dumps(order | {"rows": rows}).encode(),),
+        order=order | {"rows": rows},
+        effect=Applied(record=None, type=does) if does else None,
     )
 
 

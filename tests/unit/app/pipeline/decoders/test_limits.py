@@ -61,7 +61,7 @@ def test_each_limit_holds(limits: Limits, index: int, limit: int) -> None:
         wait_until(lambda: len(outlet.pieces) == 60)
         wait_until(lambda: pool.under_way == (0, 0))
     seen = [one[index] for one in most]
-    # A chunk's context counts too.
+    # A portion's order counts too.
     assert max(seen) <= limit + 400
     assert max(seen) > limit // 2
 

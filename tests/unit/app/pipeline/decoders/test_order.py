@@ -77,6 +77,17 @@ def test_a_table_is_told_once_to_each_and_in_order(count: int) -> None:
         assert piece.tables == tuple(f"t{n}" for n in range(number + 1))
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_before_a_portion_is_decoded_the_effects_of_all_earlier_ones_are_learned_in_order(
+    count: int,
+) -> None:
+    portions = [
+        ordered(n, does=f"s{n}" if n % 3 else "", decode=0.002 * (n % 4)) for n in range(20)
+    ]
+    for number, piece in enumerate(run(count, portions).pieces):
+        assert piece.learned == tuple(f"s{n}" for n in range(number) if n % 3)
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_numbers_go_on_from_the_first_state(count: int) -> None:
     outlet = run(count, [ordered(0, 5), ordered(1, 7)], state=100)

@@ -13,6 +13,7 @@ from app.pipeline.capture.schema_tracker import Historian
 from app.pipeline.gather.captured_tables import Schema, SetAside
 from app.pipeline.gather.parked_event import Parked, parked_of
 from app.pipeline.piece import Piece
+from app.pipeline.portions.captured_chunk import CapturedChunk
 from app.pipeline.stage import StageSpec
 from app.schemas.parked_replay import Release
 from connectors.mysql.ddl.definition import Column, Database, Server, Table, TableName
@@ -47,7 +48,7 @@ def table(name: TableName, width: int = 2) -> Table:
     return adopted(_table_map(name, width), CHARSETS, database=UTF8MB4)
 
 
-def followed(chunks: Iterable[Chunk], place: HistoryPlace) -> Iterator[Chunk]:
+def followed(chunks: Iterable[Chunk], place: HistoryPlace) -> Iterator[CapturedChunk]:
     """The chunks as a worker's decoder gets them, with what statements did."""
     history = SchemaHistory()
     history.init("shop")
@@ -61,11 +62,8 @@ def followed(chunks: Iterable[Chunk], place: HistoryPlace) -> Iterator[Chunk]:
         server=SERVER,
         shadows=ShadowRules(),
     )
-    learn: tuple[Any, ...] = ()
     for chunk in chunks:
-        historian.note(chunk)
-        chunk.learn, learn = learn, () if chunk.schema is None else (chunk.schema,)
-        yield chunk
+        yield CapturedChunk(chunk, historian.note(chunk))
 
 
 def beginning(source: Source) -> HistoryPlace:

@@ -46,12 +46,16 @@ def chunks_of(events: list[bytes], target: int) -> list[Chunk]:
     return fed(cutter, b"".join(map(packets, events)))
 
 
-def read(path: Path, chunks: list[Chunk], left_out: LeftOut | None = None) -> list[Step]:
+def without(chunks: list[Chunk], left_out: LeftOut[object]) -> list[Chunk]:
+    return [part for chunk in chunks for part, _ in left_out.parts(chunk, None)]
+
+
+def read(path: Path, chunks: list[Chunk], left_out: LeftOut[object] | None = None) -> list[Step]:
     told = json.loads(path.with_suffix(".json").read_text())
     known = told["charsets"]
     charsets = Charsets({int(n): name for n, name in known["collations"].items()}, known["widths"])
     reader = TransactionReader(SERVER, charsets, mariadb="MariaDB" in told["server"])
-    parts = chunks if left_out is None else [p for one in chunks for p in left_out.parts(one)]
+    parts = chunks if left_out is None else without(chunks, left_out)
     return list(steps_of(parts, reader))
 
 
@@ -79,7 +83,7 @@ def test_each_transaction_can_be_left_out_alone(path: Path, target: int) -> None
     names = ids_of(every)
     assert len(names) > 5
     for name in names:
-        left_out = LeftOut(frozenset({name}), SERVER)
+        left_out = LeftOut[object](frozenset({name}), SERVER)
         found = read(path, chunks_of(events, target), left_out)
         expected = [
             step for step in every if step.transaction.id != name or isinstance(step, End | Xa)
@@ -106,7 +110,7 @@ def test_what_is_damaged_or_unknown_within_one_is_left_out_with_it(path: Path, t
     expected = MalformedEvent if path.parent.name == "5.5" else CorruptEvent
     with pytest.raises(expected):
         read(path, chunks_of(events, target))
-    found = read(path, chunks_of(events, target), LeftOut(frozenset({name}), SERVER))
+    found = read(path, chunks_of(events, target), LeftOut[object](frozenset({name}), SERVER))
     assert ids_of(found) == ids_of(every)
     assert not any(isinstance(one, Rows) and one.transaction.id == name for one in found)
 
@@ -115,7 +119,7 @@ def test_all_can_be_left_out_at_once() -> None:
     for path in FILES:
         events = events_of(path)
         names = ids_of(read(path, chunks_of(events, 300)))
-        left_out = LeftOut(frozenset(names), SERVER)
+        left_out = LeftOut[object](frozenset(names), SERVER)
         found = read(path, chunks_of(events, 300), left_out)
         assert all(isinstance(step, End | Xa) for step in found)
         assert ids_of(found) == names == [one.id for one in left_out.done]
@@ -124,9 +128,9 @@ def test_all_can_be_left_out_at_once() -> None:
 def test_chunks_without_it_go_by_as_they_are() -> None:
     chunks = chunks_of(events_of(FILES[0]), 300)
     for name in ("0-7-99", "3e11fa47-71ca-11e1-9e33-c80aa9429562:99", f"{SERVER}:other.000001:4"):
-        left_out = LeftOut(frozenset({name}), SERVER)
+        left_out = LeftOut[object](frozenset({name}), SERVER)
         for chunk in chunks:
-            (part,) = left_out.parts(chunk)
+            ((part, _),) = left_out.parts(chunk, None)
             assert part is chunk
         assert left_out.done == list[Omitted]()
 
@@ -176,8 +180,8 @@ def test_one_is_left_out_wherever_it_is_cut(number: int, checksum: bool) -> None
         every = list(steps_of(chunks, reader()))
         assert len(ids_of(every)) == 7
         name = f"{MADE_BY}:{number}"
-        left_out = LeftOut(frozenset({name}), MADE_BY)
-        found = list(steps_of([p for one in chunks for p in left_out.parts(one)], reader()))
+        left_out = LeftOut[object](frozenset({name}), MADE_BY)
+        found = list(steps_of(without(chunks, left_out), reader()))
         assert [told(step) for step in found] == [
             told(step)
             for step in every
@@ -191,7 +195,8 @@ def test_what_a_left_out_statement_did_to_tables_goes_on_with_its_place() -> Non
     data = sent(checksum=False)
     for chunk in fed(Cutter(START, checksum=False, target=200), data):
         if chunk.ends_in_statement:
-            chunk.schema = did = object()
-            (part,) = LeftOut(frozenset({f"{MADE_BY}:6"}), MADE_BY).parts(chunk)
-            assert (part.schema, part.ends_in_statement) == (did, True)
+            did = object()
+            left_out = LeftOut[object](frozenset({f"{MADE_BY}:6"}), MADE_BY)
+            ((part, effect),) = left_out.parts(chunk, did)
+            assert (effect, part.ends_in_statement) == (did, True)
             assert part.place is not None

@@ -1,0 +1,27 @@
+"""A portion of the stream of changes, as decoders get it.
+
+Invariant: a portion can be decoded by itself; portions are numbered in the order in which they are put.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from app.pipeline.statement_effect import Applied
+from connectors.mysql.position import Coordinates
+
+
+class Portion(Protocol):
+    """A stretch of the stream of changes that can be decoded by itself, wherever it comes from."""
+
+    @property
+    def start(self) -> Coordinates:
+        """Its position in the stream, for errors."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds."""
+
+    @property
+    def effect(self) -> Applied | None:
+        """What all decoders must know before they decode a later portion."""
