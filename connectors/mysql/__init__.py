@@ -1,1 +1,1 @@
-"""A MySQL or MariaDB server read as its replica: stream, binlog, transactions, rows; and its schemas."""
+"""MySQL and MariaDB sources: the replica stream, binlog events, transactions, rows and table schemas."""

@@ -1,7 +1,7 @@
-"""Sets of global transaction identifiers, so that a cursor can say which transactions it has seen.
+"""Sets of MySQL's global transaction identifiers, by which a cursor records the transactions it has read.
 
-The law: a set parses from and prints to MySQL's own text, and compares by content, never by text.
-Tags (MySQL 8.3) are kept as part of the source's name, ``uuid:tag``.
+Invariant: a set parses from and prints to MySQL's own text, and compares by content, never by text.
+A tag (MySQL 8.3) is kept as part of the source's name, ``uuid:tag``.
 Source: MySQL manual, "GTID Format and Storage"; on the wire, rpl_gtid_set.cc, Gtid_set::encode.
 """
 
@@ -40,7 +40,7 @@ class GtidSet:
 
     @classmethod
     def parse(cls, text: str) -> GtidSet:
-        """Read MySQL's text, as ``gtid_executed`` prints it; raise ValueError where it is not such."""
+        """Parse MySQL's text, as ``gtid_executed`` prints it; raise ValueError for any other text."""
         result = cls()
         for part in "".join(text.split()).lower().split(","):
             if part:
@@ -66,7 +66,7 @@ class GtidSet:
             raise ValueError(f"not a GTID set: {part!r}")
 
     def add(self, gtid: str) -> None:
-        """Add one GTID; one that is held already changes nothing."""
+        """Add one GTID; adding it again has no effect."""
         source, number = split_gtid(gtid)
         intervals = self._intervals.get(source)
         if intervals and intervals[-1][1] + 1 == number:
@@ -75,11 +75,11 @@ class GtidSet:
             self.add_interval(source, number, number)
 
     def add_interval(self, source: str, first: int, last: int) -> None:
-        """Add the closed interval ``first..last`` of one source, joining what touches it."""
+        """Add the closed interval ``first..last`` of one source, and join adjacent intervals."""
         if last < first:
             raise ValueError(f"not an interval: {first}-{last}")
         spans = self._intervals.setdefault(source, [])
-        # Those from ``begin`` to before ``end`` touch it.
+        # Intervals ``begin`` up to but not including ``end`` touch the new one.
         begin = bisect_left(spans, first - 1, key=_LAST)
         end = bisect_right(spans, last + 1, key=_FIRST)
         if begin < end:
@@ -87,7 +87,7 @@ class GtidSet:
         spans[begin:end] = [(first, last)]
 
     def merge(self, other: GtidSet) -> None:
-        """Add all of another set."""
+        """Add all GTIDs of another set."""
         for source, spans in other._intervals.items():
             if source in self._intervals:
                 for first, last in spans:
@@ -101,11 +101,11 @@ class GtidSet:
             self.add(gtid)
 
     def copy(self) -> GtidSet:
-        """A set of its own with the same content."""
+        """Return an independent copy."""
         return GtidSet({source: list(spans) for source, spans in self._intervals.items()})
 
     def count(self) -> int:
-        """How many GTIDs it holds."""
+        """Return the number of GTIDs in the set."""
         return sum(last - first + 1 for spans in self._intervals.values() for first, last in spans)
 
     def __contains__(self, gtid: str) -> bool:
@@ -115,7 +115,7 @@ class GtidSet:
         return at >= 0 and spans[at][0] <= number <= spans[at][1]
 
     def issubset(self, other: GtidSet) -> bool:
-        """Whether ``other`` holds all of this set."""
+        """Whether ``other`` contains this whole set."""
         return all(
             any(low <= first and last <= high for low, high in other._intervals.get(source, []))
             for source, spans in self._intervals.items()
@@ -125,7 +125,7 @@ class GtidSet:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GtidSet) and self._intervals == other._intervals
 
-    __hash__ = None  # type: ignore[assignment]  # it changes, so it is no key
+    __hash__ = None  # type: ignore[assignment]  # mutable, so not hashable
 
     def __bool__(self) -> bool:
         return bool(self._intervals)
@@ -140,10 +140,10 @@ class GtidSet:
         return ",".join(":".join(parts) for parts in texts.values())
 
     def encode(self) -> bytes:
-        """The set as replicas send it and as PREVIOUS_GTIDS events hold it.
+        """The binary form that replicas send and that PREVIOUS_GTIDS events contain.
 
-        Where there are tags, the first eight bytes say so twice, and each source has its tag: its length,
-        doubled as the serialization library's short integers are, and its letters.
+        With tags, the first and the eighth byte are the format number, 1, and each source has its
+        tag: the length, doubled as the serialization library's short integers are, and the letters.
         """
         tagged = any(":" in source for source in self._intervals)
         count = len(self._intervals)
@@ -160,7 +160,7 @@ class GtidSet:
 
     @classmethod
     def decode(cls, data: bytes) -> GtidSet:
-        """Read what ``encode`` makes; raise ValueError or struct.error where it is not such."""
+        """Decode the output of ``encode``; raise ValueError or struct.error for other bytes."""
         (head,) = struct.unpack_from("<Q", data)
         form = head >> 56
         if form > _TAGGED:

@@ -1,11 +1,12 @@
 """Landmark: the last transaction before a cursor, as its server wrote it.
 
-A set of GTIDs states what a server claims to have; it does not identify a binlog. After a reset, or once data
-files were put back, a server gives the same GTIDs and the same offsets to other transactions. A landmark keeps
-the place, the commit time and the checksums of one transaction, so that a later reader can tell the two apart.
+A set of GTIDs states what a server claims to have; it does not identify a binlog. After a reset, or
+after data files were restored, a server assigns the same GTIDs and offsets to other transactions. A
+landmark keeps the position, the commit time and the checksums of one transaction, so that a later
+reader can distinguish the two.
 
-Invariant: a checksum covers what the server wrote and nothing of how it was sent: with or without the binlog's
-own CRC32, a transaction has the same landmark.
+Invariant: a checksum covers what the server wrote and nothing of how it was sent: with or without
+the binlog's own CRC32, a transaction has the same landmark.
 """
 
 from __future__ import annotations
@@ -30,28 +31,28 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 
 _KEPT = struct.Struct("<IBI")
-"""Of a header, what does not depend on how the event is sent: time, type, server_id."""
+"""The header fields that do not depend on how the event is sent: time, type, server_id."""
 _TIMED = frozenset({int(EventType.GTID), int(EventType.ANONYMOUS_GTID)})
 _TIME_AT = 42
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """One event, as it can be recognized again."""
+    """One event, in a form that allows recognizing it again."""
 
     timestamp: int
-    """Seconds since 1970, by its header; a replica keeps the time of its source."""
+    """Seconds since 1970, from the event's header; a replica keeps the time of its source."""
     server_id: int
-    """The server that wrote it first."""
+    """The server that first wrote the event."""
     check: int
     """CRC32 of the header's constant fields and the body."""
     original_us: int = 0
-    """When its first server committed the transaction that the event announces, microseconds since 1970; 0
-    where the event does not say."""
+    """Commit time, at its first server, of the transaction that the event announces:
+    microseconds since 1970; 0 if the event does not contain it."""
 
     @classmethod
     def of(cls, event: Event) -> Mark:
-        """Of an event as it was received."""
+        """The mark of a received event."""
         timestamp, kind, server_id = event.timestamp, event.type, event.server_id
         return cls(
             timestamp=timestamp,
@@ -62,46 +63,47 @@ class Mark:
 
     @classmethod
     def within(cls, data: bytes, at: int, *, checksum: bool) -> Mark:
-        """Of an event that begins there in a chunk; ``checksum``: whether it ends in a CRC32."""
+        """The mark of the event at offset ``at`` of a chunk's data; ``checksum``: whether it
+        ends in a CRC32."""
         timestamp, kind, server_id, size, end_pos, flags = HEADER.unpack_from(data, at)
         end = at + size - (CHECKSUM_SIZE if checksum else 0)
         body = data[at + HEADER_SIZE : end]
         return cls.of(Event(timestamp, kind, server_id, end_pos, flags, size, body))
 
     def is_copy_of(self, other: Mark) -> bool:
-        """Whether two servers' first events announce the same transaction, apart from what each server writes
-        of its own."""
+        """Whether the first events of two servers announce the same transaction, apart from
+        fields that each server writes itself."""
         if self.original_us and other.original_us:
             return self.original_us == other.original_us
         return (self.timestamp, self.server_id) == (other.timestamp, other.server_id)
 
     def to_json(self) -> list[int]:
-        """As the journal keeps it."""
+        """The journal's form."""
         return [self.timestamp, self.server_id, self.check, self.original_us]
 
     @classmethod
     def from_json(cls, value: list[int]) -> Mark:
-        """Read what ``to_json`` wrote; raise ValueError or TypeError where it is not such."""
+        """Read the output of ``to_json``; raise ValueError or TypeError for anything else."""
         timestamp, server_id, check, committed = map(int, value)
         return cls(timestamp=timestamp, server_id=server_id, check=check, original_us=committed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landmark:
-    """A transaction, where it is in its server's binlog, and its first and last event."""
+    """A transaction, its coordinates in its server's binlog, and its first and last event."""
 
     gtid: str | None
     start: Coordinates
     end: Coordinates
     first: Mark | None
-    """None where the event was not read: an operator skipped it."""
+    """None if the event was not read because of an operator skip."""
     last: Mark | None
-    """None where the transaction does not end in an event of its own."""
+    """None if the transaction does not end in an event of its own."""
     last_pos: int = 0
-    """Where that event begins, in the file of ``end``."""
+    """Offset of the last event, in the file of ``end``."""
 
     def to_json(self) -> dict[str, Any]:
-        """As the journal keeps it."""
+        """The journal's form."""
         return {
             "gtid": self.gtid,
             "start": str(self.start),
@@ -113,7 +115,7 @@ class Landmark:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Landmark:
-        """Read what ``to_json`` wrote; raise KeyError, ValueError or TypeError where it is not such."""
+        """Read the output of ``to_json``; raise KeyError, ValueError or TypeError for anything else."""
         return cls(
             gtid=value["gtid"],
             start=Coordinates.parse(value["start"]),
@@ -128,12 +130,13 @@ class Landmark:
 
 
 Ended = tuple[int, int, int]
-"""Of the last transaction that ended in a chunk: where its first event begins in the data, or -1 for a chunk
-before; where its last one begins; and where that ends in the file."""
+"""For the last transaction that ended in a chunk: the offset of its first event in the data, or
+-1 if it began in an earlier chunk; the offset of its last event in the data; and that event's
+end in the file."""
 
 
 def landmark_in(chunk: Chunk, ended: Ended | None, transaction: Transaction) -> Landmark | None:
-    """The transaction; None where none of its events was read."""
+    """The transaction's landmark; None if none of its events was read."""
     if ended is None:
         return None
     began, last, end = ended
@@ -142,7 +145,7 @@ def landmark_in(chunk: Chunk, ended: Ended | None, transaction: Transaction) -> 
         first = Mark.within(chunk.data, began, checksum=chunk.checksum)
     elif chunk.context:
         first = Mark.within(chunk.context[0], 0, checksum=False)
-    # What came out of a payload, or stands for a transaction that was left out, is no event of the file.
+    # An event out of a payload, or one that replaces a skipped transaction, is not in the file.
     is_own = chunk.place is None
     if first is None and not is_own:
         return None

@@ -1,9 +1,9 @@
-"""MariaDB's GTIDs, ``domain-server-sequence``, and how far a reader is by them.
+"""MariaDB's GTIDs, ``domain-server-sequence``, and positions made of them.
 
-The law: a position holds one GTID for each domain, the last one read, and means it and all that stands before
-it in that domain's order in the binlog. It parses from and prints to MariaDB's own text. Two GTIDs of a domain
-are compared only where one server wrote both: unless gtid_strict_mode is on, another server's numbers may be
-lower and come later.
+Invariant: a position holds the last GTID read of each domain, and stands for it and all before it
+in that domain's order in the binlog. It parses from and prints to MariaDB's own text. Two GTIDs of
+a domain are compared only if one server wrote both: unless gtid_strict_mode is on, another server
+may write lower numbers later.
 Source: MariaDB's documentation, "Global Transaction ID"; sql/rpl_gtid.cc.
 """
 
@@ -20,7 +20,7 @@ Gtid = tuple[int, int, int]
 
 
 def split_gtid(text: str) -> Gtid:
-    """``0-1-100`` as numbers; raise ValueError where it is not such."""
+    """``0-1-100`` as numbers; raises ValueError for other text."""
     match = _GTID.fullmatch(text)
     numbers = tuple(map(int, match.groups())) if match else ()
     if not match or any(n >= most for n, most in zip(numbers, _MOST, strict=True)):
@@ -39,7 +39,7 @@ class MariadbGtidList:
 
     @classmethod
     def parse(cls, text: str) -> MariadbGtidList:
-        """Read MariaDB's text, as ``gtid_binlog_pos`` prints it; raise ValueError where it is not such."""
+        """Parse MariaDB's text, as ``gtid_binlog_pos`` prints it; raise ValueError for any other text."""
         found = cls()
         for part in "".join(text.split()).split(","):
             if not part:
@@ -52,30 +52,30 @@ class MariadbGtidList:
 
     @classmethod
     def ending(cls, gtids: Iterable[Gtid]) -> MariadbGtidList:
-        """The position behind GTIDs that stand in the order of the binlog, as in a GTID_LIST event."""
+        """The position after GTIDs in binlog order, as in a GTID_LIST event."""
         return cls({domain: (server, sequence) for domain, server, sequence in gtids})
 
     def add(self, gtid: str) -> None:
-        """Go on to a GTID, which comes after all that came before in its domain."""
+        """Advance to a GTID, which comes after all earlier ones of its domain."""
         domain, server, sequence = split_gtid(gtid)
         self._last[domain] = (server, sequence)
 
     def add_interval(self, source: str, _first: int, last: int) -> None:
-        """Go on to the last of some GTIDs that begin with ``domain-server``; the first says nothing more."""
+        """Advance to the last of a range of GTIDs of one ``domain-server``; the first is not needed."""
         self.add(f"{source}-{last}")
 
     def update(self, gtids: Iterable[str]) -> None:
-        """Go on to each of these GTIDs, in their order."""
+        """Advance to each of these GTIDs in turn."""
         for gtid in gtids:
             self.add(gtid)
 
     def copy(self) -> MariadbGtidList:
-        """A position of its own with the same content."""
+        """Return an independent copy."""
         return MariadbGtidList(dict(self._last))
 
     def lacking(self, other: MariadbGtidList) -> list[str]:
-        """GTIDs of ``other`` that this position is certainly before: of no domain of its own, or of the same
-        server with a higher sequence."""
+        """The GTIDs of ``other`` that are certainly after this position: of a domain it lacks,
+        or of the same server with a higher sequence."""
         return [
             f"{domain}-{server}-{sequence}"
             for domain, (server, sequence) in sorted(other._last.items())
@@ -84,17 +84,18 @@ class MariadbGtidList:
         ]
 
     def holds(self, gtid: str) -> bool:
-        """Whether a GTID is at or before this position, by the numbers that a server gives: one higher than any
-        that it has in the domain. Only servers that were written to without knowing of one another differ."""
+        """Whether a GTID is at or before this position, by sequence number: a server assigns one
+        higher than any it has in the domain. Only servers written to independently of each other
+        break this."""
         domain, _, sequence = split_gtid(gtid)
         return domain in self._last and sequence <= self._last[domain][1]
 
     def holds_all(self, other: MariadbGtidList) -> bool:
-        """Whether another position is at or before this one, by the same numbers."""
+        """Whether another position is at or before this one, by sequence number."""
         return all(self.holds(gtid) for gtid in str(other).split(",") if gtid)
 
     def unknown_to(self, state: MariadbGtidState) -> list[str]:
-        """This position's GTIDs that a server with this state has never written."""
+        """The GTIDs of this position that a server with this state has never written."""
         return [
             f"{domain}-{server}-{sequence}"
             for domain, (server, sequence) in sorted(self._last.items())
@@ -104,7 +105,7 @@ class MariadbGtidList:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MariadbGtidList) and self._last == other._last
 
-    __hash__ = None  # type: ignore[assignment]  # it changes, so it is no key
+    __hash__ = None  # type: ignore[assignment]  # mutable, so not hashable
 
     def __bool__(self) -> bool:
         return bool(self._last)
@@ -120,7 +121,7 @@ class MariadbGtidList:
 
 
 class MariadbGtidState:
-    """What a server has: the last sequence of each server that wrote into a domain."""
+    """A server's GTID state: the last sequence of each server that wrote into a domain."""
 
     __slots__ = ("last",)
 
@@ -130,7 +131,7 @@ class MariadbGtidState:
 
     @classmethod
     def parse(cls, *texts: str) -> MariadbGtidState:
-        """Read ``gtid_binlog_state`` and the like; of several texts, the highest sequence counts."""
+        """Parse ``gtid_binlog_state`` and similar; of several texts, the highest sequence counts."""
         last: dict[tuple[int, int], int] = {}
         for part in ",".join(texts).split(","):
             if part:

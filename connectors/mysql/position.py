@@ -1,7 +1,7 @@
-"""Where we are in a source's binlog.
+"""Positions in a source's binlog.
 
-The law: positions print to text an operator can paste back, and compare by number: file 1000000 comes
-after 999999, which no comparison of their names would say.
+Invariant: positions print to text that an operator can paste back, and compare by number: file
+1000000 comes after 999999, although its name sorts before.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 
 Gtids = GtidSet | MariadbGtidList
-"""What has been read, in the words of the one make of server or the other."""
+"""The transactions read so far: MySQL's GTID set or MariaDB's position."""
 
 _MARIADB = re.compile(r"\s*[0-9]+-[0-9]+-[0-9]+\s*(,|$)")
 
 
 def parse_gtids(text: str) -> Gtids:
-    """Read a set of MySQL's or a position of MariaDB's; raise ValueError where it is neither.
+    """Parse a MySQL GTID set or a MariaDB position; raise ValueError for other text.
 
-    The empty text is MySQL's empty set; whoever knows the server says which one it is.
+    Empty text gives MySQL's empty set; the caller knows which kind of server it is for.
     """
     return MariadbGtidList.parse(text) if _MARIADB.match(text) else GtidSet.parse(text)
 
@@ -35,7 +35,7 @@ class Coordinates:
 
     @classmethod
     def parse(cls, text: str) -> Coordinates:
-        """Read ``file:pos``; raise ValueError where it is not such."""
+        """Parse ``file:pos``; raise ValueError for other text."""
         file, colon, pos = text.rpartition(":")
         if not colon or not file or not pos.isdigit():
             raise ValueError(f"not binlog coordinates (file:pos): {text!r}")
@@ -43,7 +43,7 @@ class Coordinates:
 
     @property
     def order(self) -> tuple[int, int]:
-        """What to compare by: the file's number, then the offset."""
+        """The sort key: the file's number, then the offset."""
         number = self.file.rpartition(".")[2]
         return (int(number) if number.isdigit() else 0, self.pos)
 
@@ -53,7 +53,7 @@ class Coordinates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """What has been read of one source: coordinates, and GTIDs where the server has them."""
+    """The position in one source: coordinates, and GTIDs if the server has them."""
 
     server_uuid: str
     coordinates: Coordinates

@@ -1,1 +1,1 @@
-"""Events of the binlog from bytes to values: GTIDs, statements, table maps, XA; MySQL's and MariaDB's."""
+"""Binlog events from bytes to values: GTIDs, statements, table maps, XA; MySQL's and MariaDB's."""

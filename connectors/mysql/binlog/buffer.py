@@ -1,7 +1,8 @@
-"""Reading the integers and strings of MySQL's binary protocol out of a byte string.
+"""Integers and strings of MySQL's binary protocol, read from a byte string.
 
-The law: reading past the end raises IndexError or struct.error, which ``events`` turns into MalformedEvent;
-nothing is ever padded or guessed. Source: MySQL internals manual, "Protocol Basics".
+Invariant: reading past the end raises IndexError or struct.error, which ``events`` turns into
+MalformedEvent; nothing is ever padded or guessed. Source: MySQL internals manual, "Protocol
+Basics".
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def uint(data: bytes | memoryview, at: int, size: int) -> int:
 
 
 def packed(data: bytes, at: int) -> tuple[int, int]:
-    """A length-encoded integer at ``at``, and where it ends."""
+    """The length-encoded integer at ``at``, and its end."""
     first = data[at]
     if first < 0xFB:
         return first, at + 1
@@ -30,7 +31,7 @@ def packed(data: bytes, at: int) -> tuple[int, int]:
 
 
 def taken(data: _Bytes, at: int, size: int) -> tuple[_Bytes, int]:
-    """``size`` bytes from ``at``, all of them, and where they end."""
+    """``size`` bytes from ``at``, all of them, and their end."""
     end = at + size
     if end > len(data):
         raise IndexError(f"{size} bytes needed at {at}, of {len(data)}")
@@ -38,13 +39,13 @@ def taken(data: _Bytes, at: int, size: int) -> tuple[_Bytes, int]:
 
 
 def packed_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    """A length-encoded byte string at ``at``, and where it ends."""
+    """The length-encoded byte string at ``at``, and its end."""
     size, at = packed(data, at)
     return taken(data, at, size)
 
 
 def bits(data: bytes, count: int, *, most_significant_first: bool = False) -> list[bool]:
-    """The first ``count`` bits of ``data``, each byte from its low bit unless told otherwise."""
+    """The first ``count`` bits of ``data``, each byte from its low bit by default."""
     if len(data) * 8 < count:
         raise IndexError(f"{count} bits needed, of {len(data) * 8}")
     if most_significant_first:

@@ -1,6 +1,7 @@
-"""What a binlog tells: transactions, their rows and statements, and who is told.
+"""The contents of a binlog: transactions with their rows and statements, and the interface that receives them.
 
-The law: all is told within a transaction, in the order of the binlog, and the transaction's end last.
+Invariant: every call belongs to a transaction, calls come in the order of the binlog, and the
+transaction's end comes last.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from connectors.mysql.position import Coordinates
 
 
 class Transaction:
-    """Who a transaction is."""
+    """A transaction's identity."""
 
     __slots__ = (
         "committed_ms",
@@ -41,59 +42,60 @@ class Transaction:
     ) -> None:
         self.file = file
         self.pos = pos
-        """Where its first event begins."""
+        """Offset of its first event."""
         self.source = source
-        """What its GTID begins with; None on a server without GTIDs."""
+        """The part of its GTID before the number; None on a server without GTIDs."""
         self.number = number
-        """What its GTID ends with."""
+        """The number in its GTID."""
         self.id = name
         """Its GTID, else ``<server_uuid>:<file>:<pos>``."""
         self.gtid = None if source is None else name
         self.committed_ms = committed_ms
-        """When it was committed at its source, milliseconds since 1970."""
+        """Commit time at its source, milliseconds since 1970."""
         self.server_id = server_id
         self.thread: int | None = None
         self.original_us = 0
-        """When its first server committed it, microseconds since 1970; told only of one without a GTID."""
+        """Commit time at its first server, microseconds since 1970; set only for transactions
+        without a GTID."""
 
     @property
     def start(self) -> Coordinates:
-        """Where it begins."""
+        """The coordinates of its first event."""
         return Coordinates(self.file, self.pos)
 
 
 class Changes(Protocol):
-    """Who is told what happens, in the order of the binlog."""
+    """Receiver of the binlog's contents, called in the order of the binlog."""
 
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
-        """A rows event, not yet decoded nor unpacked where MariaDB compressed it, which begins at ``pos``."""
+        """A rows event at ``pos``: not yet decoded, nor unpacked if MariaDB compressed it."""
 
     def query(self, text: str) -> None:
-        """The text of the statement whose rows follow, where the server writes it."""
+        """The text of the statement whose rows follow, if the server writes it."""
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
         """A statement that is DDL or TRUNCATE."""
 
     def change(self, transaction: Transaction, query: Query) -> None:
-        """A change that is written as a statement; raise StatementBasedChange if it cannot be skipped."""
+        """A change written as a statement; raise StatementBasedChange if it cannot be skipped."""
 
     def undone(self, what: str, *, earlier: bool) -> None:
-        """Rows of the open transaction are taken back; raise UnsupportedEvent if they may be published.
+        """Rows of the open transaction are undone; raise UnsupportedEvent if they may be published.
 
-        ``earlier``: whether chunks before this one hold some of its rows.
+        ``earlier``: whether earlier chunks contain some of its rows.
         """
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
-        """An XA transaction is prepared by this transaction, else decided."""
+        """This transaction prepares an XA transaction, or else decides it."""
 
     def end(self, transaction: Transaction, pos: int) -> None:
-        """The end of a transaction, at ``pos``; everything before it holds."""
+        """The end of a transaction, at ``pos``; everything before it is final."""
 
 
 class Nobody:
-    """Takes note only of the statement that is under way: the rest was told with the chunk before."""
+    """A receiver that keeps only the current statement's text: all else was reported with an earlier chunk."""
 
     def __init__(self) -> None:
         self.text: str | None = None
@@ -101,23 +103,23 @@ class Nobody:
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def query(self, text: str) -> None:
-        """The rows that come next are its rows."""
+        """Keep the text of the statement whose rows follow."""
         self.text = text
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def change(self, transaction: Transaction, query: Query) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def undone(self, what: str, *, earlier: bool) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def end(self, transaction: Transaction, pos: int) -> None:
-        """Not noted."""
+        """Ignored."""

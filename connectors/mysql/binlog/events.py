@@ -1,7 +1,8 @@
-"""The events of the binlog that are not rows: what each one's bytes mean.
+"""The binlog events other than rows, and their parsers.
 
-The law: every type of event is decoded, named in ``HARMLESS`` with the reason why it may be passed by, or
-unsupported; there is no fourth case. Source: MySQL's libs/mysql/binlog/event headers and the internals manual.
+Invariant: every type of event is decoded, named in ``HARMLESS`` with the reason why it may be
+ignored, or unsupported; there is no fourth case. Source: MySQL's libs/mysql/binlog/event headers
+and the internals manual.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from connectors.mysql.charset.charsets import Charsets, text_decoder
 
 
 class EventType(IntEnum):
-    """The types of events that we name; the number is the byte on the wire."""
+    """Event types with a name; the value is the byte on the wire."""
 
     QUERY = 2
     STOP = 3
@@ -70,42 +71,42 @@ HARMLESS = {
     EventType.RAND: "context of a statement; a statement that changes rows is judged itself",
     EventType.USER_VAR: "context of a statement; a statement that changes rows is judged itself",
 }
-"""Event types that carry no change of data, each with the reason."""
+"""Event types that carry no data change, each with the reason."""
 
 _IGNORABLE_FLAG = 0x80
 _IN_USE_FLAG = 0x01
 HEADER = struct.Struct("<IBIIIH")
-"""Timestamp, type, server_id, size, where the next event begins, flags."""
+"""Timestamp, type, server_id, size, offset of the next event, flags."""
 HEADER_SIZE = HEADER.size
 CHECKSUM_SIZE = 4
 LARGEST = 1 << 30
-"""Bytes of an event, at most: what max_allowed_packet can be set to."""
+"""Largest size of an event in bytes: the maximum of max_allowed_packet."""
 
 
 @dataclass(slots=True)
 class Event:
-    """One event as it came: header fields, and the body without header and checksum."""
+    """One event as received: header fields, and the body without header and checksum."""
 
     timestamp: int
     """Seconds since 1970, 0 for artificial events."""
     type: int
     server_id: int
     end_pos: int
-    """Where the next event begins; 0 for artificial events, and modulo 2**32."""
+    """Offset of the next event; 0 for artificial events, and modulo 2**32."""
     flags: int
     size: int
     body: bytes
 
 
 def is_ignorable(flags: int) -> bool:
-    """Whether the server says that who does not know an event may pass it by."""
+    """Whether the server marks an event as one that readers without support may ignore."""
     return bool(flags & _IGNORABLE_FLAG)
 
 
 def parse_event(data: bytes, *, checksum: bool) -> Event:
     """Split one event into its header and body; with ``checksum``, verify its CRC32.
 
-    Raises CorruptEvent where the length or the checksum does not hold.
+    Raises CorruptEvent if the length or the checksum does not match.
     """
     if len(data) < HEADER_SIZE:
         raise CorruptEvent(f"{len(data)} bytes are less than a header")
@@ -115,7 +116,7 @@ def parse_event(data: bytes, *, checksum: bool) -> Event:
     end = len(data)
     if checksum:
         end -= CHECKSUM_SIZE
-        # A file in use is flagged so in its first event, after the checksum was made.
+        # A file in use has this flag in its first event, set after the checksum was computed.
         in_use = kind == EventType.FORMAT_DESCRIPTION and flags & _IN_USE_FLAG
         if not in_use and zlib.crc32(data[:end]) != uint(data, end, CHECKSUM_SIZE):
             raise CorruptEvent("its CRC32 does not match")
@@ -140,15 +141,15 @@ def _version(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Gtid:
-    """The start of a transaction, with its GTID or, on a server without them, none."""
+    """The start of a transaction, with its GTID if the server has GTIDs."""
 
     gtid: str | None
     committed_us: int | None
-    """When it was committed there, microseconds since 1970; None before MySQL 8.0.1."""
+    """Commit time at that server, microseconds since 1970; None before MySQL 8.0.1."""
 
 
 def parse_gtid(event: Event) -> Gtid:
-    """A GTID or ANONYMOUS_GTID event."""
+    """Parse a GTID or ANONYMOUS_GTID event."""
     body = event.body
     sid, number = uuid.UUID(bytes=body[1:17]), uint(body, 17, 8)
     committed = None
@@ -160,8 +161,9 @@ def parse_gtid(event: Event) -> Gtid:
 
 
 def original_us(body: bytes) -> int:
-    """When the first server committed an ANONYMOUS_GTID event's transaction, microseconds since 1970; 0 where
-    it is not told, which is before MySQL 8.0.1. A replica keeps it, and then writes it behind its own time."""
+    """Commit time of an ANONYMOUS_GTID event's transaction at its first server, microseconds
+    since 1970; 0 before MySQL 8.0.1, which does not write it. A replica keeps it, and writes it
+    after its own time."""
     at = 42
     own = int.from_bytes(body[at : at + 7], "little")
     if not own >> 55:
@@ -170,13 +172,13 @@ def original_us(body: bytes) -> int:
 
 
 def parse_rotate(event: Event) -> tuple[str, int]:
-    """The next file's name and the offset at which it goes on."""
+    """The next file's name and the offset at which it continues."""
     return event.body[8:].decode(), uint(event.body, 0, 8)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A statement as it was run."""
+    """A statement as the server ran it."""
 
     thread: int
     database: str | None
@@ -188,7 +190,7 @@ class Query:
 
 
 def parse_query(body: bytes, charsets: Charsets) -> Query:
-    """The body of a QUERY event; its text is in the character set of the client that sent it."""
+    """Parse the body of a QUERY event; its text is in the character set of the client that sent it."""
     thread, _, database_size, error_code, status_size = struct.unpack_from("<IIBHH", body)
     raw_status, at = taken(body, 13, status_size)
     database, at = taken(body, at, database_size)
@@ -205,7 +207,8 @@ def parse_query(body: bytes, charsets: Charsets) -> Query:
 
 
 _OF_QUERY, _OF_FILE = 13, 13
-"""Bytes at the head of a QUERY event's body, and what an EXECUTE_LOAD_QUERY event's has besides."""
+"""Sizes in bytes of the fixed head of a QUERY event's body, and of the extra fields of an
+EXECUTE_LOAD_QUERY event's."""
 
 
 def load_query(body: bytes) -> bytes:
@@ -214,10 +217,10 @@ def load_query(body: bytes) -> bytes:
 
 
 def _statement_text(raw: bytes, collation: int | None, charsets: Charsets) -> str:
-    """The text; bytes that are not of the client's character set stay visible as escapes.
+    """The text; bytes outside the client's character set stay visible as escapes.
 
-    In swe7 the bytes of some marks of SQL, the backtick among them, are letters. The server's parser takes them
-    for marks, and so do we.
+    In swe7 the bytes of some SQL punctuation, the backtick among them, are letters. The server's
+    parser reads them as punctuation, and so does this.
     """
     charset = charsets.name(collation) if collation is not None else None
     decode = text_decoder(charset) if charset not in (None, "swe7") else None
@@ -228,12 +231,12 @@ def _statement_text(raw: bytes, collation: int | None, charsets: Charsets) -> st
 
 
 def parse_incident(body: bytes) -> str:
-    """The server's words about an incident."""
+    """The server's description of an incident."""
     return body[3 : 3 + body[2]].decode("utf-8", "replace")
 
 
 def parse_rows_query(body: bytes) -> str:
-    """The text of the statement whose rows follow; the length before it has one byte, too few for most."""
+    """The text of the statement whose rows follow; the one-byte length before it is too short for most."""
     return body[1:].decode("utf-8", "backslashreplace")
 
 
@@ -242,10 +245,10 @@ _READ = 128 * 1024
 
 
 def payload_events(body: bytes) -> bytes:
-    """The events inside the body of a TRANSACTION_PAYLOAD event, one behind the other, without checksums.
+    """The events inside a TRANSACTION_PAYLOAD event's body, concatenated, without checksums.
 
-    Source: libs/mysql/binlog/event/codecs/binary.cpp: type, length, value; 0 ends the fields,
-    1 is the payload's size, 2 its compression, 3 its size before compression.
+    Source: libs/mysql/binlog/event/codecs/binary.cpp: type, length, value; field types: 0 ends the
+    fields, 1 is the payload's size, 2 its compression, 3 its size before compression.
     """
     fields: dict[int, int] = {}
     at = 0
@@ -267,10 +270,10 @@ def _decompressed(content: bytes, algorithm: int, size: int) -> bytes:
     import zstandard
 
     try:
-        # The frame's header does not tell its size; a byte more than was announced is asked for, and no more.
+        # The frame's header does not contain its size; read at most one byte more than announced.
         data = bytearray()
         with zstandard.ZstdDecompressor().stream_reader(content) as reader:
-            # Whoever asks for all at once gets room for all that was announced.
+            # Reading all at once would allocate memory for the whole announced size.
             while len(data) <= size:
                 wanted = min(size + 1 - len(data), _READ)
                 part = reader.read(wanted)

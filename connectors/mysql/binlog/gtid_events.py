@@ -1,6 +1,7 @@
-"""Whose the next transaction is, as the kinds of GTID events say it.
+"""The identity of the next transaction, from each kind of GTID event.
 
-The law: a transaction without a GTID is named by its server and the place where it begins, and no other is.
+Invariant: a transaction without a GTID is named by its server and its start position, and no other
+is.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from connectors.mysql.binlog.transaction_context import MARIADB_GTID
 _GTID = struct.Struct(f"<{HEADER_SIZE}xx16sQ").unpack_from
 
 Announced = tuple[int, str | None, int, str, int]
-"""Of a transaction: where it begins, what its GTID begins with and its number, its id, and when it was
-committed at its source, milliseconds since 1970, or 0 where that is not told."""
+"""For a transaction: its start, the part of its GTID before the number and the number, its id,
+and its commit time at its source, milliseconds since 1970, or 0 if unknown."""
 
 
 class Place(NamedTuple):
-    """Of an event off the hot path: where it begins and ends, and what its header says."""
+    """An event off the hot path: its start and end, and header fields."""
 
     file: str
     pos: int
@@ -34,20 +35,20 @@ class Place(NamedTuple):
 
 
 def tagged(body: bytes, place: Place) -> Announced:
-    """A GTID_TAGGED event's transaction."""
+    """The transaction of a GTID_TAGGED event."""
     source, tag, number, committed = parse_gtid_tagged(body)
     source = f"{source}:{tag}" if tag else source
     return place.pos, source, number, f"{source}:{number}", committed // 1000
 
 
-def without_gtid(told: Announced | None, place: Place, server_uuid: str) -> Announced:
-    """An ANONYMOUS_GTID event's transaction; the event has the form of one with a GTID."""
-    committed = told[4] if told is not None else 0
+def without_gtid(announced: Announced | None, place: Place, server_uuid: str) -> Announced:
+    """The transaction of an ANONYMOUS_GTID event, which has the form of a GTID event."""
+    committed = announced[4] if announced is not None else 0
     return place.pos, None, 0, f"{server_uuid}:{place.file}:{place.pos}", committed
 
 
 def by_mariadb(gtid: str, place: Place) -> Announced:
-    """The transaction of a MariaDB's GTID event, ``domain-server-sequence``."""
+    """The transaction of a MariaDB GTID event, ``domain-server-sequence``."""
     source, _, number = gtid.rpartition("-")
     if number == "0":
         raise ValueError(f"no GTID has the number 0: {gtid}")
@@ -55,7 +56,7 @@ def by_mariadb(gtid: str, place: Place) -> Announced:
 
 
 def gtid_of(event: bytes | memoryview) -> str | None:
-    """The GTID that an event announces; None where it announces a transaction without one, or none."""
+    """The GTID that an event announces; None if it announces a transaction without one, or none at all."""
     kind = event[4]
     if kind == EventType.GTID:
         raw, number = _GTID(event)
@@ -67,7 +68,7 @@ def gtid_of(event: bytes | memoryview) -> str | None:
 
 
 def xid_announced(event: bytes | memoryview) -> str | None:
-    """The XA transaction that an event announces, which only MariaDB's does."""
+    """The XA transaction that an event announces; only MariaDB's GTID events do."""
     return _mariadb(event).xid if event[4] == MARIADB_GTID else None
 
 
@@ -76,9 +77,9 @@ def _mariadb(event: bytes | memoryview) -> MariadbGtid:
 
 
 def placed(last: int, end_pos: int, size: int, open_: Transaction | None) -> tuple[int, int]:
-    """Where an event begins and ends in a file of more than 4 GiB: offsets only grow within a file.
+    """Start and end of an event in a file of more than 4 GiB: offsets only grow within a file.
 
-    One that does not tell its place has that of its transaction, wherever its chunk was cut.
+    An event without a position has its transaction's start, wherever its chunk was cut.
     """
     if not end_pos:
         last = open_.pos if open_ is not None else last

@@ -1,7 +1,7 @@
-"""GTID_TAGGED events: GTIDs with a tag, which MySQL 8.3 brought, in a form of their own.
+"""GTID_TAGGED events: GTIDs with a tag, introduced by MySQL 8.3 with a new encoding.
 
-The law: a message is read field by field, in the order of their numbers; one that says that a field which we
-do not know must not be passed by is refused. Source: MySQL's libs/mysql/serialization/readme.md, and
+Invariant: a message is read field by field, in the order of their numbers; an unknown field marked
+as not ignorable is refused. Source: MySQL's libs/mysql/serialization/readme.md, and
 control_events.h, Gtid_event::define_fields.
 """
 
@@ -19,9 +19,9 @@ _SIGNED = frozenset({_NUMBER, _LAST_COMMITTED, _SEQUENCE})
 
 
 def parse_gtid_tagged(body: bytes) -> tuple[str, str, int, int]:
-    """A GTID_TAGGED event's UUID, tag and number, and when it was committed there, in microseconds since 1970.
+    """A GTID_TAGGED event's UUID, tag, number and commit time there, microseconds since 1970.
 
-    The tag may be empty. Raises UnsupportedEvent, ValueError or IndexError where it is of another form.
+    The tag may be empty. Raises UnsupportedEvent, ValueError or IndexError for another form.
     """
     version, at = integer(body, 0)
     size, at = integer(body, at)
@@ -50,9 +50,9 @@ def parse_gtid_tagged(body: bytes) -> tuple[str, str, int, int]:
 
 
 def original_us_tagged(body: bytes) -> int:
-    """When the first server committed a GTID_TAGGED event's transaction, microseconds since 1970.
+    """Commit time of a GTID_TAGGED event's transaction at its first server, microseconds since 1970.
 
-    A server writes it only where it differs from its own time of commit.
+    A server writes it only if it differs from its own commit time.
     """
     at, committed = 0, 0
     for _ in range(3):
@@ -75,7 +75,7 @@ def original_us_tagged(body: bytes) -> int:
 
 
 def _uuid(data: bytes, at: int) -> tuple[bytes, int]:
-    """Sixteen bytes, each written as an integer."""
+    """Sixteen bytes, each encoded as an integer."""
     found = bytearray()
     for _ in range(16):
         byte, at = integer(data, at)
@@ -84,9 +84,10 @@ def _uuid(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def integer(data: bytes, at: int) -> tuple[int, int]:
-    """The unsigned integer at a place, and where it ends.
+    """The unsigned integer at ``at``, and its end.
 
-    Its first byte's trailing ones tell how many bytes follow; eight ones, that all of the number does.
+    The number of trailing ones in its first byte is the number of bytes that follow; after eight
+    ones, all of the number follows.
     """
     first = data[at]
     more = (~first & (first + 1)).bit_length() - 1
@@ -100,6 +101,6 @@ def integer(data: bytes, at: int) -> tuple[int, int]:
 
 
 def signed(data: bytes, at: int) -> tuple[int, int]:
-    """The signed integer at a place, whose lowest bit is its sign, and where it ends."""
+    """The signed integer at ``at``, whose lowest bit is its sign, and its end."""
     value, end = integer(data, at)
     return (~(value >> 1) if value & 1 else value >> 1), end

@@ -1,7 +1,8 @@
-"""The events that only MariaDB writes: what each one's bytes mean.
+"""The events that only MariaDB writes, and their parsers.
 
-The law: functions of bytes alone; what a server announces (a length, an algorithm, a count) is checked against
-what came, and nothing is unpacked beyond it. Source: MariaDB's sql/log_event.h and log_event.cc.
+Invariant: functions of bytes alone; what a server announces (a length, an algorithm, a count) is
+checked against the data, and nothing is unpacked beyond it. Source: MariaDB's sql/log_event.h and
+log_event.cc.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from connectors.mysql.binlog.events import LARGEST, EventType
 
 
 class MariadbEventType(IntEnum):
-    """The types of events that MariaDB has beyond MySQL's; the number is the byte on the wire."""
+    """Event types of MariaDB that MySQL lacks; the value is the byte on the wire."""
 
     ANNOTATE_ROWS = 160
     BINLOG_CHECKPOINT = 161
@@ -38,7 +39,7 @@ HARMLESS = {
     MariadbEventType.GTID_LIST: "the last GTIDs of earlier files",
     MariadbEventType.START_ENCRYPTION: "the file is encrypted on disk; the server decrypts what it sends",
 }
-"""Event types that carry no change of data, each with the reason."""
+"""Event types that carry no data change, each with the reason."""
 
 PLAIN_ROWS = {
     MariadbEventType.WRITE_ROWS_COMPRESSED_V1: EventType.WRITE_ROWS_V1,
@@ -48,32 +49,32 @@ PLAIN_ROWS = {
     MariadbEventType.UPDATE_ROWS_COMPRESSED: EventType.UPDATE_ROWS,
     MariadbEventType.DELETE_ROWS_COMPRESSED: EventType.DELETE_ROWS,
 }
-"""What a compressed rows event is once it is unpacked."""
+"""The plain type of each compressed rows event."""
 FIRST_COMPRESSED_ROWS = min(map(int, PLAIN_ROWS))
-"""The types of rows events from here on are compressed."""
+"""Rows events of this type and above are compressed."""
 
 
 class GtidFlag(IntFlag):
-    """What a GTID event says of the transaction that it begins."""
+    """Flags of a GTID event about its transaction."""
 
     STANDALONE = 0x01
-    """It is the one statement that follows; nothing else ends it."""
+    """The transaction is the one statement that follows; no other event ends it."""
     GROUP_COMMIT = 0x02
     TRANSACTIONAL = 0x04
     ALLOW_PARALLEL = 0x08
     WAITED = 0x10
     DDL = 0x20
     PREPARED_XA = 0x40
-    """It ends in XA PREPARE: whether it happened, a later transaction says."""
+    """It ends in XA PREPARE; a later transaction commits it or rolls it back."""
     COMPLETED_XA = 0x80
-    """It is the XA COMMIT or XA ROLLBACK of an earlier one."""
+    """The XA COMMIT or XA ROLLBACK of an earlier transaction."""
 
 
 class Alter(IntEnum):
     """The parts of an ALTER TABLE under ``binlog_alter_two_phase``."""
 
     START = 0x02
-    """It was begun; the table is as before."""
+    """The ALTER has begun; the table is unchanged."""
     COMMIT = 0x04
     ROLLBACK = 0x08
 
@@ -84,22 +85,22 @@ _ALTERS = Alter.START | Alter.COMMIT | Alter.ROLLBACK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MariadbGtid:
-    """The start of a transaction; there is no BEGIN behind it."""
+    """The start of a transaction; no BEGIN follows it."""
 
     gtid: str
     """``domain-server-sequence``."""
     flags: GtidFlag
     commit_id: int | None = None
-    """Transactions with the same one were committed together."""
+    """Shared by transactions that were committed together."""
     xid: str | None = None
-    """An XA transaction's name as XA statements write it."""
+    """An XA transaction's name in the form of XA statements."""
     alter: Alter | None = None
     alter_start: int | None = None
     """For a COMMIT or ROLLBACK of an ALTER, the sequence number of its START in the same domain."""
 
     @property
     def standalone(self) -> bool:
-        """Whether it ends with the statement that follows."""
+        """Whether the transaction ends with the statement that follows."""
         return bool(self.flags & GtidFlag.STANDALONE)
 
     @property
@@ -109,9 +110,9 @@ class MariadbGtid:
 
 
 def parse_gtid(body: bytes, server_id: int) -> MariadbGtid:
-    """A GTID event's body; the server's part of the GTID is in the event's header.
+    """Parse a GTID event's body; the GTID's server is in the event's header.
 
-    What is not there is followed by zeros up to 19 bytes, which read as "no more flags".
+    Short bodies are padded with zeros to 19 bytes, which read as "no more flags".
     """
     sequence, domain, flags = uint(body, 0, 8), uint(body, 8, 4), GtidFlag(body[12])
     at, commit_id, xid = 13, None, None
@@ -166,7 +167,7 @@ _QUERY_HEAD = 13
 
 
 def uncompressed_query(body: bytes) -> bytes:
-    """The body of the QUERY event that a QUERY_COMPRESSED event was made from."""
+    """The body of the original QUERY event of a QUERY_COMPRESSED event."""
     database_size, status_size = body[8], uint(body, 11, 2)
     at = _QUERY_HEAD + status_size + database_size + 1
     return body[:at] + _unpacked(body, at)
@@ -184,7 +185,7 @@ _UPDATES = {
 
 
 def uncompressed_rows(event_type: int, body: bytes) -> bytes:
-    """The body of the event ``PLAIN_ROWS[event_type]`` that a compressed one was made from.
+    """The body of the original event ``PLAIN_ROWS[event_type]`` of a compressed one.
 
     Only the rows are compressed; table, width and bitmaps before them are not.
     """
@@ -194,7 +195,7 @@ def uncompressed_rows(event_type: int, body: bytes) -> bytes:
 
 
 def plain_rows(event_type: int, body: bytes) -> tuple[int, bytes]:
-    """The type and body of the rows event that a compressed one was made from; any other's as they are."""
+    """The type and body of a rows event after unpacking; one that is not compressed is returned as is."""
     if event_type < FIRST_COMPRESSED_ROWS:
         return event_type, body
     plain = int(PLAIN_ROWS[MariadbEventType(event_type)])
@@ -205,7 +206,7 @@ _COMPRESSED, _ALGORITHM, _LENGTH_SIZE = 0x80, 0x70, 0x07
 
 
 def _unpacked(data: bytes, at: int) -> bytes:
-    """What a head byte, a big-endian length and zlib's stream stand for."""
+    """Unpack a head byte, a big-endian length and zlib's stream."""
     head = data[at]
     if not head & _COMPRESSED or head & _ALGORITHM:
         raise UnsupportedEvent(f"a compressed event with the head {head:#04x}, which is not zlib's")
@@ -214,12 +215,13 @@ def _unpacked(data: bytes, at: int) -> bytes:
 
 
 def inflated(data: bytes, size: int, *, raw: bool = False) -> bytes:
-    """``size`` bytes out of a zlib stream (or one without head and checksum); raise CorruptEvent otherwise."""
+    """``size`` bytes of a zlib stream, or of a raw one without head and checksum; raises
+    CorruptEvent otherwise."""
     if size > LARGEST:
         raise CorruptEvent(f"compressed bytes are not the {size} that were announced: too many")
     stream = zlib.decompressobj(-zlib.MAX_WBITS if raw else zlib.MAX_WBITS)
     try:
-        # One byte more is asked for, so that a stream that holds too much is told from a whole one.
+        # One byte more is requested, to detect a stream that holds too much.
         found = stream.decompress(data, size + 1)
     except zlib.error as error:
         raise CorruptEvent(f"compressed bytes cannot be read: {error}") from error

@@ -1,7 +1,7 @@
-"""What a statement's QUERY event tells of the session that ran it: all that its meaning depends on.
+"""The session that ran a statement, from its QUERY event: everything on which the statement's meaning depends.
 
-The law: what is not told is None, and stands for the server's own default; a variable that is not known here
-ends the list, since nobody knows how long it is. Source: MySQL's statement_events.h, Query_event_status_vars,
+Invariant: a missing setting is None, which means the server's own default; an unknown variable ends
+the list, since its length is unknown. Source: MySQL's statement_events.h, Query_event_status_vars,
 and MariaDB's log_event.h.
 """
 
@@ -19,9 +19,9 @@ _CATALOG, _INVOKER, _UPDATED_DATABASES = 2, 11, 12
 _EXPLICIT_TIMESTAMPS, _UTF8MB4_COLLATION = 16, 18
 _FLAGS_OF_GTID, _CHARSET_COLLATIONS = 130, 131
 _EXPLICIT_TIMESTAMPS_FLAG = 1 << 24
-"""MariaDB's: it has no variable of its own for it."""
+"""MariaDB's flag: it has no separate variable for the setting."""
 _ENDS_ALTER = 4 | 8
-"""MariaDB's: the second half of an ALTER in two phases; the number of its first half follows."""
+"""MariaDB's flags of the second half of a two-phase ALTER; the sequence number of its first half follows."""
 _TOO_MANY_DATABASES = 254
 
 _SIZES: dict[int, int | None] = {
@@ -29,11 +29,11 @@ _SIZES: dict[int, int | None] = {
     13: 3, 14: 8, 15: 8, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1, 128: 3, 129: 8, 130: None,
     131: None,
 }  # fmt: skip
-"""Bytes of each variable's value; None where the value tells."""
+"""Bytes of each variable's value; None if the value contains its length."""
 
 
 def status_variables(status: bytes) -> dict[int, bytes]:
-    """The variables by their numbers, up to the first that we do not know: sizes of later ones are not told."""
+    """The variables by their numbers, up to the first unknown one, whose length is unknown."""
     return dict(_variables(status))
 
 
@@ -43,14 +43,14 @@ def _variables(status: bytes) -> Iterator[tuple[int, bytes]]:
         code = status[at]
         size = _SIZES[code]
         if size is None:
-            size = _told_size(code, status, at + 1)
+            size = _value_size(code, status, at + 1)
         value, end = taken(status, at + 1, size)
         yield code, value
         at = end
 
 
-def _told_size(code: int, status: bytes, at: int) -> int:
-    """Bytes of a value that tells its own length."""
+def _value_size(code: int, status: bytes, at: int) -> int:
+    """Bytes of a value that contains its own length."""
     if code == _INVOKER:
         user = 1 + status[at]
         return user + 1 + status[at + user]
@@ -63,15 +63,16 @@ def _told_size(code: int, status: bytes, at: int) -> int:
         return 9 if status[at] & _ENDS_ALTER else 1
     if code == _CHARSET_COLLATIONS:
         return 1 + 4 * status[at]
-    # The catalog of code 2, of servers before 5.0.4, ends in a zero byte besides.
+    # The catalog of code 2, of servers before 5.0.4, ends in an additional zero byte.
     return 1 + status[at] + (1 if code == _CATALOG else 0)
 
 
 def databases_of(status: bytes) -> frozenset[str] | None:
-    """The databases of all tables that a statement used, triggers' and views' among them, in lower case.
+    """The databases, in lower case, of all tables that a statement used, also through triggers and views.
 
-    None where the event does not hold all of them. Source: MySQL's THD::decide_logging_format, which lists them
-    for a replica's parallel workers; it gives up where a foreign key refers to one of the tables.
+    None if the event does not contain all of them. Source: MySQL's THD::decide_logging_format,
+    which lists them for a replica's parallel workers; it omits the list if a foreign key refers to
+    one of the tables.
     """
     value = status_variables(status).get(_UPDATED_DATABASES)
     if not value or value[0] == _TOO_MANY_DATABASES:
@@ -91,30 +92,32 @@ def session_of(
     mariadb: bool = False,
 ) -> Session:
     """The session of a QUERY event, from its status variables."""
-    told = status_variables(status)
-    collations = told.get(CHARSET)
-    utf8mb4 = told.get(_UTF8MB4_COLLATION)
-    own = told.get(_CHARSET_COLLATIONS)
+    variables = status_variables(status)
+    collations = variables.get(CHARSET)
+    utf8mb4 = variables.get(_UTF8MB4_COLLATION)
+    own = variables.get(_CHARSET_COLLATIONS)
     return Session(
         database=database,
-        sql_mode=of_number(uint(told[SQL_MODE], 0, 8)) if SQL_MODE in told else frozenset(),
+        sql_mode=of_number(uint(variables[SQL_MODE], 0, 8))
+        if SQL_MODE in variables
+        else frozenset(),
         server_collation=charsets.collation(uint(collations, 4, 2)) if collations else None,
         utf8mb4_collation=charsets.collation(uint(utf8mb4, 0, 2)) if utf8mb4 else None,
         charset_collations=None if own is None else tuple(_pairs(own, charsets)),
-        explicit_timestamps=_explicit_timestamps(told, mariadb=mariadb),
+        explicit_timestamps=_explicit_timestamps(variables, mariadb=mariadb),
         thread=thread,
     )
 
 
-def _explicit_timestamps(told: dict[int, bytes], *, mariadb: bool) -> bool | None:
-    if mariadb and _FLAGS in told:
-        return bool(uint(told[_FLAGS], 0, 4) & _EXPLICIT_TIMESTAMPS_FLAG)
-    value = told.get(_EXPLICIT_TIMESTAMPS)
+def _explicit_timestamps(variables: dict[int, bytes], *, mariadb: bool) -> bool | None:
+    if mariadb and _FLAGS in variables:
+        return bool(uint(variables[_FLAGS], 0, 4) & _EXPLICIT_TIMESTAMPS_FLAG)
+    value = variables.get(_EXPLICIT_TIMESTAMPS)
     return bool(value[0]) if value else None
 
 
 def _pairs(value: bytes, charsets: Charsets) -> Iterator[tuple[str, str]]:
-    """MariaDB's character sets, each by its first collation, and the collations that they have instead."""
+    """MariaDB's character sets, each by its first collation, and the collations that replace those."""
     for at in range(1, len(value), 4):
         charset, collation = (charsets.collation(uint(value, at + n, 2)) for n in (0, 2))
         if charset is not None and collation is not None:
@@ -122,7 +125,7 @@ def _pairs(value: bytes, charsets: Charsets) -> Iterator[tuple[str, str]]:
 
 
 def user_of(status: bytes) -> str | None:
-    """``user@host`` of who ran a statement, which a server tells for few of them."""
+    """``user@host`` of the account that ran a statement; servers write it for few statements."""
     value = status_variables(status).get(_INVOKER)
     if not value:
         return None

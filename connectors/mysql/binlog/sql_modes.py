@@ -1,6 +1,7 @@
-"""The names of SQL modes: out of the number that a QUERY event has, or the text that a person writes.
+"""The names of SQL modes, from the number in a QUERY event or the text of a SET statement.
 
-The law: a combination such as ANSI stands with all that it stands for, as the server keeps it.
+Invariant: a combination such as ANSI is stored together with all modes it implies, as the server
+stores it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ _BITS = (
     "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ALLOW_INVALID_DATES", "ERROR_FOR_DIVISION_BY_ZERO", "TRADITIONAL",
     "NO_AUTO_CREATE_USER", "HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION", "PAD_CHAR_TO_FULL_LENGTH",
 )  # fmt: skip
-"""From the lowest bit on, MySQL's and MariaDB's alike. Source: sql_mode in both servers' sys_vars.cc."""
+"""From the lowest bit on, the same for MySQL and MariaDB. Source: sql_mode in both servers' sys_vars.cc."""
 
 _ABOVE = (
-    "TIME_TRUNCATE_FRACTIONAL",  # of MySQL; that bit is MariaDB's EMPTY_STRING_IS_NULL
+    "TIME_TRUNCATE_FRACTIONAL",  # MySQL's; the bit is MariaDB's EMPTY_STRING_IS_NULL
     "SIMULTANEOUS_ASSIGNMENT",
     "TIME_ROUND_FRACTIONAL",
     "EMPTY_STRING_IS_NULL",
@@ -48,20 +49,21 @@ DEFAULT = frozenset(
         "NO_ENGINE_SUBSTITUTION",
     }
 )
-"""Of MySQL since 8.0."""
+"""MySQL's default since 8.0."""
 
 
 class UnknownSqlMode(ValueError):
-    """No server has a mode of that name."""
+    """No server has a mode of this name."""
 
 
 def of_number(number: int) -> frozenset[str]:
-    """The modes of a QUERY event. Bits that no version uses for how a statement is read have no name."""
+    """The modes of a QUERY event. Bits that do not affect the parsing of statements in any
+    version have no name."""
     return _expanded(name for bit, name in enumerate(_BITS) if number >> bit & 1)
 
 
 def of_text(text: str) -> frozenset[str]:
-    """The modes of what ``SET sql_mode`` takes: names in any case with commas between; raise UnknownSqlMode."""
+    """The modes of a value of ``SET sql_mode``: comma-separated names in any case; raises UnknownSqlMode."""
     names = {name.strip().upper() for name in text.split(",")} - {""}
     if names == {"DEFAULT"}:
         return DEFAULT

@@ -1,7 +1,8 @@
-"""What a statement in the binlog is, from its first words: a border, DDL, harmless, or a change we cannot see.
+"""The kind of a statement in the binlog, from its first words: transaction control, DDL, harmless,
+or an unreadable change.
 
-The law: a statement is of a known kind or it is UNKNOWN, which stops the destination; none is passed by because
-nobody thought of it.
+Invariant: a statement is of a known kind or it is UNKNOWN, which stops the destination; no
+statement is ignored by default.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from connectors.mysql.ddl.grammar.lexer import named
 
 
 class Kind(Enum):
-    """What a statement means for the rows around it."""
+    """A statement's significance for the rows around it."""
 
     BEGIN = "begin"
     COMMIT = "commit"
@@ -32,7 +33,7 @@ _LEADING = re.compile(
     r"\s+|/\*(?!!|M!).*?\*/|/\*M?!\d*|--(?=\s|$)[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\*/", re.DOTALL
 )
 _PLAIN_LEADING = re.compile(_LEADING.pattern.replace("(?!!|M!)", "(?!!)"), re.DOTALL)
-"""As MySQL reads it, to which ``/*M!`` begins a comment like any other."""
+"""The leading part for MySQL, which reads ``/*M!`` as an ordinary comment."""
 _WORD = re.compile(r"[A-Za-z_]+")
 
 _HARMLESS_WORDS = (
@@ -70,7 +71,7 @@ _ACCOUNTS = {
 
 
 def words(sql: str, count: int, leading: re.Pattern[str] = _LEADING) -> list[str]:
-    """The first words in upper case, past comments; the content of an executable comment counts."""
+    """The first words in upper case, without comments; the content of executable comments counts."""
     found: list[str] = []
     at = 0
     while len(found) < count:
@@ -96,7 +97,7 @@ def kind_of(sql: str) -> Kind:
     if rest[:2] == ["OR", "REPLACE"]:
         del rest[:2]
     if kind is Kind.DDL and rest and rest[0] in _ACCOUNTS:
-        # Accounts and storage have no rows; their statements may hold secrets and are not published.
+        # Accounts and storage have no rows; their statements may contain secrets and are not published.
         return Kind.HARMLESS
     return kind
 
@@ -122,7 +123,7 @@ _TYPE_WITHIN = 1000
 
 
 def statement_type(sql: str) -> str:
-    """What a statement does to what, such as ``CREATE VIEW``; the verb alone where nothing of that is named."""
+    """A statement's verb and object type, such as ``CREATE VIEW``; the verb alone if it has no object type."""
     inner = _set_for(sql) or sql
     verb = type_of(inner)
     found = _OBJECT.search(inner[:_TYPE_WITHIN])
@@ -140,13 +141,14 @@ _FOR = re.compile(
 
 
 def _set_for(sql: str) -> str | None:
-    """The statement behind MariaDB's ``SET STATEMENT … FOR``, which is written with it; None without one."""
+    """The statement within MariaDB's ``SET STATEMENT … FOR``, which is logged with its prefix;
+    None without one."""
     inner = None
     while words(sql, 2) == _SET_STATEMENT:
-        behind = next((found.end() for found in _FOR.finditer(sql) if found[1]), None)
-        if behind is None:
+        after = next((found.end() for found in _FOR.finditer(sql) if found[1]), None)
+        if after is None:
             return None
-        inner = sql = sql[behind:]
+        inner = sql = sql[after:]
     return inner
 
 
@@ -156,7 +158,7 @@ _TOKEN = re.compile(
 
 
 def truncated_table(sql: str, default_database: str | None) -> tuple[str, str] | None:
-    """The database and table of a TRUNCATE statement; None where it is not understood."""
+    """The database and table of a TRUNCATE statement; None if it cannot be parsed."""
     _, *tokens = _tokens(_set_for(sql) or sql)
     if tokens and tokens[0] == (False, "TABLE"):
         del tokens[0]
@@ -171,7 +173,7 @@ def truncated_table(sql: str, default_database: str | None) -> tuple[str, str] |
 
 
 def _without_wait(tokens: list[tuple[bool, str]]) -> list[tuple[bool, str]]:
-    """The tokens without MariaDB's ``NOWAIT`` or ``WAIT n`` behind a table's name."""
+    """The tokens without MariaDB's ``NOWAIT`` or ``WAIT n`` after a table's name."""
     plain = [("" if quoted else name.upper()) for quoted, name in tokens if name != ";"]
     if plain[1:] and plain[-1] == "NOWAIT" and plain[-2] != ".":
         return tokens[: len(plain) - 1]
@@ -181,8 +183,8 @@ def _without_wait(tokens: list[tuple[bool, str]]) -> list[tuple[bool, str]]:
 
 
 def _tokens(sql: str) -> list[tuple[bool, str]]:
-    """The words, names and signs of a statement without its comments, each with whether it was quoted;
-    the keyword TABLE is in upper case."""
+    """The words, names and punctuation of a statement without its comments, each with whether it
+    was quoted; the keyword TABLE is in upper case."""
     found: list[tuple[bool, str]] = []
     at = 0
     while True:
@@ -195,7 +197,7 @@ def _tokens(sql: str) -> list[tuple[bool, str]]:
         if quoted is not None:
             found.append((True, named(quoted.replace("``", "`"))))
         elif ansi is not None:
-            # There is no string in such a statement: it is a name, by ANSI_QUOTES.
+            # Such a statement has no string literals: it is a name quoted under ANSI_QUOTES.
             found.append((True, named(ansi.replace('""', '"'))))
         else:
             text = named(plain) if plain else sign
@@ -204,5 +206,5 @@ def _tokens(sql: str) -> list[tuple[bool, str]]:
 
 
 def shortened(sql: str) -> str:
-    """The first words of a statement; the rest may hold data, which has no place in a message."""
+    """The first words of a statement; the rest may contain data, which messages must not show."""
     return " ".join(sql.split()[:3])[:60] + " …"

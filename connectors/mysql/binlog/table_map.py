@@ -1,7 +1,8 @@
-"""What a TABLE_MAP event says of a table: names, types, keys, everything a decoder needs.
+"""TABLE_MAP events: a table's column names, types, keys and all else a decoder needs.
 
-The law: what the event does not say is None, never a default that could be wrong. Column names, signedness,
-labels and keys are there under ``binlog_row_metadata=FULL``, which the preflight demands.
+Invariant: what the event does not contain is None, never a default that could be wrong. Column
+names, signedness, labels and keys are present under ``binlog_row_metadata=FULL``, which the
+preflight requires.
 Source: MySQL's libs/mysql/binlog/event/rows_event.h, class Table_map_event.
 """
 
@@ -36,7 +37,7 @@ class FieldType(IntEnum):
     DATETIME2 = 18
     TIME2 = 19
     BLOB_COMPRESSED = 140
-    """MariaDB's, as the next."""
+    """MariaDB's, like the next one."""
     VARCHAR_COMPRESSED = 141
     VECTOR = 242
     JSON = 245
@@ -47,15 +48,15 @@ class FieldType(IntEnum):
     VAR_STRING = 253
     STRING = 254
     GEOMETRY = 255
-    # Not on the wire, but what these three are where MariaDB wrote them: they may have a fraction, and nothing
-    # says of how many digits. Its present types are MySQL's.
+    # Not on the wire: these three types as written by MariaDB, which may have a fraction of
+    # unknown digits. MariaDB's current types are MySQL's.
     MARIADB_TIMESTAMP = 0x107
     MARIADB_TIME = 0x10B
     MARIADB_DATETIME = 0x10C
 
 
 _T = FieldType
-# YEAR too has a bit of signedness, but not always had: see _signs.
+# YEAR has a sign bit too, but not in all versions: see _signs.
 NUMERIC = {
     _T.YEAR,
     _T.TINY,
@@ -67,9 +68,9 @@ NUMERIC = {
     _T.FLOAT,
     _T.DOUBLE,
 }
-# VECTOR is a kind of BLOB to the server and has a collation in the list; JSON and GEOMETRY have none.
+# The server counts VECTOR, a kind of BLOB, in the collation list; JSON and GEOMETRY are not in it.
 CHARACTER = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BLOB, _T.VECTOR}
-# MariaDB counts geometries in, and has kinds of its own.
+# MariaDB includes geometries, and has types of its own.
 MARIADB_CHARACTER = CHARACTER | {_T.GEOMETRY, _T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
 _AMBIGUOUS: dict[int, int] = {
     _T.TIMESTAMP: _T.MARIADB_TIMESTAMP,
@@ -85,7 +86,7 @@ _METADATA_SIZE: dict[int, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedColumn:
-    """One column as the row images of this table hold it."""
+    """One column in the row images of this table."""
 
     type: int
     metadata: int
@@ -95,7 +96,7 @@ class MappedColumn:
     unsigned: bool | None = None
     collation: int | None = None
     labels: tuple[bytes, ...] | None = None
-    """Of an ENUM or SET, in the column's own character set."""
+    """The labels of an ENUM or SET, in the column's own character set."""
     geometry_type: int | None = None
     dimensions: int | None = None
     visible: bool | None = None
@@ -110,34 +111,35 @@ class TableMap:
     table: str
     columns: tuple[MappedColumn, ...]
     primary_key: tuple[int, ...] | None = field(default=None)
-    """Indexes of the key's columns in the key's order; None where the event names no key."""
+    """Indexes of the key's columns in the key's order; None if the event names no key."""
     raw: bytes = field(default=b"", repr=False, compare=False)
-    """The event's body, for whoever keeps rows that cannot be read yet."""
+    """The event's body, stored with undecodable rows."""
 
     @property
     def may_hide_not_null(self) -> bool:
         """Whether NOT NULL columns may be marked as nullable.
 
-        Servers mark all columns of a table so in the TABLE_MAP of a statement that has it on the inner side of
-        an outer join (``UPDATE a LEFT JOIN b … SET b.v = 1``). Source: Table_map_log_event uses maybe_null().
+        Servers mark all columns so in the TABLE_MAP of a statement that has the table on the inner
+        side of an outer join (``UPDATE a LEFT JOIN b … SET b.v = 1``). Source: Table_map_log_event
+        uses maybe_null().
         """
         return all(column.nullable for column in self.columns)
 
     @property
     def hides_not_null(self) -> bool:
-        """Whether that is certain: the event names a key, whose columns are never nullable."""
+        """Whether that is certain: the event names a key with nullable columns, which no key has."""
         return bool(self.primary_key) and self.may_hide_not_null
 
 
 def table_id_of(body: bytes) -> int:
-    """The table's number, which a TABLE_MAP and the rows events after it begin with."""
+    """The table's id, the first field of a TABLE_MAP and of the rows events after it."""
     return uint(body, 0, 6)
 
 
 def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
-    """Read the body of a TABLE_MAP event; raises IndexError and its kin where it is malformed.
+    """Parse the body of a TABLE_MAP event; raises IndexError and its kin if it is malformed.
 
-    ``mariadb`` tells whose it is, which the event itself does not.
+    ``mariadb``: whether MariaDB wrote it, which the event itself does not show.
     """
     size, at = body[8], 9
     database, at = taken(body, at, size)
@@ -196,7 +198,8 @@ def _is_possible(kind: int, metadata: int) -> bool:
 
 
 def _real_type(kind: int, raw: bytes) -> tuple[int, int]:
-    """CHAR, BINARY, ENUM and SET all come as STRING; the first byte of metadata tells which.
+    """The type and length of CHAR, BINARY, ENUM and SET, which are all sent as STRING; metadata's
+    first byte is the type.
 
     A length above 255 borrows two bits of that byte (Field_string::save_field_metadata).
     """
@@ -214,7 +217,7 @@ _POSSIBLE: dict[int, tuple[int, int]] = {
     _T.ENUM: (1, 2),
     _T.SET: (1, 8),
 }
-"""The least and the most that metadata say."""
+"""The smallest and the largest valid metadata."""
 
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
 _GEOMETRY_TYPES, _SIMPLE_KEY, _KEY_WITH_PREFIX, _LABEL_DEFAULT_CHARSET = 7, 8, 9, 10
@@ -234,10 +237,10 @@ def _described(
     character: set[FieldType],
     mariadb: bool,
 ) -> list[MappedColumn]:
-    """The columns with all that the optional metadata adds."""
-    # A MySQL that tells which columns are visible is of 8.0.23 or later.
+    """The columns with the content of the optional metadata."""
+    # A MySQL server that sends column visibility is 8.0.23 or later.
     years = mariadb or _VISIBILITY in optional
-    where = _indexes(columns)
+    indexes_of = _indexes(columns)
     found: list[dict[str, object]] = [{} for _ in columns]
 
     def describe(indexes: list[int], name: str, values: Iterable[object]) -> None:
@@ -248,32 +251,35 @@ def _described(
     for kind, value in optional.items():
         if kind == _SIGNEDNESS:
             kinds = [column.type for column in columns if column.type in NUMERIC]
-            describe(where(NUMERIC), "unsigned", _signs(value, kinds, years=years))
+            describe(indexes_of(NUMERIC), "unsigned", _signs(value, kinds, years=years))
         elif kind in (_DEFAULT_CHARSET, _LABEL_DEFAULT_CHARSET):
-            indexes = where(character if kind == _DEFAULT_CHARSET else {_T.ENUM, _T.SET})
+            indexes = indexes_of(character if kind == _DEFAULT_CHARSET else {_T.ENUM, _T.SET})
             describe(indexes, "collation", _with_default(value, len(indexes)))
         elif kind == _COLUMN_CHARSET:
-            describe(where(character), "collation", _integers(value))
+            describe(indexes_of(character), "collation", _integers(value))
         elif kind == _LABEL_COLUMN_CHARSET:
-            describe(where({_T.ENUM, _T.SET}), "collation", _integers(value))
+            describe(indexes_of({_T.ENUM, _T.SET}), "collation", _integers(value))
         elif kind == _NAMES:
             describe(everyone, "name", (name.decode() for name in _strings(value)))
         elif kind in (_SET_LABELS, _ENUM_LABELS):
-            describe(where({_T.SET if kind == _SET_LABELS else _T.ENUM}), "labels", _labels(value))
+            describe(
+                indexes_of({_T.SET if kind == _SET_LABELS else _T.ENUM}), "labels", _labels(value)
+            )
         elif kind == _GEOMETRY_TYPES:
-            describe(where({_T.GEOMETRY}), "geometry_type", _integers(value))
+            describe(indexes_of({_T.GEOMETRY}), "geometry_type", _integers(value))
         elif kind == _VISIBILITY:
             describe(everyone, "visible", bits(value, len(columns), most_significant_first=True))
         elif kind == _DIMENSIONS:
-            describe(where({_T.VECTOR}), "dimensions", _integers(value))
+            describe(indexes_of({_T.VECTOR}), "dimensions", _integers(value))
     return [replace(column, **more) for column, more in zip(columns, found, strict=True)]  # type: ignore[arg-type]
 
 
 def _signs(value: bytes, kinds: list[int], *, years: bool) -> list[bool | None]:
-    """Whether each of the numeric columns is unsigned; ``years`` says that YEAR surely has a bit of its own.
+    """Whether each numeric column is unsigned; ``years``: whether YEAR certainly has a bit.
 
-    MySQL 8.0.29 and MariaDB write one, MySQL 8.0.20 does not (sql/field.h, is_numeric_type). The bitmap's size
-    and the zero bits at its end may tell, and both readings often agree; where they do not, the sign is None.
+    MySQL 8.0.29 and MariaDB write one, MySQL 8.0.20 does not (sql/field.h, is_numeric_type). The
+    bitmap's size and the zero bits at its end may decide it, and both readings often agree; if they
+    do not, the sign is None.
     """
     every = (
         bits(value, len(kinds), most_significant_first=True) if years else _fitting(value, kinds)
@@ -289,7 +295,7 @@ def _signs(value: bytes, kinds: list[int], *, years: bool) -> list[bool | None]:
 
 
 def _fitting(value: bytes, kinds: list[int]) -> list[bool] | None:
-    """The bitmap's bits if it is one of that many columns, with zeros behind them."""
+    """The bitmap's bits if it fits that many columns and its remaining bits are zero."""
     if len(value) != (len(kinds) + 7) // 8:
         return None
     signs = bits(value, len(value) * 8, most_significant_first=True)
@@ -297,7 +303,7 @@ def _fitting(value: bytes, kinds: list[int]) -> list[bool] | None:
 
 
 def _indexes(columns: list[MappedColumn]) -> Callable[[set[FieldType]], list[int]]:
-    """What finds the columns of some types, in order."""
+    """A function that returns the columns of some types, in order."""
     return lambda kinds: [n for n, column in enumerate(columns) if column.type in kinds]
 
 
@@ -335,7 +341,7 @@ def _labels(value: bytes) -> Iterator[tuple[bytes, ...]]:
 
 
 def _with_default(value: bytes, count: int) -> list[int]:
-    """A default collation, then pairs (n-th character column, its own collation)."""
+    """A default collation, then pairs of n-th character column and its collation."""
     default, *pairs = _integers(value)
     collations = [default] * count
     for index, collation in zip(pairs[::2], pairs[1::2], strict=True):

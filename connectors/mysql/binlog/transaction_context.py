@@ -1,7 +1,8 @@
-"""What a chunk that begins within a transaction must carry: its first events, statement and live table maps.
+"""The context of a chunk that begins within a transaction: first events, statement and live table maps.
 
-The law: it is looked up in the events that were given out, when a cut falls behind them, and costs nothing
-where transactions are small. A table map holds until a rows event says that its statement ends.
+Invariant: the context is looked up in the emitted events when a cut falls within a transaction, and
+costs nothing if transactions are small. A table map is valid until a rows event marks the end of
+its statement.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ GTIDS = frozenset(
 )
 """Events that announce a transaction."""
 ROWS = frozenset({20, 21, 22, 23, 24, 25, 30, 31, 32, 39, *range(166, 172)})
-"""Every event that holds rows: MySQL's, MariaDB's compressed ones, and those of old servers."""
+"""All events with rows: MySQL's, MariaDB's compressed ones, and those of old servers."""
 STATEMENTS = frozenset({EventType.ROWS_QUERY.value, MARIADB_ANNOTATION})
 """Events with the text of the statement whose rows follow."""
 QUERIES = frozenset({EventType.QUERY.value, QUERY_COMPRESSED})
@@ -36,7 +37,7 @@ _LONGEST_TEXT = 1 << 20
 def walk(
     data: bytes | memoryview, at: int, end: int, prefix: int
 ) -> Iterator[tuple[int, int, int]]:
-    """The type of each event between two places, where it begins (behind its prefix) and where it ends."""
+    """Yield the type, the start (after the prefix) and the end of each event between two offsets."""
     while at < end:
         kind, size = _TYPE_AND_SIZE(data, at + prefix)
         begin = at + prefix
@@ -45,7 +46,7 @@ def walk(
 
 
 def rows_end(data: memoryview, at: int, end: int, *, prefix: int, enough: int) -> int | None:
-    """Where to cut behind rows: the first that end at ``enough`` or later, else the last; None without."""
+    """The end of rows to cut at: the first at or past ``enough``, else the last; None without rows."""
     found = None
     for kind, _, after in walk(data, at, end, prefix):
         if kind in ROWS:
@@ -56,7 +57,7 @@ def rows_end(data: memoryview, at: int, end: int, *, prefix: int, enough: int) -
 
 
 def statement_of(event: bytes | memoryview, kind: int) -> bytes:
-    """The text of a QUERY event, given whole without its checksum; of a compressed one, its beginning."""
+    """The text of a QUERY event, given whole without its checksum; for a compressed one, the beginning."""
     database, status = _QUERY(event, HEADER_SIZE)
     text = bytes(event[HEADER_SIZE + _QUERY_HEAD + status + database + 1 :])
     if kind == QUERY_COMPRESSED:
@@ -69,7 +70,7 @@ def statement_of(event: bytes | memoryview, kind: int) -> bytes:
 
 
 def begins_transaction(text: bytes) -> bool:
-    """Whether a statement opens a transaction that later events go on with."""
+    """Whether a statement opens a transaction that later events continue."""
     if text == b"BEGIN":
         return True
     statement = text[:1000].decode("latin-1")
@@ -80,29 +81,29 @@ def begins_transaction(text: bytes) -> bool:
 
 
 class Context:
-    """The events that explain what comes next in an open transaction."""
+    """The events needed to read the rest of an open transaction."""
 
     def __init__(self) -> None:
         self.start: Coordinates | None = None
-        """Where the transaction begins; None between transactions."""
+        """Coordinates of the transaction's first event; None between transactions."""
         self._head: list[bytes] = []
         self._maps: dict[bytes, bytes] = {}
         self._statement: list[bytes] = []
 
     @property
     def events(self) -> tuple[bytes, ...]:
-        """What the next chunk carries."""
+        """The events that the next chunk carries."""
         return (*self._head, *self._statement, *self._maps.values())
 
     def clear(self) -> None:
-        """The transaction has ended."""
+        """Forget the transaction, which has ended."""
         self.start = None
         self._head.clear()
         self._maps.clear()
         self._statement.clear()
 
     def add(self, data: bytes, *, prefix: int, checksum: bool) -> None:
-        """Go on behind these events of the transaction."""
+        """Add the next events of the transaction."""
         for kind, at, after in walk(data, 0, len(data), prefix):
             if kind in ROWS:
                 if data[at + HEADER_SIZE + 6] & _STATEMENT_ENDS:
@@ -122,7 +123,7 @@ class Context:
 
 
 def verified(event: bytes, *, checksum: bool) -> bytes:
-    """An event without its checksum; raise CorruptEvent where that does not hold."""
+    """An event without its checksum; raises CorruptEvent if that does not match."""
     end = len(event) - CHECKSUM_SIZE
     if checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
         raise CorruptEvent("its CRC32 does not match")
@@ -130,7 +131,7 @@ def verified(event: bytes, *, checksum: bool) -> bytes:
 
 
 def _bare(event: bytes, checksum: bool) -> bytes:
-    """An event without its checksum, and with a header that says so."""
+    """An event without its checksum, and with a header to match."""
     if not checksum:
         return event
     size = len(event) - CHECKSUM_SIZE

@@ -1,7 +1,7 @@
-"""Statements after which the rows of a transaction are not all that there is to it.
+"""Statements that change or undo more than a transaction's rows show.
 
-Invariant: a change that is written as a statement, rows that were undone, and a statement that is not
-understood are reported or refused; none is passed over.
+Invariant: a change that is written as a statement, rows that were undone, and a statement that is
+not understood are reported or refused; none is ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNDONE = {
 def report(
     kind: Kind, query: Query, transaction: Transaction, changes: Changes, rows: tuple[bool, bool]
 ) -> None:
-    """Report such a statement; ``rows``: whether the transaction has some, and some in chunks before."""
+    """Report such a statement; ``rows``: whether the transaction has rows, and has any in earlier chunks."""
     if kind is Kind.CHANGE:
         changes.change(transaction, query)
     if rows[0] and kind in _UNDONE and words(query.sql, 1) == ["ROLLBACK"]:

@@ -1,7 +1,8 @@
-"""How the binlog writes XA transactions: their names, and what stands around their rows.
+"""XA transactions in the binlog: their names, and the events around their rows.
 
-A prepared one stands there as a transaction: XA START, rows, XA END, an XA_PREPARE event. Whether it holds is
-said by another, of XA COMMIT or XA ROLLBACK alone. Or the XA_PREPARE event says itself that it commits.
+A prepared XA transaction is logged as a transaction: XA START, rows, XA END, an XA_PREPARE event. A
+later transaction, of XA COMMIT or XA ROLLBACK alone, decides it. Or the XA_PREPARE event itself
+states that it commits in one phase.
 Source: sql/xa.cc, XID::serialize; libs/mysql/binlog/event/control_events.h, XA_prepare_event.
 """
 
@@ -19,11 +20,11 @@ from connectors.mysql.binlog.transaction_context import QUERIES, statement_of, w
 _XID = re.compile(r"X'([0-9A-Fa-f]*)',X'([0-9A-Fa-f]*)',([0-9]+)")
 _PREPARE = struct.Struct("<BIII")
 _LONGEST = 1000
-"""Bytes of an XA statement, at most."""
+"""Most bytes of an XA statement."""
 
 
 def xid_of(statement: str) -> str:
-    """The transaction that an XA statement of the binlog is about, in one spelling."""
+    """The XA transaction named in an XA statement of the binlog, in one normal form."""
     found = _XID.search(statement)
     if found is None:
         raise MalformedEvent("an XA statement without a name")
@@ -31,18 +32,18 @@ def xid_of(statement: str) -> str:
 
 
 def _named(transaction: bytes, branch: bytes, number: int) -> str:
-    # An event has 32 bits for the number, where a statement has all.
+    # An event has 32 bits for the format number, and a statement shows all.
     return f"X'{transaction.hex()}',X'{branch.hex()}',{number & 0xFFFFFFFF}"
 
 
 def verb_of(statement: str) -> str:
-    """What an XA statement does: START, END, COMMIT, ROLLBACK; empty where it is none."""
+    """An XA statement's verb: START, END, COMMIT, ROLLBACK; empty for another statement."""
     first, *rest = words(statement, 2) or [""]
     return rest[0] if first == "XA" and rest else ""
 
 
 def decides(statement: str) -> bool:
-    """Whether an XA statement says that a prepared transaction holds or does not."""
+    """Whether an XA statement commits or rolls back a prepared transaction."""
     verb = verb_of(statement)
     if verb not in ("START", "BEGIN", "END", "COMMIT", "ROLLBACK"):
         raise UnsupportedEvent(f"the statement XA {verb}")
@@ -50,7 +51,7 @@ def decides(statement: str) -> bool:
 
 
 def starts(event: bytes | memoryview) -> str | None:
-    """The name of the transaction that an event begins by XA START; None where it does not."""
+    """The name of the transaction that an event begins with XA START; None for other events."""
     if not event or event[4] not in QUERIES:
         return None
     statement = statement_of(event, event[4])[:_LONGEST].decode("latin-1")
@@ -67,15 +68,15 @@ def parse_xa_prepare(body: bytes | memoryview) -> tuple[str, bool]:
 
 
 class Frame:
-    """What stands around the rows of an XA transaction in a payload."""
+    """The events around the rows of an XA transaction in a payload."""
 
     def __init__(self) -> None:
         self.start = b""
-        """Its XA START."""
+        """The XA START event."""
         self._end = b""
 
     def within(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The events between, in pieces as the payload's are."""
+        """The events in between, in pieces like the payload's."""
         for piece in pieces:
             begin, end = 0, len(piece)
             for kind, at, after in walk(piece, 0, end, 0):
@@ -88,7 +89,7 @@ class Frame:
 
     @property
     def end(self) -> bytes:
-        """Its XA_PREPARE event; raise CorruptEvent where none came."""
+        """The XA_PREPARE event; raise CorruptEvent if there was none."""
         if not self._end:
             raise CorruptEvent("a payload begins with XA START and has no XA_PREPARE")
         return self._end

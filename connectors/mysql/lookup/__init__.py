@@ -1,1 +1,1 @@
-"""Finding a position: by time, by GTID set, by landmark or by the fingerprints of transactions."""
+"""Position lookup: by time, by GTID set, by landmark or by fingerprints of transactions."""

@@ -1,6 +1,7 @@
-"""Where in a server's binlog the first transaction stands that is not in a set.
+"""The position in a server's binlog of the first transaction that is not in a GTID set.
 
-The law: the server itself finds it, as it does for a replica; and where there is none yet, it is the end.
+Invariant: the server itself finds it, as it does for a replica; if there is none yet, it is the
+end.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from connectors.mysql.stream.replica import BinlogStream
 
 
 def place_behind(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> Coordinates:
-    """The coordinates; raise PositionGone where the server has purged some of what comes behind the set."""
+    """The coordinates; raises PositionGone if the server has purged transactions after the set."""
     if not facts.binlogs:
         raise EndPositionUnknown("it lists no binlog files", source=address)
     if not gtids:
         return Coordinates(facts.binlogs[0][0], dump_command.FIRST_EVENT)
-    # What the server tells as its end was there before it is asked, so nothing stands between unseen.
+    # The server reported this end before the dump was requested, so no transaction in between is missed.
     end = Coordinates(*facts.binlogs[-1])
     begin = SourceOffset(server_uuid=facts.server_uuid, coordinates=end, gtid_set=gtids)
     stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), begin)

@@ -1,10 +1,11 @@
-"""Transactions without GTIDs that a reader by GTIDs would never be sent.
+"""Transactions without GTIDs that a dump by GTIDs would omit.
 
-A server begins a dump by GTIDs with the newest file before which all is known, by what the file's head says.
-The heads do not count transactions without GTIDs, so a file that has nothing else is passed over.
+A server starts a dump by GTIDs at the newest file before which all transactions are known,
+according to the file's head. The heads do not count transactions without GTIDs, so a file that
+contains nothing else is skipped.
 
-Invariant: only files that the dump leaves out wholly are read here; in the file where it begins, and in all
-after it, the server itself refuses a transaction without GTID.
+Invariant: only files that the dump skips entirely are read here; in the file where it begins, and
+in all later ones, the server itself refuses a transaction without GTID.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress
 def refuse_skipped(
     offset: SourceOffset, gtids: GtidSet, facts: ServerFacts, address: SourceAddress
 ) -> None:
-    """Raise AnonymousTransaction where a transaction without GTID stands between an offset and where a dump by
-    GTIDs begins."""
+    """Raise AnonymousTransaction if a transaction without GTID lies between an offset and the
+    start of a dump by GTIDs."""
     files = [name for name, _ in facts.binlogs]
     place = offset.coordinates
     if place.file not in files:
@@ -42,7 +43,7 @@ def refuse_skipped(
 
 
 def _known(files: list[str], gtids: GtidSet, address: SourceAddress) -> list[str]:
-    """The files in a row whose heads say that all before them is in a set."""
+    """The leading files whose heads show that everything before them is in a set."""
     found = []
     for file in files:
         if not previous_of(file, address).issubset(gtids):

@@ -1,9 +1,9 @@
-"""How long a server keeps its binlog, and how long the files from a place on will still be there.
+"""A server's binlog retention, and how long the files from a position on will remain.
 
-The law: asked over a short connection of its own, and rarely; what the server does not say is not guessed: a
-limit that it does not tell is none here.
-Source: MySQL's manual, binlog_expire_logs_seconds; MariaDB's documentation, max_binlog_total_size; Percona's,
-binlog_space_limit.
+Invariant: queried over a short connection of its own, and rarely; a limit that the server does not
+report counts as no limit.
+Source: MySQL's manual, binlog_expire_logs_seconds; MariaDB's documentation, max_binlog_total_size;
+Percona's, binlog_space_limit.
 """
 
 from __future__ import annotations
@@ -28,31 +28,32 @@ _VARIABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What a server keeps, at one moment."""
+    """A server's binlog files and retention limits at one moment."""
 
     binlogs: tuple[tuple[str, int], ...]
     """Name and size of each file, oldest first."""
     seconds: float | None
-    """How long after its end a file may be purged; None: never for its age."""
+    """Seconds after its end at which a file may be purged; None: never because of its age."""
     space: int | None
-    """Bytes above which the oldest files are purged; None: no such limit."""
+    """Total bytes above which the oldest files are purged; None: no such limit."""
 
     def holds(self, place: Coordinates) -> bool:
-        """Whether the file of a place is there."""
+        """Whether the position's file exists."""
         return any(name == place.file for name, _ in self.binlogs)
 
     def is_end(self, place: Coordinates) -> bool:
-        """Whether nothing stands behind a place."""
+        """Whether the position is at or past the end of the binlog."""
         name, size = self.binlogs[-1]
         return place.file == name and place.pos >= size
 
     def behind(self, place: Coordinates) -> int:
-        """Bytes from the head of a place's file to the end."""
+        """Bytes from the head of the position's file to the end of the binlog."""
         names = [name for name, _ in self.binlogs]
         return sum(size for _, size in self.binlogs[names.index(place.file) :])
 
     def seconds_left(self, place: Coordinates, now: float, begun: Callable[[str], float]) -> float:
-        """Until the file of a place is old enough to be purged; ``begun`` tells when a file was begun.
+        """Seconds until the position's file is old enough to be purged; ``begun`` returns a file's
+        creation time.
 
         The last file is purged only once another follows it, which at the earliest is now.
         """
@@ -64,12 +65,12 @@ class Kept:
         return max(0.0, ended + self.seconds - now)
 
     def space_left(self, place: Coordinates) -> float:
-        """Bytes that may be written before the file of a place is purged for its place."""
+        """Bytes that may be written before the position's file is purged because of the space limit."""
         return math.inf if self.space is None else max(0, self.space - self.behind(place))
 
 
 def read_kept(address: SourceAddress) -> Kept:
-    """Ask the server; raise SourceLost or SourceRefused where it does not answer."""
+    """Query the server; raise SourceLost or SourceRefused if it does not answer."""
     with connected(address) as cursor:
         wanted = ", ".join(["%s"] * len(_VARIABLES))
         cursor.execute(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({wanted})", _VARIABLES)
@@ -79,7 +80,7 @@ def read_kept(address: SourceAddress) -> Kept:
 
 
 def age_limit(variables: dict[str, str]) -> float | None:
-    """Seconds after which a file may be purged; the newer variable counts where both are set."""
+    """Seconds after which a file may be purged; the newer variable counts if both are set."""
     if variables.get("binlog_expire_logs_auto_purge", "ON").upper() in ("OFF", "0"):
         return None
     seconds = float(variables.get("binlog_expire_logs_seconds") or 0)
@@ -87,11 +88,11 @@ def age_limit(variables: dict[str, str]) -> float | None:
 
 
 def space_limit(variables: dict[str, str]) -> int | None:
-    """Bytes of all files above which the oldest go."""
+    """Total bytes above which the oldest files are purged."""
     limits = [int(variables.get(name) or 0) for name in _VARIABLES[-2:]]
     return min((limit for limit in limits if limit), default=None)
 
 
 def begun_at(address: SourceAddress, file: str) -> float:
-    """When a binlog file was begun, seconds since 1970, as its first event says."""
+    """Creation time of a binlog file, seconds since 1970, from its first event."""
     return float(Spans(address, file).begun())

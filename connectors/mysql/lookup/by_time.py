@@ -1,8 +1,9 @@
-"""The place of a moment in a source's binlog: the first transaction that was committed then or later.
+"""The binlog position of a moment: the first transaction committed then or later.
 
-The law: the files are bisected by the time of their first transaction, and only the one that holds the moment
-is read. What cannot be told apart within a second is taken in: a transaction too many is repeated, one too few
-is lost. A moment that the binlog no longer reaches is refused by name.
+Invariant: the files are bisected by the time of their first transaction, and only the one that
+contains the moment is read. Transactions indistinguishable within a second are included: one
+transaction too many is repeated, one too few is lost. A moment before the binlog's start is refused
+by name.
 """
 
 from __future__ import annotations
@@ -27,19 +28,21 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream import dump_command
 
 _TELLS_COMMITS = (8, 0, 1)
-"""Since then a transaction's first event tells when it was committed, by the clock of this very server."""
+"""Since this version a transaction's first event contains its commit time by this server's clock."""
 _CLOCKS_DIFFER_MS = 60_000
 
 
 def offset_at_time(
     ts_ms: int, facts: ServerFacts, address: SourceAddress, *, file: str | None = None
 ) -> SourceOffset:
-    """The place of the first transaction committed at ``ts_ms`` (milliseconds since 1970, UTC) or later.
+    """The position of the first transaction committed at ``ts_ms`` (milliseconds since 1970, UTC) or later.
 
-    Where no transaction is so late, it is the end of the binlog. With a ``file``, only that one is searched,
-    and where it has no such transaction, it is the file's head. With GTIDs it tells all that precedes it.
+    If there is none, the position is the end of the binlog. With a ``file``, only that one is
+    searched, and if it has no such transaction, the position is the file's head. With GTIDs the
+    position includes those of everything before it.
 
-    Raises PositionPurged where the binlog begins later, BinlogFileMissing, TimeInFuture, EndPositionUnknown.
+    Raises PositionPurged if the binlog begins later, BinlogFileMissing, TimeInFuture,
+    EndPositionUnknown.
     """
     return _Search(ts_ms=ts_ms, facts=facts, address=address).place(file)
 
@@ -50,10 +53,10 @@ class _Search:
     facts: ServerFacts
     address: SourceAddress
     _gone: set[str] = field(default_factory=set)
-    """Files that were purged meanwhile."""
+    """Files purged during the search."""
 
     def place(self, file: str | None) -> SourceOffset:
-        """The place, searched for in one file or in all."""
+        """The position, searched for in one file or in all."""
         files = [name for name, _ in self.facts.binlogs]
         if not files:
             raise EndPositionUnknown("it lists no binlog files", source=self.address)
@@ -77,8 +80,9 @@ class _Search:
             else:
                 high = middle
         if low > 0 and not self._tells_commits and files[low - 1] not in self._gone:
-            # There a transaction has the time at which its last statement began, and what began before the
-            # moment may have been written behind what began after it.
+            # On these servers a transaction's time is the start of its last statement,
+            # so one that began before the moment may be logged after one that began
+            # later.
             low -= 1
         elif low < 0 or files[low] in self._gone:
             low = min(low + 1, len(files) - 1)
@@ -86,7 +90,7 @@ class _Search:
         return low
 
     def _begins_before(self, file: str) -> bool:
-        """Whether the first transaction behind a file's head is surely of before the moment."""
+        """Whether the first transaction after a file's head was certainly committed before the moment."""
         try:
             first = Spans(self.address, file).first_ms()
         except PositionGone:
@@ -95,7 +99,7 @@ class _Search:
         return first is not None and first < self.ts_ms
 
     def _refuse_if_purged(self, first: str) -> None:
-        """Raise PositionPurged where a purged transaction may be of that moment or later."""
+        """Raise PositionPurged if a purged transaction may be of that moment or later."""
         if not (self._gone or was_purged(self.facts)):
             return
         spans = Spans(self.address, first)
@@ -141,7 +145,7 @@ class _Search:
 
 
 def was_purged(facts: ServerFacts) -> bool:
-    """Whether the server ever wrote what is not in its binlog any more, as far as can be told."""
+    """Whether the server has ever purged a part of its binlog, as far as can be determined."""
     if facts.has_gtids and facts.gtids_at_head:
         return True
     number = facts.binlogs[0][0].rpartition(".")[2]
@@ -149,6 +153,6 @@ def was_purged(facts: ServerFacts) -> bool:
 
 
 def told(ts_ms: int) -> str:
-    """A moment for people, in UTC."""
+    """A time formatted for messages, in UTC."""
     at = datetime.fromtimestamp(ts_ms / 1000, UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""Landmarks on a server: whether one is still there, and which one is before a position.
+"""Landmarks on a server: whether one still exists, and which one is before a position.
 
-Invariant: only asked, over connections that register no replica; an answer that could come from a binlog
-other than the one that was read does not count as found.
+Invariant: only queried, over connections that register no replica; an answer that could come from a
+binlog other than the one that was read does not count as found.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.replica import BinlogStream
 
 LARGEST = 0xFFFFFFFF
-"""A server sends nothing from an offset beyond, but by GTIDs."""
+"""A server sends nothing from an offset past this, except by GTIDs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What looking for a landmark came to."""
+    """The result of looking for a landmark."""
 
     is_there: bool
     is_purged: bool = False
-    """Its file is older than all that the server has."""
+    """Its file is older than all files of the server."""
     detail: str = ""
-    """What is there instead."""
+    """What was found instead."""
 
 
 def look(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
-    """Whether a server has a transaction where it was read, with the bytes that were read."""
+    """Whether a server has a transaction at the position it was read from, with the same bytes."""
     sizes = dict(facts.binlogs)
     for place in (landmark.start, landmark.end):
         size = sizes.get(place.file)
@@ -71,20 +71,20 @@ def look(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Foun
 def _unlisted(
     landmark: Landmark, place: Coordinates, facts: ServerFacts, address: SourceAddress
 ) -> Found:
-    """Its file is purged, deleted, of before a reset, or has another name now."""
-    told = f"it has no file {place.file}"
+    """The file was purged, deleted, lost by a reset, or renamed."""
+    detail = f"it has no file {place.file}"
     oldest, newest = (Coordinates(facts.binlogs[at][0], 0) for at in (0, -1))
     if not _is_alike(place.file, newest.file):
         return _by_gtid(landmark, facts, address)
     if place.order < oldest.order:
-        return Found(False, is_purged=True, detail=told)
+        return Found(False, is_purged=True, detail=detail)
     if place.order[0] < newest.order[0]:
-        raise BinlogFileMissing(told, source=address, coordinates=place)
-    return Found(False, detail=told)
+        raise BinlogFileMissing(detail, source=address, coordinates=place)
+    return Found(False, detail=detail)
 
 
 def _compared(landmark: Landmark, address: SourceAddress) -> Found:
-    """By the bytes of its first and last event."""
+    """Compare the bytes of the first and last event."""
     marks = ((landmark.start, landmark.first), (_last(landmark), landmark.last))
     for place, mark in marks:
         if mark is None:
@@ -103,20 +103,21 @@ def _compared(landmark: Landmark, address: SourceAddress) -> Found:
 
 
 def _as_listed(landmark: Landmark, address: SourceAddress) -> Found:
-    """By where its events are and when its file was begun: a server with gtid_mode=ON sends no more of it."""
-    told = f"no transaction from {landmark.start} to {landmark.end}"
+    """Compare the positions of the events and the file's creation time: a server with
+    gtid_mode=ON sends no more of it."""
+    detail = f"no transaction from {landmark.start} to {landmark.end}"
     written = landmark.first.timestamp if landmark.first is not None else 0
     if int(begun_at(address, landmark.start.file)) > written:
-        return Found(False, detail=f"{told}: {landmark.start.file} was begun later")
+        return Found(False, detail=f"{detail}: {landmark.start.file} was begun later")
     try:
         first = listed(landmark.start, address, most=1)
         last = listed(_last(landmark), address, most=1) if landmark.last is not None else first
     except SourceRefused:
-        return Found(False, detail=told)
+        return Found(False, detail=detail)
     if not first or first[0].kind != "Anonymous_Gtid":
-        return Found(False, detail=told)
+        return Found(False, detail=detail)
     if landmark.last is not None and [one.end for one in last] != [landmark.end.pos & LARGEST]:
-        return Found(False, detail=told)
+        return Found(False, detail=detail)
     return Found(True)
 
 
@@ -129,14 +130,14 @@ def _is_alike(one: str, other: str) -> bool:
 
 
 def _by_gtid(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
-    """Beyond 4 GiB, and in files that were renamed, only a reader by GTIDs gets there."""
-    told = f"{landmark} cannot be examined"
+    """Past 4 GiB, and in renamed files, the transaction can only be read by its GTID."""
+    detail = f"{landmark} cannot be examined"
     if facts.is_mariadb or landmark.gtid is None or landmark.first is None:
-        return Found(False, is_purged=True, detail=told)
+        return Found(False, is_purged=True, detail=detail)
     try:
         event = first_event_of(landmark.gtid, address)
     except PositionGone:
-        return Found(False, is_purged=True, detail=told)
+        return Found(False, is_purged=True, detail=detail)
     if event is None:
         return Found(False, detail=f"{landmark.gtid} is not in its binlog")
     if Mark.of(event) != landmark.first:
@@ -145,7 +146,7 @@ def _by_gtid(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> 
 
 
 def event_at(place: Coordinates, address: SourceAddress) -> Event | None:
-    """The event that begins at a position; None where none does."""
+    """The event that begins at a position; None if none does."""
     offset = SourceOffset(server_uuid="", coordinates=place)
     stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), offset)
     stream.open()
@@ -154,7 +155,7 @@ def event_at(place: Coordinates, address: SourceAddress) -> Event | None:
             if placed.event.type not in PASSED:
                 return placed.event if placed.start == place else None
     except (SourceRefused, PositionGone, CorruptEvent, MalformedEvent):
-        # The server reads on from any offset it is given, and refuses what it then finds.
+        # The server reads from any offset it is given, and refuses the bytes it finds there.
         return None
     finally:
         stream.close()
@@ -162,7 +163,7 @@ def event_at(place: Coordinates, address: SourceAddress) -> Event | None:
 
 
 def first_event_of(gtid: str, address: SourceAddress) -> Event | None:
-    """The event that announces a MySQL's transaction, wherever it is in its binlog; None without."""
+    """The event that announces a MySQL transaction, wherever it is in the binlog; None if there is none."""
     known = gtids_but(gtid, address)
     begin = SourceOffset(server_uuid="", coordinates=Coordinates("", 4), gtid_set=known)
     stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), begin)
@@ -178,16 +179,16 @@ def first_event_of(gtid: str, address: SourceAddress) -> Event | None:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a file holds before a position."""
+    """The contents of a file before a position."""
 
     gtids: GtidSet
-    """MySQL's, with those of all files before."""
+    """For MySQL, including those of all earlier files."""
     landmark: Landmark | None
     created: int
 
 
 def survey(place: Coordinates, address: SourceAddress) -> Before:
-    """Read a file's headers up to a position; raise PositionWithin where that is within a transaction."""
+    """Read a file's headers up to a position; raise PositionWithin if that is within a transaction."""
     spans, within = Spans(address, place.file), GtidSet()
     last: Span | None = None
     for span in spans.steps():
@@ -213,7 +214,7 @@ _DASHES_OF_UUID = 4
 
 
 def _landmark(span: Span, address: SourceAddress) -> Landmark | None:
-    """Of a transaction's first event alone; its last one is known where a run reads it."""
+    """The landmark of a transaction's first event alone; a running reader adds the last one."""
     if span.end.pos > LARGEST:
         return None
     event = event_at(span.start, address)

@@ -1,9 +1,10 @@
-"""Events of a binlog as the server lists them in a statement, where it would not send them to a replica.
+"""Binlog events as SHOW BINLOG EVENTS lists them, for files that the server would not send to a replica.
 
-A server with gtid_mode=ON sends nobody a file that has transactions without GTIDs. It lists them all the same,
-without their times and contents.
+A server with gtid_mode=ON refuses to send a file that has transactions without GTIDs. It still
+lists them, without their times and contents.
 
-Invariant: what is listed is only used to show that nothing is after a place, or that a known event is there.
+Invariant: listed events only serve to show that nothing is after a position, or that a known event
+is there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _FEW = 4
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An event: its type by the server's name, and where it begins and ends in its file."""
+    """An event: its type by the server's name, and its start and end in its file."""
 
     kind: str
     pos: int
@@ -27,7 +28,7 @@ class Listed:
 
 
 def listed(place: Coordinates, address: SourceAddress, *, most: int = _FEW) -> list[Listed]:
-    """The events from a position on, in its file; raise SourceRefused where none begins there."""
+    """The events from a position on, in its file; raises SourceRefused if none begins there."""
     with connected(address) as cursor:
         cursor.execute(f"SHOW BINLOG EVENTS IN %s FROM %s LIMIT {most:d}", (place.file, place.pos))
         return [Listed(str(row[2]), int(row[1]), int(row[4])) for row in cursor.fetchall()]

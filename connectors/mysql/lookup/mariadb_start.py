@@ -1,7 +1,8 @@
-"""Where reading a MariaDB begins, in its GTIDs.
+"""The start position on a MariaDB server, in its GTIDs.
 
-The law: as in ``connectors.mysql.lookup.start``: what the server no longer has, or never had, is refused by
-name. What GTIDs alone cannot tell is left to the server, which refuses a dump it cannot give.
+Invariant: as in ``connectors.mysql.lookup.start``: a position that the server no longer has, or
+never had, is refused by name. What GTIDs alone cannot decide is left to the server, which refuses a
+dump it cannot give.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 
 
 def check(position: MariadbGtidList, facts: ServerFacts, address: SourceAddress) -> None:
-    """Raise PositionGone or SourceDiverged where the server cannot go on from a position."""
+    """Raise PositionGone or SourceDiverged if the server cannot resume from a position."""
     before = MariadbGtidList.parse(facts.gtids_before_binlogs)
     if lacking := position.lacking(before):
         raise PositionGone(
@@ -21,7 +22,7 @@ def check(position: MariadbGtidList, facts: ServerFacts, address: SourceAddress)
             f"the cursor is at {str(position) or 'nothing'}",
             source=address,
         )
-    # A server that was made from a backup has its last position without the transactions before it.
+    # A server made from a backup has the backup's position without the transactions before it.
     texts = (facts.variables.get(name, "") for name in ("gtid_binlog_state", "gtid_slave_pos"))
     if unknown := position.unknown_to(MariadbGtidState.parse(*texts)):
         raise SourceDiverged(
@@ -32,7 +33,8 @@ def check(position: MariadbGtidList, facts: ServerFacts, address: SourceAddress)
 
 
 def position_at(coordinates: Coordinates, address: SourceAddress) -> MariadbGtidList:
-    """All transactions before a place, as the server itself tells; PositionGone where that is no border."""
+    """All transactions before a position, as the server reports; PositionGone if that is within
+    a transaction."""
     with connected(address) as cursor:
         cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (coordinates.file, coordinates.pos))
         (found,) = cursor.fetchone()

@@ -1,8 +1,9 @@
-"""Leaving single transactions out of what is read, as a person has said, whatever is in them.
+"""Operator skips: removing single transactions from what is read, whatever they contain.
 
-The law: of such a transaction only its GTID and its two ends go on, so that the cursor passes it and nothing of
-it is published. It is not read, decoded or verified, so that one that cannot be is left out as well. A word on
-an XA transaction that is in its end goes on too, since others hang on it.
+Invariant: of such a transaction only its GTID, start and end are passed on, so that the cursor
+moves past it and nothing of it is published. It is not read, decoded or verified, so that an
+undecodable one can be skipped too. If its end decides an XA transaction, that statement is passed
+on, since other transactions depend on it.
 """
 
 from __future__ import annotations
@@ -33,26 +34,26 @@ from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.event_actions import PASSED
 
 Effect = TypeVar("Effect")
-"""What a statement did to tables, as whoever keeps their history has found out; of no meaning here."""
+"""A statement's effect on tables, found by the schema tracker; not interpreted here."""
 _XID = HEADER.pack(0, EventType.XID, 0, HEADER_SIZE + 8, 0, 0) + bytes(8)
-"""An end of a transaction that says no more."""
+"""The end of a transaction without further content."""
 _LOW = 0xFFFFFFFF
 
 
 @dataclass(slots=True)
 class Omitted:
-    """A transaction that was left out."""
+    """A skipped transaction."""
 
     id: str
     start: Coordinates
     end: Coordinates
     events: Counter[int] = field(default_factory=Counter)
-    """By type, how many of its events nobody read."""
+    """The number of its unread events by type."""
 
 
 @dataclass(slots=True)
 class _Open(Generic[Effect]):
-    """The transaction that is being left out."""
+    """The transaction being skipped."""
 
     omitted: Omitted
     head: bytes
@@ -62,23 +63,23 @@ class _Open(Generic[Effect]):
 
 
 class LeftOut(Generic[Effect]):
-    """Takes transactions out of chunks; ``wanted`` are their GTIDs, or ``server_uuid:file:pos`` without.
+    """Removes transactions from chunks; ``wanted`` are their GTIDs, or ``server_uuid:file:pos`` without.
 
-    What a statement did to tables goes on with what stands for it.
+    The effect of a skipped statement is kept with the chunk that replaces it.
     """
 
     def __init__(self, wanted: frozenset[str], server_uuid: str) -> None:
         self.done: list[Omitted] = []
-        """What was left out so far; read by whoever publishes, behind their ends."""
+        """Transactions skipped so far; the publisher reads this after their ends."""
         self._left = set(wanted)
         self._server_uuid = server_uuid
         self._open: _Open[Effect] | None = None
         self._passed: dict[int, int] = {}
 
     def parts(self, chunk: Chunk, effect: Effect | None) -> Iterator[tuple[Chunk, Effect | None]]:
-        """A chunk as it is, or without what is to be left out; one that holds nothing else gives none.
+        """Yield a chunk unchanged, or its parts without skipped transactions; nothing if nothing else is in it.
 
-        ``effect``: what the statement did with which the chunk ends.
+        ``effect``: that of the statement at the chunk's end.
         """
         if chunk.begun or not self._concerns(chunk):
             yield chunk, effect
@@ -136,7 +137,7 @@ class LeftOut(Generic[Effect]):
             yield _part(chunk, begin, len(data), start), effect
 
     def _ended(self, end: Coordinates, event: bytes) -> tuple[Chunk, Effect | None]:
-        """What stands for the transaction."""
+        """The chunk that replaces the transaction."""
         opened = self._open
         assert opened is not None
         omitted, self._open = opened.omitted, None
@@ -157,7 +158,7 @@ class LeftOut(Generic[Effect]):
 
 
 def passed(done: list[Omitted], reached: Coordinates) -> list[Omitted]:
-    """Those that end at a place or before it."""
+    """The transactions that end at or before a position."""
     return [one for one in done if one.end.order <= reached.order]
 
 
@@ -176,7 +177,7 @@ def _part(chunk: Chunk, begin: int, end: int, start: Coordinates) -> Chunk:
 def _place(
     chunk: Chunk, data: bytes, at: int, last: Coordinates
 ) -> tuple[Coordinates, Coordinates]:
-    """Where an event begins and ends; one that does not tell is where the last one ended."""
+    """Start and end of an event; if it contains no position, the end of the last one."""
     if chunk.place is not None:
         return chunk.place
     size, low = struct.unpack_from("<II", data, at + 9)
@@ -197,7 +198,7 @@ def _bare(event: bytes, checksum: bool) -> bytes:
 
 
 def _is_begun(event: bytes) -> bool:
-    """Whether an event opens a transaction that only an end of its own ends."""
+    """Whether an event opens a transaction that needs an end of its own."""
     if event[4] != MARIADB_GTID:
         return False
     server = HEADER.unpack_from(event)[2]
@@ -205,7 +206,7 @@ def _is_begun(event: bytes) -> bool:
 
 
 def _decides(event: bytes) -> bool:
-    """Whether the end of a transaction says something of an XA transaction."""
+    """Whether a transaction's last event belongs to an XA transaction."""
     if not event:
         return False
     if event[4] == EventType.XA_PREPARE:
@@ -216,14 +217,14 @@ def _decides(event: bytes) -> bool:
 
 
 def _may_hold(chunk: Chunk, name: str) -> bool:
-    """Whether the transaction may begin in a chunk, by a glance."""
+    """Whether the transaction may begin in a chunk, by a quick check."""
     if name.count("-") == 2:
         domain, _, sequence = split_mariadb_gtid(name)
         return struct.pack("<QI", sequence, domain) in chunk.data
     source, number = split_gtid(name)
     if len(source) == 36:
         return uuid.UUID(source).bytes + number.to_bytes(8, "little") in chunk.data
-    # With a tag, it is written in another form; or it is a place.
+    # A tagged GTID is encoded differently; otherwise the source is a position.
     file = source.rpartition(":")[2]
     here = chunk.start
     return "." not in file or (

@@ -1,7 +1,7 @@
-"""Where reading begins: at the cursor, or where the settings say.
+"""The start position: the cursor, or the position in the settings.
 
-The law: a position that the server no longer has is refused by name; "from now" is only ever chosen by the
-settings, never by us.
+Invariant: a position that the server no longer has is refused by name; "from now" is only ever
+chosen by the settings, never by us.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream.event_actions import PASSED
 
 FIRST_EVENT = 4
-"""Where the first event of a binlog file begins, after its magic number."""
+"""Offset of the first event of a binlog file, after its magic number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,38 +41,38 @@ class Earliest:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The server's present end."""
+    """The current end of the server's binlog."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtCoordinates:
-    """A place in a file, at the border of a transaction."""
+    """A position in a file, between transactions."""
 
     coordinates: Coordinates
 
 
 @dataclass(frozen=True, slots=True)
 class AfterGtids:
-    """After these transactions."""
+    """The position after these transactions."""
 
     gtid_set: Gtids
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first transaction that was committed at a moment or later."""
+    """The first transaction committed at a moment or later."""
 
     ts_ms: int
     """Milliseconds since 1970, UTC."""
     file: str | None = None
-    """Searched alone; where it has no such transaction, its head is meant."""
+    """The only file searched; if it has no such transaction, reading starts at its head."""
 
 
 Start = Earliest | Latest | AtCoordinates | AfterGtids | AtTime
 
 
 def first_offset(start: Start, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
-    """The offset a destination without a cursor begins at."""
+    """The start offset of a destination without a cursor."""
     if not facts.binlogs:
         raise EndPositionUnknown("it lists no binlog files", source=address)
     if isinstance(start, Latest):
@@ -103,7 +103,7 @@ def head_of(facts: ServerFacts) -> Coordinates:
 
 
 def check(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
-    """Raise PositionGone, SourceDiverged, or one of their kin, where the server cannot go on from an offset."""
+    """Raise PositionGone, SourceDiverged, or a similar error, if the server cannot resume from an offset."""
     gtids = offset.gtid_set
     if gtids is not None and isinstance(gtids, MariadbGtidList) != facts.is_mariadb:
         make = "a MariaDB" if facts.is_mariadb else "not a MariaDB"
@@ -121,14 +121,15 @@ def _check_gtids(
     offset: SourceOffset, gtid_set: GtidSet, facts: ServerFacts, address: SourceAddress
 ) -> None:
     if not gtid_set.issubset(facts.gtid_executed):
-        told = f"the cursor holds {gtid_set}, the server only {facts.gtid_executed}"
+        detail = f"the cursor holds {gtid_set}, the server only {facts.gtid_executed}"
         if offset.server_uuid != facts.server_uuid:
-            raise SourceDiverged(told, source=address)
+            raise SourceDiverged(detail, source=address)
         if not facts.gtid_executed.issubset(gtid_set):
-            # It went on from before: a part of what was published is not its any more.
-            raise SourceDiverged(told, source=address)
+            # It continued from an earlier point: some published transactions are no
+            # longer part of its history.
+            raise SourceDiverged(detail, source=address)
         error = PositionAhead if facts.gtid_executed else SourceReset
-        raise error(told, source=address)
+        raise error(detail, source=address)
     if not facts.gtid_purged.issubset(gtid_set):
         raise PositionPurged(
             f"it has purged {facts.gtid_purged}, of which the cursor lacks some (it holds {gtid_set})",
@@ -148,43 +149,43 @@ def _check_coordinates(offset: SourceOffset, facts: ServerFacts, address: Source
     if size is not None and place.pos <= size:
         return
     held = ", ".join(f"{name} ({bytes_} bytes)" for name, bytes_ in facts.binlogs[-5:])
-    told, (last, _) = f"{place} is not in its binlogs: {held}", facts.binlogs[-1]
+    detail, (last, _) = f"{place} is not in its binlogs: {held}", facts.binlogs[-1]
     is_alike = place.file.rpartition(".")[0] == last.rpartition(".")[0]
     if is_alike and place.order > Coordinates(last, 0).order:
-        raise PositionAhead(told, source=address)
+        raise PositionAhead(detail, source=address)
     if is_alike and place.order < head_of(facts).order:
-        raise PositionPurged(told, source=address)
-    raise BinlogFileMissing(told, source=address)
+        raise PositionPurged(detail, source=address)
+    raise BinlogFileMissing(detail, source=address)
 
 
 def _check_index(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
-    """Raise BinlogFileMissing where a file is not listed that is still to be read: the server would go on with
-    the next one and say nothing."""
+    """Raise BinlogFileMissing if a file that is still to be read is not listed: the server would
+    silently continue with the next one."""
     names = [name for name, _ in facts.binlogs]
     numbers = [Coordinates(name, 0).order[0] for name in names]
     gaps = [n for n in range(1, len(names)) if numbers[n] != numbers[n - 1] + 1]
     if not gaps:
         return
-    behind = Coordinates(names[gaps[-1]], FIRST_EVENT)
-    told = f"none is between {names[gaps[-1] - 1]} and {behind.file}"
+    after_gap = Coordinates(names[gaps[-1]], FIRST_EVENT)
+    detail = f"none is between {names[gaps[-1] - 1]} and {after_gap.file}"
     gtids = offset.gtid_set
     if gtids is None:
-        if offset.coordinates.order < behind.order:
-            raise BinlogFileMissing(told, source=address)
+        if offset.coordinates.order < after_gap.order:
+            raise BinlogFileMissing(detail, source=address)
         return
-    before = gtids_before(behind, facts, address)
+    before = gtids_before(after_gap, facts, address)
     if isinstance(gtids, MariadbGtidList) and isinstance(before, MariadbGtidList):
-        is_behind = gtids.holds_all(before)
+        is_past = gtids.holds_all(before)
     else:
-        is_behind = (
+        is_past = (
             isinstance(gtids, GtidSet) and isinstance(before, GtidSet) and before.issubset(gtids)
         )
-    if not is_behind:
-        raise BinlogFileMissing(f"{told}, and the cursor is at {gtids}", source=address)
+    if not is_past:
+        raise BinlogFileMissing(f"{detail}, and the cursor is at {gtids}", source=address)
 
 
 def as_of_now(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
-    """The same place in the words the server now has: it may have gained or lost GTIDs since."""
+    """The same position in the server's current terms: it may have gained or lost GTIDs since."""
     if facts.is_mariadb and offset.gtid_set is not None:
         return replace(offset, gtid_set=_in_words_of(facts, offset.gtid_set))
     if facts.has_gtids and offset.gtid_set is None:
@@ -211,12 +212,12 @@ def _in_next_file(offset: SourceOffset, facts: ServerFacts, address: SourceAddre
 
 
 def _in_words_of(facts: ServerFacts, gtids: Gtids) -> Gtids:
-    """The same GTIDs; nothing at all is written alike by both makes of server."""
+    """The same GTIDs; the empty text is common to both kinds of servers."""
     return MariadbGtidList() if facts.is_mariadb and not gtids else gtids
 
 
 def previous_of(file: str, address: SourceAddress) -> GtidSet:
-    """All transactions before a file of MySQL's, as its head tells."""
+    """All transactions before a MySQL binlog file, from its head."""
     spans = Spans(address, file)
     for kind in spans.heads():
         if kind == EventType.PREVIOUS_GTIDS or kind not in PASSED:
@@ -225,9 +226,9 @@ def previous_of(file: str, address: SourceAddress) -> GtidSet:
 
 
 def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAddress) -> Gtids:
-    """All transactions before a place: what earlier files held, and those of this file up to it.
+    """All transactions before a position: those of earlier files, and those of this file up to it.
 
-    Raises PositionWithin where the place is no border of transactions, on servers without GTIDs too.
+    Raises PositionWithin if the position is within a transaction, on servers without GTIDs too.
     """
     offset = SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates)
     _check_coordinates(offset, facts, address)

@@ -1,10 +1,11 @@
-"""Whether another server has the transactions that were published, with the same rows.
+"""Comparison of the last published transactions with another server's copies of them.
 
-That a server lists a GTID means that it counts the transaction as done: after a reset it may be another one,
-and a replica with a filter has it without its rows. So the last published transactions are read there.
+A listed GTID only means that the server counts the transaction as done: after a reset it may be
+another one, and a replica with a filter has it without its rows. So the last published transactions
+are read there.
 
-Invariant: a transaction that is listed and cannot be read does not count as compared; where nothing could be
-compared, the server is not proven.
+Invariant: a transaction that is listed and cannot be read does not count as compared; if nothing
+could be compared, the server is not verified.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
-    """Compares one server. It blocks while it reads."""
+    """Compares with one server. It blocks while it reads."""
 
     facts: ServerFacts
     address: SourceAddress
     captures: Callable[[str, str], bool]
 
     def compared(self, landmark: Landmark | None, recent: Iterable[Recent]) -> int:
-        """How many transactions were found to be the same; raises SourceDiverged where one is not."""
+        """The number of transactions found to be the same; raises SourceDiverged if one differs."""
         count = self._landmark(landmark) if landmark is not None else 0
         wanted = {one.gtid: one for one in recent if not self._is_purged(one.gtid)}
         if not wanted and self.facts.is_mariadb and landmark is not None:
@@ -64,7 +65,7 @@ class Copies:
         return count + len(wanted)
 
     def refuse_unlogged(self, known: Gtids) -> None:
-        """Raise SourceDiverged where it has executed what is neither known nor in its binlog."""
+        """Raise SourceDiverged if it has executed transactions that are neither known nor in its binlog."""
         if isinstance(known, MariadbGtidList):
             unlogged = self._unlogged_by_mariadb(known)
         else:
@@ -118,7 +119,7 @@ class Copies:
         )
 
     def _digests(self, wanted: dict[str, Recent]) -> dict[str, str]:
-        """Of these transactions, as far as its binlog has them."""
+        """The digests of these transactions, of those in its binlog."""
         listener = _Listener(self.captures, set(wanted))
         stream = BinlogStream(
             replace(self.address, server_id=dump_command.NOBODY), self._begin(wanted)
@@ -139,7 +140,7 @@ class Copies:
         return listener.found
 
     def _begin(self, wanted: dict[str, Recent]) -> SourceOffset:
-        """From where to read: MySQL sends just the transactions that are asked for."""
+        """The offset to read from: MySQL sends just the requested transactions."""
         if self.facts.is_mariadb:
             first = min(one.ts_ms for one in wanted.values())
             try:
@@ -158,7 +159,7 @@ class Copies:
         variables = self.facts.variables
         updates = variables.get("log_replica_updates", variables.get("log_slave_updates", "ON"))
         if updates.upper() in ("ON", "1"):
-            # Once it is restarted so, all that is in no file counts as purged.
+            # After a restart with this setting, every transaction in no file counts as purged.
             return ""
         logged = survey(Coordinates(*self.facts.binlogs[-1]), self.address).gtids
         with connected(self.address) as cursor:
@@ -176,7 +177,7 @@ class Copies:
 
 
 def _by_its_time(landmark: Landmark) -> dict[str, Recent]:
-    """The landmark as a transaction of which only its being there counts."""
+    """The landmark as a transaction of which only the presence is compared."""
     if landmark.gtid is None or landmark.first is None:
         return {}
     return {landmark.gtid: Recent(landmark.gtid, "", landmark.first.timestamp * 1000)}
@@ -184,7 +185,7 @@ def _by_its_time(landmark: Landmark) -> dict[str, Recent]:
 
 @dataclass(slots=True)
 class _Listener:
-    """Digests the transactions that are asked for."""
+    """Digests the requested transactions."""
 
     captures: Callable[[str, str], bool]
     wanted: set[str]
@@ -199,29 +200,29 @@ class _Listener:
         body: bytes,
         pos: int,  # noqa: ARG002
     ) -> None:
-        """Its rows count."""
+        """Its rows are part of the digest."""
         if transaction.gtid in self.wanted and self.captures(table_map.database, table_map.table):
             self._parts.append((table_map, event_type, body))
 
     def query(self, text: str) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
-        """Its text counts."""
+        """Its text is part of the digest."""
         if transaction.gtid in self.wanted:
             self._parts.append(query)
 
     def change(self, transaction: Transaction, query: Query) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def undone(self, what: str, *, earlier: bool) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
-        """It is whole."""
+        """The transaction is complete."""
         parts, self._parts = self._parts, []
         if transaction.gtid in self.wanted and transaction.gtid is not None:
             self.found[transaction.gtid] = digest(transaction, parts) if parts else ""

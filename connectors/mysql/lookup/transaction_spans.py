@@ -1,8 +1,8 @@
-"""Where transactions stand in a binlog, and when each was committed, without a look at what they hold.
+"""Positions and commit times of a binlog's transactions, without reading their contents.
 
-The law: a transaction ends where the decoders end it, and what they would refuse is passed over all the same:
-whoever looks for a place is not stopped by what stands before it. Only headers are read, and the few events
-that begin or end a transaction, so that a file takes about as long as its bytes take to come.
+Invariant: a transaction ends where the decoders end it, and what they would refuse is passed over:
+a search for a position is not stopped by what precedes it. Only headers are read, and the few
+events that begin or end a transaction, so that a file takes about as long as its transfer.
 """
 
 from __future__ import annotations
@@ -45,47 +45,47 @@ from connectors.mysql.stream.replica import BinlogStream
 ALWAYS_ENDS = frozenset(
     {EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD, EventType.INCIDENT}
 )
-"""Events that end a transaction whatever they hold."""
+"""Events that end a transaction whatever they contain."""
 _LONGEST = 1000
 _USUAL = 4 * RECEIVE
 _head = struct.Struct("<4xBIB4xII").unpack_from
-"""A packet's first byte, which is 0 before an event; the event's time, type, size and where it ends."""
+"""A packet's first byte, which is 0 before an event; the event's time, type, size and end."""
 
 
 class _Head(NamedTuple):
-    """What an event's header tells."""
+    """Fields of an event's header."""
 
     kind: int
     timestamp: int
     size: int
     end: int
-    """In its file; 0 where it is in none, and the low 32 bits."""
+    """In its file; 0 if it is in none, and the low 32 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A transaction's place."""
+    """A transaction's position."""
 
     start: Coordinates
     end: Coordinates
     gtid: str | None
     committed_ms: int
-    """The latest moment at which it can have been committed. Servers before MySQL 8.0.1 and MariaDB tell whole
+    """The latest possible commit time. Servers before MySQL 8.0.1 and MariaDB write whole
     seconds, so there it is the last millisecond of the second in which its last statement began."""
 
 
 @dataclass(slots=True)
 class Spans:
-    """The transactions behind the head of a file, up to the end that the server has now; for one reading."""
+    """The transactions after the head of a file, up to the current end of the binlog; for one reading."""
 
     address: SourceAddress
     file: str
     previous: GtidSet = field(default_factory=GtidSet)
-    """What the first file's head says of all files before it."""
+    """The GTIDs of all earlier files, from the first file's head."""
     created: int = 0
-    """When the first file was begun, by its first event; seconds since 1970."""
+    """The creation time of the first file, from its first event; seconds since 1970."""
     told_ms: int = 0
-    """What is known so far of when the transaction that came last was committed; 0 before the first."""
+    """The commit time, as far as known, of the last transaction met; 0 before the first."""
     _has_head: bool = False
     _start: Coordinates | None = None
     _gtid: str | None = None
@@ -93,34 +93,34 @@ class Spans:
     _packets: Packets = field(default_factory=lambda: Packets(_USUAL, checksum=False))
 
     def __iter__(self) -> Iterator[Span]:
-        """Each transaction, once it is whole."""
+        """Yield each transaction once it is whole."""
         for span in self.steps():
             if span is not None:
                 yield span
 
     def first_ms(self) -> int | None:
-        """When the first one was committed, as far as its first event tells; None without any."""
+        """The first one's commit time, as far as its first event contains it; None if there is none."""
         for _ in self.steps():
             if self.told_ms:
                 return self.told_ms
         return None
 
     def begun(self) -> int:
-        """When the file was begun, seconds since 1970."""
+        """The file's creation time, seconds since 1970."""
         for kind, timestamp, _, _ in self._heads():
             if kind == EventType.FORMAT_DESCRIPTION:
                 return timestamp
         return 0
 
     def heads(self) -> Iterator[int]:
-        """The type of each event, with what the file's first ones say of it taken in."""
+        """Yield the type of each event, after evaluating the file's first ones."""
         for kind, timestamp, _, _ in self._heads():
             if kind in PASSED and kind != EventType.ROTATE:
                 self._pass(kind, timestamp)
             yield kind
 
     def steps(self) -> Iterator[Span | None]:
-        """A transaction where one ends, else None where one begins."""
+        """Yield a transaction at its end, and None at its start."""
         file, pos = self.file, dump_command.FIRST_EVENT
         latest = committed = 0
         for kind, timestamp, size, low in self._heads():
@@ -136,7 +136,7 @@ class Spans:
             if kind in GTIDS or self._start is None:
                 start = Coordinates(file, pos - size if low else pos)
                 if self._start is not None:
-                    # What goes before was ended by nothing of its own.
+                    # The transaction before had no end of its own.
                     yield self._ended(start)
                 committed, latest = self._begin(kind, start), timestamp
                 self.told_ms = committed or latest * 1000 + 999
@@ -152,11 +152,11 @@ class Spans:
                 yield self._ended(Coordinates(file, pos))
 
     def _heads(self) -> Iterator[_Head]:
-        """Each event's header; the event itself is at hand until the next is asked for."""
+        """Yield each event's header; the event itself is available until the next is requested."""
         head = SourceOffset(
             server_uuid="", coordinates=Coordinates(self.file, dump_command.FIRST_EVENT)
         )
-        # Nobody: a reader by our own server_id would put an end to the one that is at work.
+        # NOBODY: a reader with our own server_id would end the running one.
         stream = BinlogStream(replace(self.address, server_id=dump_command.NOBODY), head)
         packets = self._packets
         stream.open()
@@ -167,7 +167,7 @@ class Spans:
             stream.close()
 
     def _walk(self, packets: Packets, place: Coordinates) -> Iterator[_Head]:
-        """The headers of all events that have come whole."""
+        """Yield the headers of all events received whole."""
         make = _Head._make
         while True:
             last, full = packets.filled - LOOK, packets.filled
@@ -182,7 +182,7 @@ class Spans:
                 return
 
     def _event(self) -> Event:
-        """The event that is at hand."""
+        """The current event."""
         packets = self._packets
         data = bytes(packets.view[packets.at + LOOK - HEADER_SIZE : packets.after()])
         return parse_event(data, checksum=bool(packets.checksum))
@@ -193,21 +193,22 @@ class Spans:
             data = bytes(packets.view[packets.at + LOOK - HEADER_SIZE : packets.after()])
             packets.checksum = CHECKSUM_SIZE if format_has_checksum(data) else 0
             self.created = self.created or timestamp
-            # Where a server went down in the midst of a transaction, that one never happened.
+            # The server crashed within a transaction, which was therefore never committed.
             self._start = None
         elif kind == EventType.PREVIOUS_GTIDS and not self._has_head:
             self._has_head = True
             self.previous = previous_gtids(self._event())
 
     def _begin(self, kind: int, start: Coordinates) -> int:
-        """A transaction begins; return when it was committed in milliseconds, or 0 where that is not told."""
+        """A transaction begins; return its commit time in milliseconds, or 0 if the event does
+        not contain it."""
         self._start, self._gtid, self._is_begun = start, None, False
         if kind not in GTIDS:
             return 0
         event = self._event()
         if kind == MARIADB_GTID:
-            told = parse_mariadb_gtid(event.body, event.server_id)
-            self._gtid, self._is_begun = told.gtid, not told.standalone
+            parsed = parse_mariadb_gtid(event.body, event.server_id)
+            self._gtid, self._is_begun = parsed.gtid, not parsed.standalone
             return 0
         if kind == EventType.GTID_TAGGED:
             self._gtid = gtid_announced(event)
@@ -224,7 +225,7 @@ class Spans:
 
 
 def statement_ends(event: bytes | memoryview, kind: int, *, is_begun: bool) -> tuple[bool, bool]:
-    """Whether a QUERY event ends its transaction, or is one by itself; and whether one is begun behind it."""
+    """Whether a QUERY event ends its transaction, or is one by itself; and whether one is open after it."""
     text = statement_of(event, kind)
     if begins_transaction(text):
         return False, True
@@ -236,7 +237,7 @@ def statement_ends(event: bytes | memoryview, kind: int, *, is_begun: bool) -> t
 
 
 def previous_gtids(event: Event) -> GtidSet:
-    """What a PREVIOUS_GTIDS event holds."""
+    """The GTIDs in a PREVIOUS_GTIDS event."""
     try:
         return GtidSet.decode(event.body)
     except (ValueError, IndexError, struct.error) as error:

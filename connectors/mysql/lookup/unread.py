@@ -1,7 +1,7 @@
-"""Whether a server's binlog holds transactions after a position.
+"""Whether a server's binlog contains transactions after a position.
 
-Invariant: asked of the server's own end, so that it holds where nothing is captured and while nothing is read.
-The head of a file is no transaction.
+Invariant: determined from the server's own end, so that it is valid when nothing is captured or
+nothing is read. The head of a file is no transaction.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ _VARIABLES = (
     "version",
 )
 _HEAD = 240
-"""Bytes that the head of a file has at most; a transaction is larger."""
+"""Most bytes of a file's head; a transaction is larger."""
 _TAIL = 100
-"""Bytes at the end of a file that only name the next one, at most."""
+"""Most bytes at the end of a file that only name the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinlogEnd:
-    """How far a server's binlog goes, at one moment."""
+    """The end of a server's binlog at one moment."""
 
     server_uuid: str
     binlogs: tuple[tuple[str, int], ...]
     """Name and size of each file, oldest first."""
     gtids: Gtids | None
-    """All that the server has; None without GTIDs."""
+    """All transactions of the server; None without GTIDs."""
 
     def is_past(self, offset: SourceOffset) -> bool:
-        """Whether a transaction stands after an offset; GTIDs and coordinates must both say so."""
+        """Whether a transaction is after an offset; GTIDs and coordinates must agree on it."""
         return self._has_bytes(offset) and not self._has_gtids_of(offset)
 
     def is_before(self, offset: SourceOffset) -> bool:
-        """Whether the binlog ends before an offset that was read from it: it was reset, or put back.
+        """Whether the binlog ends before an offset that was read from it: it was reset, or restored.
 
-        Only coordinates count: a transaction is sent to replicas before its GTID is among the executed ones.
+        Only coordinates count: a transaction is sent to replicas before its GTID is among the
+        executed ones.
         """
         if self.server_uuid != offset.server_uuid or not self.binlogs:
             return False
@@ -77,14 +78,14 @@ def _base(place: Coordinates) -> str:
 
 
 def read_end(address: SourceAddress) -> BinlogEnd:
-    """Ask the server; raise SourceLost or SourceRefused where it does not answer."""
+    """Query the server; raise SourceLost or SourceRefused if it does not answer."""
     with connected(address) as cursor:
         cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (_VARIABLES,))
-        told = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+        variables = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
         binlogs = binlog_files(cursor)
     gtids: Gtids | None = None
-    if "gtid_binlog_pos" in told:
-        gtids = MariadbGtidList.parse(told["gtid_binlog_pos"])
-    elif told.get("gtid_executed"):
-        gtids = GtidSet.parse(told["gtid_executed"])
-    return BinlogEnd(server_uuid=uuid_of(told), binlogs=binlogs, gtids=gtids)
+    if "gtid_binlog_pos" in variables:
+        gtids = MariadbGtidList.parse(variables["gtid_binlog_pos"])
+    elif variables.get("gtid_executed"):
+        gtids = GtidSet.parse(variables["gtid_executed"])
+    return BinlogEnd(server_uuid=uuid_of(variables), binlogs=binlogs, gtids=gtids)

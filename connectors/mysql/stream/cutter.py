@@ -1,13 +1,14 @@
-"""Cutting what comes over the wire into chunks, without decoding it.
+"""The cutter, which splits the received bytes into chunks without decoding them.
 
-The law: each event goes out in exactly one chunk, whole and in order, or is counted in ``passed``; a chunk
-ends where a transaction does, or within one too large behind rows, or at a statement that may change a table.
-The head of each file that is begun is a chunk without events.
-What an XA transaction did goes out just before the event that commits it; what is rolled back never does.
+Invariant: each event goes out in exactly one chunk, whole and in order, or is counted in
+``passed``. A chunk ends after a transaction; or, within one too large, after rows; or at a
+statement that may change a table. The head of each new file is a chunk without events.
+An XA transaction's rows go out just before the event that commits it; if it is rolled back they
+never do.
 Nothing here reads a socket or a clock.
 
-The walk looks at each event's length and type only; what cutting within a transaction needs to know of the
-events before is looked up in them when it comes to that.
+The walk reads only each event's length and type; what a cut within a transaction needs to know of
+earlier events is looked up in them at the cut.
 """
 
 from __future__ import annotations
@@ -47,20 +48,21 @@ from connectors.mysql.stream.transaction_payload import Payload
 from connectors.mysql.stream.xa_buffer import Again, Withheld
 
 TARGET = 1024 * 1024
-"""Bytes that a chunk aims at: enough that what is done once for each chunk costs nothing, and few enough that
-several decoders share a second's work evenly."""
+"""Target size of a chunk, bytes: large enough that the cost per chunk is negligible, and small
+enough that several decoders share a second's work evenly."""
 LARGE_PAYLOAD = 1024 * 1024
-"""A compressed transaction that expands to more is decompressed here, piece by piece; others by decoders."""
+"""A compressed transaction that expands to more bytes is decompressed here, in pieces; smaller
+ones are decompressed by decoders."""
 _NO_BARRIER = (Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.CHANGE)
-"""Statements that cannot change what a table is."""
+"""Statements that cannot change a table's definition."""
 
 
 class Cutter:
-    """Gathers received bytes and cuts them into chunks.
+    """Collects received bytes and cuts them into chunks.
 
-    Whoever reads the socket writes into ``space()``, tells how much to ``take`` and gets the chunks that are
-    due; ``flush`` gives what is whole before it is due. ``aim`` gives fewer bytes than ``target`` for a chunk,
-    where fewer are wanted for a time.
+    The socket's reader writes into ``space()``, passes the number of bytes to ``take`` and gets the
+    chunks that are due; ``flush`` returns whole transactions before they are due. ``aim`` returns a
+    temporary target size, smaller than ``target``.
     """
 
     def __init__(
@@ -74,38 +76,38 @@ class Cutter:
         again: Again | None = None,
     ) -> None:
         self.place = place
-        """Where the walk stands, at least: the beginning of the last file, chunk or heartbeat."""
+        """A lower bound of the walk's position: the start of the last file, chunk or heartbeat."""
         self._target = self._most = target
         self._aim = aim
         self._packets = Packets(target + 2 * RECEIVE, checksum=checksum)
-        self._began = False  # the open transaction goes on until it is committed
+        self._began = False  # an open transaction continues until its commit
         self._context = Context()
         self._withheld = Withheld(self._packets, prepared, again, most=target)
         self._passed: dict[int, int] = {}
-        self._begun = 0  # when the file was begun, while nothing but its head has come
+        self._begun = 0  # when the file was created, while only its head has been received
 
     @property
     def answer(self) -> bytes | None:
-        """The packet by which the server ended the stream."""
+        """The packet with which the server ended the stream."""
         return self._packets.answer
 
     @property
     def pending(self) -> bool:
-        """Whether a whole transaction waits to be given out."""
+        """Whether a whole transaction waits to be emitted."""
         return self._packets.done > self._packets.begin
 
     @property
     def _open(self) -> bool:
-        """Whether the walk stands within a transaction."""
+        """Whether the walk is within a transaction."""
         packets = self._packets
         return packets.at > packets.done or (self._context.start is not None and not self.pending)
 
     def space(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """The memory for the next bytes; never empty."""
         return self._packets.space()
 
     def take(self, received: int) -> Iterator[Chunk]:
-        """Walk over bytes that were written into ``space()``, and give the chunks that are due."""
+        """Walk over the bytes written into ``space()``, and yield the chunks that are due."""
         packets = self._packets
         packets.filled += received
         if self._aim is not None:
@@ -120,14 +122,15 @@ class Cutter:
             yield from self._overfull()
 
     def flush(self) -> Chunk:
-        """All whole transactions that wait."""
+        """A chunk of all whole transactions that wait."""
         return self._cut(self._packets.done)
 
     def _walk(self) -> int:
-        """Go on to the next event that needs more than a look; return what it needs.
+        """Advance to the next event that needs more than a look at its header; return the action for it.
 
-        This is done for every event of the source, so it calls nothing of ours. That a packet is just as long
-        as its event is asked where the walk rests, which it does in each event that is not here wholly.
+        This runs for every event of the source, so it calls none of our functions. Whether a packet
+        is exactly as long as its event is checked where the walk pauses, which it does at each
+        incomplete event.
         """
         packets, step_of, query, see = self._packets, event_actions.STEPS, event_actions.query, look
         buffer, at, full = packets.buffer, packets.at, packets.filled
@@ -176,7 +179,7 @@ class Cutter:
         return event_actions.ODD if step == event_actions.MORE and packets.is_odd(at) else step
 
     def _placed(self, step: int) -> Iterator[Chunk]:
-        """Do what is to do at one event; its place is in each error."""
+        """Run the action of one event; errors carry the event's position."""
         place = self._packets.coordinates(self._packets.at, self.place)
         with named(place[0], f"an event of type {self._packets.kind()}: "):
             yield from self._stepped(step)
@@ -212,7 +215,7 @@ class Cutter:
         self._withheld.end()
 
     def _overfull(self) -> Iterator[Chunk]:
-        """Chunks of what is enough already and does not end by itself."""
+        """Chunks of data that is already large enough and does not end by itself."""
         packets = self._packets
         while packets.filled - packets.begin >= self._target:
             if self._withheld.open and not self.pending:
@@ -231,7 +234,7 @@ class Cutter:
         )
 
     def _cut(self, end: int) -> Chunk:
-        """Give out all up to a place, which is where a transaction ends or lies within one."""
+        """Emit everything up to an offset, which is the end of a transaction or lies within one."""
         packets, context = self._packets, self._context
         checksum, self._begun = bool(packets.checksum), 0
         start = packets.coordinates(packets.begin, self.place)[0]
@@ -279,7 +282,7 @@ class Cutter:
             self._end()
 
     def _barrier(self) -> Iterator[Chunk]:
-        """A statement that may change a table: no rows before it in its chunk, and none behind it."""
+        """A statement that may change a table: its chunk has no rows before it, and ends with it."""
         packets = self._packets
         if self.pending:
             yield self.flush()
@@ -293,7 +296,7 @@ class Cutter:
         yield _with_statement(self._cut(packets.at))
 
     def _ended(self, missing: Iterator[bytes] | None) -> Iterator[Chunk]:
-        """A transaction ends, with rows that the walk did not see; what is missing comes before its end."""
+        """A transaction ends, with rows that the walk did not see; missing rows are emitted before its end."""
         if missing is not None:
             yield from self._in_pieces(missing)
         self._end()
@@ -315,7 +318,7 @@ class Cutter:
         packets.begin = packets.done
 
     def _in_pieces(self, pieces: Iterator[bytes]) -> Iterator[Chunk]:
-        """Give out events without a place of their own, as if they stood before the next event."""
+        """Emit events without coordinates of their own, as if they were just before the next event."""
         packets = self._packets
         if self.pending:
             yield self.flush()
@@ -341,19 +344,20 @@ class Cutter:
         context.add(piece, prefix=0, checksum=False)
         return chunk
 
-    # What is dealt with here.
+    # Events handled here.
 
     def _pass(self) -> Iterator[Chunk]:
         packets = self._packets
         kind, checksum = packets.kind(), packets.checksum
         data = bytes(packets.view[packets.at + PACKET_PREFIX : packets.after()])
         if kind == EventType.FORMAT_DESCRIPTION:
-            # It always has one, which a server that writes no others does not renew when it changes the event.
+            # This event always has one; a server with checksums off does not renew it
+            # when it changes the event.
             checksum = CHECKSUM_SIZE if format_has_checksum(data) else 0
         event = parse_event(data, checksum=bool(checksum))
         if kind in (EventType.ROTATE, EventType.FORMAT_DESCRIPTION):
             if self._open and event.end_pos:
-                # The server went down in the midst of a transaction, which therefore never happened.
+                # The server crashed within a transaction, which was therefore never committed.
                 raise CorruptEvent("a file ends within a transaction")
             if self.pending:
                 yield self.flush()
@@ -364,7 +368,7 @@ class Cutter:
             self.place = Coordinates(*parse_rotate(event))
             self._begun = 0
         elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
-            # It tells how far the server is, which is behind what has not been given out.
+            # It reports the server's position, which is past everything not yet emitted.
             file, pos = heartbeat_place(event)
             if packets.at == packets.begin and file == self.place.file:
                 self.place = Coordinates(file, max(pos, self.place.pos))
@@ -372,7 +376,8 @@ class Cutter:
             yield from self._head(event)
 
     def _head(self, event: Event) -> Iterator[Chunk]:
-        """The head of a file up to an event: all before it was read, and earlier files are needed no longer."""
+        """The head of a file up to an event: everything before it was read, and earlier files
+        are no longer needed."""
         if event.type == EventType.FORMAT_DESCRIPTION:
             self._begun = event.timestamp
         if not self._begun or self.pending or self._open:

@@ -1,9 +1,10 @@
-"""What a replica says to its source: the session's settings, who it is, and from where it wants the binlog.
+"""The commands of a replica to its source: session settings, registration and the request for the binlog.
 
-The law: what mysql-replication does right is its own (registration). The request for the binlog is ours: its
-own cannot say a set of tagged GTIDs, and sets a flag by which a server since 8.3 leaves such transactions out.
-Nothing here reads or writes a socket. Source: MySQL's sql/rpl_source.cc, com_binlog_dump and
-com_binlog_dump_gtid, and sql/rpl_constants.h; MariaDB's documentation, "COM_BINLOG_DUMP".
+Invariant: whatever mysql-replication does correctly (registration) is left to it. The request for
+the binlog is ours: the package's cannot express a set of tagged GTIDs, and sets a flag by which
+servers since 8.3 omit such transactions. Nothing here reads or writes a socket.
+Source: MySQL's sql/rpl_source.cc, com_binlog_dump and com_binlog_dump_gtid, and
+sql/rpl_constants.h; MariaDB's documentation, "COM_BINLOG_DUMP".
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from connectors.mysql.server.facts import REPORTED_HOST, SourceAddress
 
 FIRST_EVENT = 4
 NOBODY = 0
-"""The server_id of who is no replica: the server sends what it has and ends, and drops nobody for it. Nobody
-registers by it. mysqlbinlog reads so."""
+"""The server_id of a client that is no replica: the server sends what it has, ends, and
+disconnects no other client with that id. mysqlbinlog uses it; it is never registered."""
 _UP_TO_THE_END = 1
 _HEARTBEAT_V2 = 2
-"""Heartbeats may tell offsets beyond 4 GiB; older servers pass this flag by."""
+"""Heartbeats may contain offsets beyond 4 GiB; older servers ignore this flag."""
 _ANNOTATIONS = 2
-"""MariaDB sends the statements of rows only to who asks for them."""
+"""MariaDB sends the statements of rows only on request."""
 _LARGEST = 0xFFFFFFFF
 _KNOWS_GTIDS = 4
 """MariaDB's @mariadb_slave_capability of a replica that understands its GTID events."""
 
 
 def settings(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> dict[str, object]:
-    """What the session sets, by user variable: in which form it wants events, and who it is.
+    """The user variables that the session sets: the form in which it wants events, and its identity.
 
     Old servers know the names with slave and master, new ones also those with replica and source.
     """
@@ -48,24 +49,24 @@ def settings(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> 
         found["mariadb_slave_capability"] = _KNOWS_GTIDS
         if offset.gtid_set:
             found["slave_connect_state"] = str(offset.gtid_set)
-            # It refuses where the server lacks the place, rather than to go on from the next.
+            # The server then refuses a position it lacks, instead of starting after it.
             found["slave_gtid_strict_mode"] = 1
             found["slave_gtid_ignore_duplicates"] = 0
     return found
 
 
 def registration(address: SourceAddress) -> bytes:
-    """The packet that registers us as a replica, with its header."""
+    """The packet that registers this client as a replica, with its header."""
     report = ReportSlave({"hostname": address.report_host[:REPORTED_HOST], "port": address.port})
     packet: bytes = report.encoded(address.server_id)
     return packet
 
 
 def request(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> tuple[int, bytes]:
-    """The command that asks for the binlog from an offset on, and what follows its byte."""
+    """The command that requests the binlog from an offset, and its arguments."""
     gtids = offset.gtid_set
     if mariadb:
-        # With @slave_connect_state set, the server finds the place by itself.
+        # With @slave_connect_state set, the server finds the position itself.
         place = Coordinates("", FIRST_EVENT) if gtids else offset.coordinates
         return _by_place(address, place, flags=_ANNOTATIONS if address.statements else 0)
     if isinstance(gtids, GtidSet) and gtids:
@@ -85,7 +86,7 @@ def _by_place(address: SourceAddress, place: Coordinates, *, flags: int) -> tupl
 
 
 def _by_gtids(address: SourceAddress, gtids: GtidSet) -> tuple[int, bytes]:
-    """All that is not in a set; the server finds the file by itself."""
+    """A request for everything that is not in a set; the server finds the file itself."""
     encoded = gtids.encode()
     no_file = 0
     head = struct.pack("<HII", _HEARTBEAT_V2 | _flags(address), address.server_id, no_file)

@@ -1,7 +1,7 @@
-"""What the walk over the binlog does at each type of event.
+"""Actions of the walk over the binlog, one for each type of event.
 
-The law: every type has a step; one that nobody names ends a transaction where none is open, so that whoever
-decodes it finds it at once.
+Invariant: every type has an action; an unlisted type ends a transaction if none is open, so that a
+decoder meets it at once.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from connectors.mysql.binlog.transaction_context import GTIDS, MARIADB_GTID, QUE
 from connectors.mysql.stream.packet_buffer import LOOK
 
 ON, END, QUERY, GROUP, PAYLOAD, PREPARE, PASS, STOP, ALONE = range(9)
-"""Goes on within a transaction, ends it, looks at a statement, at MariaDB's GTID, at a payload, at an XA
-PREPARE, deals with it here, gives out all up to it at once, ends what is not even open."""
+"""The event continues a transaction; ends it; is a statement, MariaDB's GTID, a payload or an XA
+PREPARE to look at; is handled here; makes all up to it go out at once; ends even a transaction
+that is not open."""
 MORE, CUT, ODD = range(9, 12)
-"""Why else the walk rests: more bytes are needed, a chunk is full, a packet holds no whole event."""
+"""Other reasons for the walk to pause: more bytes are needed, a chunk is full, a packet does not
+hold one whole event."""
 
 query = struct.Struct(f"<{LOOK + 8}xB2xH").unpack_from
-"""Bytes of a QUERY event's database, and of its status variables."""
+"""Lengths in bytes of a QUERY event's database name and status variables."""
 QUERY_TEXT = LOOK + 13 + 1
-"""Where its text begins, where it has neither."""
+"""Offset of the statement's text when both are empty."""
 MARIADB_FLAGS = LOOK + 12
 STANDALONE, PREPARED_XA = 0x01, 0x40
 
@@ -46,6 +48,6 @@ def _steps() -> bytes:
 
 
 STEPS = _steps()
-"""By an event's type."""
+"""Actions by event type."""
 PASSED = frozenset(kind for kind, step in enumerate(STEPS) if step == PASS)
 """Types that belong to no transaction."""

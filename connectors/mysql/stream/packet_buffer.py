@@ -1,7 +1,7 @@
-"""The packets that have come over the wire and were not given out yet.
+"""The buffer of packets received but not yet emitted.
 
-The law: bytes lie where they were received until they are given out; they only move where room is short, or
-where an event came in several packets.
+Invariant: bytes stay where they were received until they are emitted; they move only if space is
+short, or if an event came in several packets.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import PACKET_PREFIX
 
 RECEIVE = 256 * 1024
-"""How many bytes are received at once, at most; far below a packet's largest size."""
+"""Most bytes received at once; far below a packet's largest size."""
 SPLIT = 0xFFFFFF
-"""The length of a packet whose content goes on in the next."""
+"""The length of a packet that is continued in the next."""
 LOOK = PACKET_PREFIX + HEADER_SIZE
 """Bytes before an event's body."""
 
@@ -34,10 +34,10 @@ _LOW = 0xFFFFFFFF
 
 
 class Packets:
-    """A buffer to receive into, and four places in it.
+    """A receive buffer, and four offsets in it.
 
-    What was given out ends at ``begin``, whole transactions at ``done``, what was walked over at ``at``, and
-    what came at ``filled``.
+    Emitted data ends at ``begin``, whole transactions at ``done``, the walk at ``at``, and received
+    data at ``filled``.
     """
 
     __slots__ = (
@@ -57,7 +57,7 @@ class Packets:
         self.checksum = CHECKSUM_SIZE if checksum else 0
         """Bytes of each event's checksum."""
         self.answer: bytes | None = None
-        """The packet by which the server ended the stream."""
+        """The packet with which the server ended the stream."""
         self.begin = self.done = self.at = self.filled = 0
         self._usual = usual
         self._joined = -1
@@ -68,7 +68,7 @@ class Packets:
         self.view = memoryview(self.buffer)
 
     def space(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """The memory for the next bytes; never empty."""
         left, size = self.filled - self.begin, len(self.buffer)
         if left == 0 and size > self._usual:
             self._move(self._usual)
@@ -77,7 +77,7 @@ class Packets:
         return self.view[self.filled : self.filled + RECEIVE]
 
     def _move(self, size: int) -> None:
-        """Move what is left to the front, of a buffer of this size."""
+        """Move the remaining bytes to the front of a buffer of this size."""
         left = self.view[self.begin : self.filled]
         if size != len(self.buffer):
             self._allot(size)
@@ -89,7 +89,7 @@ class Packets:
         self._joined -= gone
 
     def is_odd(self, at: int) -> bool:
-        """Whether the packet that begins here does not hold just one whole event, as far as it is here."""
+        """Whether the packet at this offset holds something other than one whole event, as far as received."""
         there = self.filled - at
         if there <= _HEADER or at == self._joined:
             return False
@@ -99,10 +99,10 @@ class Packets:
         return there >= LOOK and length != 1 + look(self.buffer, at)[2]
 
     def join(self, place: Coordinates) -> bool:
-        """Make one packet of those that an event was split into; tell whether they are all here.
+        """Join the packets that an event was split into; return whether all of them have been received.
 
-        A packet that does not begin with OK is the server's last: it becomes ``answer``. Source: MySQL
-        internals manual, "Sending more than 16 MiB".
+        A packet that does not begin with OK is the server's last: it becomes ``answer``. Source:
+        MySQL internals manual, "Sending more than 16 MiB".
         """
         lengths = self._lengths()
         if not lengths:
@@ -124,7 +124,7 @@ class Packets:
         return True
 
     def _look_ahead(self, place: Coordinates) -> None:
-        """Raise where a packet is to be longer than its event: on a quiet source the rest may never come."""
+        """Raise if a packet would be longer than its event: on a quiet source the rest may never come."""
         length, there = self._length(self.at), self.filled - self.at
         if there < LOOK or length == SPLIT or self.buffer[self.at + _HEADER]:
             return
@@ -135,7 +135,7 @@ class Packets:
             )
 
     def _lengths(self) -> list[int]:
-        """The lengths of the packets of one event; empty while they are not all here."""
+        """The lengths of the packets of one event; empty until all have been received."""
         found: list[int] = []
         end = self.at
         while not found or found[-1] == SPLIT:
@@ -151,7 +151,7 @@ class Packets:
         return int.from_bytes(self.buffer[at : at + 3], "little")
 
     def remove(self) -> None:
-        """Take the event that is next out of what is given out."""
+        """Remove the next event from the output."""
         after = self.after()
         self._joined = -1
         if self.at == self.begin:
@@ -165,14 +165,14 @@ class Packets:
         self.filled = begin + left
 
     def take_out(self, begin: int) -> bytes:
-        """Remove the events from a place up to the next one, and give them."""
+        """Remove and return the events from an offset up to the next one."""
         taken = bytes(self.view[begin : self.at])
         self._close_gap(begin, self.at)
         self.at, self._joined = begin, -1
         return taken
 
     def put_in(self, data: bytes) -> None:
-        """Add events before the next one, as if they had come just before it."""
+        """Insert events just before the next one."""
         size = len(data)
         if len(self.buffer) - self.filled < size:
             self._move(2 * max(len(self.buffer), self.filled - self.begin + size))
@@ -183,7 +183,7 @@ class Packets:
         self.at = at + size
 
     def after(self) -> int:
-        """Where the next event ends."""
+        """The offset after the next event."""
         return self.at + PACKET_PREFIX + uint(self.view, self.at + PACKET_PREFIX + 9, 4)
 
     def kind(self) -> int:
@@ -195,16 +195,16 @@ class Packets:
         return self.event_at(self.at)
 
     def event_at(self, at: int) -> memoryview:
-        """An event that is here, without its checksum."""
+        """A received event, without its checksum."""
         begin = at + PACKET_PREFIX
         return self.view[begin : begin + uint(self.view, begin + 9, 4) - self.checksum]
 
     def low_end(self) -> int:
-        """Where the next event ends in its file; the low 32 bits, as its header has them."""
+        """The low 32 bits of the next event's end in its file, as its header contains them."""
         return uint(self.view, self.at + PACKET_PREFIX + 13, 4)
 
     def verify(self) -> None:
-        """Raise CorruptEvent where the next event's checksum does not hold."""
+        """Raise CorruptEvent if the next event's checksum does not match."""
         if not self.checksum:
             return
         after = self.after()
@@ -212,10 +212,10 @@ class Packets:
             raise CorruptEvent("its CRC32 does not match")
 
     def coordinates(self, at: int, place: Coordinates) -> tuple[Coordinates, Coordinates]:
-        """Where an event begins and ends in its file; ``place`` for one that stands in none, or is not here.
+        """Start and end of an event in its file; ``place`` for one that is in no file, or not yet received.
 
-        The header has 32 bits for the offset, and a file may be larger; offsets only grow in a file, so it is
-        the next such offset behind ``place``.
+        The header has 32 bits for the offset, and a file may be larger; offsets only grow in a
+        file, so the result is the next such offset after ``place``.
         """
         if self.filled - at < LOOK:
             return place, place
@@ -229,7 +229,7 @@ class Packets:
 
 
 def unpacked(data: bytes, *, checksum: bool) -> bytes:
-    """Events as they came in packets; verified, and without checksums."""
+    """Events as received in packets, verified and without checksums."""
     return b"".join(
         verified(data[at:after], checksum=checksum)
         for _, at, after in walk(data, 0, len(data), PACKET_PREFIX)
@@ -237,7 +237,7 @@ def unpacked(data: bytes, *, checksum: bool) -> bytes:
 
 
 def packed_again(events: bytes, *, checksum: bool, end: int = 0) -> bytes:
-    """Events without checksums as if they came in packets; in their file, the last of them ends at ``end``."""
+    """Events without checksums in the form of received packets; the last one ends at ``end`` in their file."""
     found = []
     for _, at, after in walk(events, 0, len(events), 0):
         size = after - at + (CHECKSUM_SIZE if checksum else 0)
@@ -250,9 +250,10 @@ def packed_again(events: bytes, *, checksum: bool, end: int = 0) -> bytes:
 
 
 def heartbeat_place(event: Event) -> tuple[str, int]:
-    """The file and the offset that a heartbeat tells; of version 1, the offset's low 32 bits.
+    """The file and offset in a heartbeat; version 1 has the offset's low 32 bits only.
 
-    Source: control_events.h, Heartbeat_event and Heartbeat_event_v2: fields of type, length and value.
+    Source: control_events.h, Heartbeat_event and Heartbeat_event_v2: fields of type, length and
+    value.
     """
     if event.type == EventType.HEARTBEAT:
         return event.body.decode(), event.end_pos
@@ -269,7 +270,7 @@ def heartbeat_place(event: Event) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def named(place: Coordinates, what: str = "") -> Iterator[None]:
-    """Give errors their place, and bytes that do not fit a name."""
+    """Add the position to errors, and turn errors of malformed bytes into MalformedEvent."""
     try:
         yield
     except AqueductError as error:

@@ -1,7 +1,7 @@
-"""Prepared XA transactions: where their rows wait until it is known whether they hold.
+"""Prepared XA transactions, whose rows wait until the transaction is committed or rolled back.
 
-The law: rows that were only prepared are given out by nobody. Of each such transaction its place is kept; its
-rows beside it while that is cheap, and they are read again where they were not.
+Invariant: rows that were only prepared are never emitted. The position of each such transaction is
+kept, and its rows as long as that is cheap; dropped rows are read again.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.transaction_payload import Payload
 
 KEPT = 16 * 1024 * 1024
-"""Bytes of rows that are kept of all prepared transactions."""
+"""Most bytes of rows kept of all prepared transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedAt:
-    """Where the binlog holds a prepared transaction."""
+    """The binlog position of a prepared transaction."""
 
     coordinates: Coordinates
-    """Where its first event begins."""
+    """Coordinates of its first event."""
     gtid: str | None
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class PreparedAt:
 
 
 class Prepared:
-    """The transactions that were prepared and not yet decided, as far as the reader has come."""
+    """The transactions prepared and not yet decided at the reader's position."""
 
     def __init__(self, known: Mapping[str, PreparedAt], *, keep: int = KEPT) -> None:
         self._places = dict(known)
@@ -44,7 +44,7 @@ class Prepared:
         self._size = 0
 
     def add(self, xid: str, place: PreparedAt, rows: bytes | None) -> None:
-        """One was prepared; its rows are None where they are too many to keep."""
+        """Record a prepared transaction; ``rows`` is None if they are too many to keep."""
         self.take(xid)
         self._places[xid] = place
         if rows is None:
@@ -52,11 +52,12 @@ class Prepared:
         self._rows[xid] = rows
         self._size += len(rows)
         while self._size > self._keep:
-            # Those that have waited longest are the likeliest to wait on.
+            # The transactions that have waited longest are the likeliest to keep waiting.
             self._size -= len(self._rows.pop(next(iter(self._rows))))
 
     def take(self, xid: str) -> tuple[PreparedAt | None, bytes | None]:
-        """One was decided: its place, None for a stranger, and its rows if they were kept."""
+        """Remove a decided transaction: return its position, None if unknown, and its rows if
+        they were kept."""
         rows = self._rows.pop(xid, None)
         self._size -= len(rows or b"")
         return self._places.pop(xid, None), rows
@@ -65,9 +66,9 @@ class Prepared:
 def rows_again(
     events: Iterable[bytes], xid: str, place: PreparedAt, *, enough: int
 ) -> Iterator[bytes]:
-    """What an XA transaction did, out of events that are read again, in pieces cut behind rows.
+    """An XA transaction's rows, from events that are read again, in pieces cut after rows.
 
-    The events are whole and have no checksums. Raises PreparedRowsGone where it is not among them.
+    The events are whole and have no checksums. Raises PreparedRowsGone if it is not among them.
     """
     rest = (event for event in events if event[4] not in PASSED)
     for event in rest:
@@ -78,7 +79,7 @@ def rows_again(
 
 
 def _pieces(rest: Iterator[bytes], xid: str, name: str | None, *, enough: int) -> Iterator[bytes]:
-    """The transaction whose announcement came last; ``name`` is what that called it."""
+    """The transaction announced last; ``name`` is its XA name from that announcement."""
     piece = bytearray()
     for event in rest:
         kind = event[4]

@@ -1,7 +1,8 @@
-"""The connection that plays replica, and the raw events that come over it.
+"""The replica connection, and the raw events received over it.
 
-The law: the connection never mends itself. When it breaks, it says so once, and whoever holds the cursor
-opens a new one from there; a library that reconnects from where it once began would repeat or lose rows.
+Invariant: the connection never reconnects. When it breaks it raises one error, and the owner of the
+cursor opens a new one from there; a library that reconnects from its original start would repeat or
+lose rows.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ _FACTS = (
     "('binlog_checksum', 'server_uuid', 'server_uid', 'server_id', 'version')"
 )
 LINGER = 0.01
-"""Seconds for which a whole transaction waits for others, where the socket has no more to read."""
+"""Seconds for which a whole transaction waits for others when the socket has no more data."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedEvent:
-    """An event, and where it begins and ends."""
+    """An event with its start and end."""
 
     event: Event
     start: Coordinates
@@ -79,8 +80,9 @@ class BinlogStream:
         by_place: bool = False,
         server: str = "",
     ) -> None:
-        """``aim``: bytes that a chunk is to have now, where that may be fewer than TARGET; ``server``: the
-        server_uuid of the only one that is read, where several may answer at the address."""
+        """``aim``: the current target size of a chunk in bytes, which may be below TARGET;
+        ``server``: the server_uuid of the only server accepted, if several may answer at the
+        address."""
         self._server = server
         self._aim = aim
         self._address = address
@@ -96,7 +98,7 @@ class BinlogStream:
         self._closed = threading.Event()
 
     def open(self) -> None:
-        """Connect, register as a replica and ask for the binlog; raise our errors where that fails."""
+        """Connect, register as a replica and request the binlog; raise our errors on failure."""
         address = self._address
         self._connection = connection_to(address)
         try:
@@ -112,7 +114,8 @@ class BinlogStream:
 
     @contextlib.contextmanager
     def _used(self) -> Iterator[pymysql.Connection]:
-        """While it is opened or read; who uses it closes it where ``close`` was called meanwhile."""
+        """Mark the connection as in use, while it is opened or read; the user closes it if
+        ``close`` was called meanwhile."""
         assert self._connection is not None, "open() comes first"
         with self._lock:
             self._is_used = True
@@ -126,7 +129,7 @@ class BinlogStream:
                     self._connection._force_close()
 
     def _refuse_another(self, server: str) -> None:
-        """Raise SourceLost where another server answers than the one whose binlog was proven."""
+        """Raise SourceLost if another server answers than the one whose binlog was verified."""
         if self._server and server != self._server:
             raise SourceLost(
                 f"server {server} answers there now, and {self._server} did before",
@@ -153,7 +156,8 @@ class BinlogStream:
                 "SET @master_binlog_checksum = %s, @source_binlog_checksum = %s, " + texts,
                 (checksum, checksum, *wanted.values()),
             )
-        # Once it is closed another may be that replica, whose dump the server would end for this one.
+        # After ``close`` there may be another replica with this id, whose dump the server
+        # would end for this one.
         self._refuse_if_closed()
         if self._address.server_id != dump_command.NOBODY:
             connection._write_bytes(dump_command.registration(self._address))
@@ -163,12 +167,12 @@ class BinlogStream:
         connection._execute_command(command, body)
 
     def events(self) -> Iterator[PlacedEvent]:
-        """Each event in order, for ever; ends only by an error, which is SourceLost after ``close``."""
+        """Yield each event in order, for ever; ends only with an error, which is SourceLost after ``close``."""
         yield from self.events_there_are()
         raise SourceLost("it ended the stream", source=self._address, coordinates=self._place)
 
     def events_there_are(self) -> Iterator[PlacedEvent]:
-        """Each event in order, up to the end that the server has now; for who is no replica."""
+        """Yield each event in order, up to the current end of the binlog; for a client that is no replica."""
         while (data := self._packet()) is not None:
             try:
                 event = parse_event(data, checksum=self._has_checksum(data))
@@ -180,9 +184,9 @@ class BinlogStream:
             yield placed
 
     def chunks(self, room: Callable[[], bool]) -> Iterator[Chunk]:
-        """Chunks in order, for ever; ends only by an error, which is SourceLost after ``close``.
+        """Yield chunks in order, for ever; ends only with an error, which is SourceLost after ``close``.
 
-        ``room`` tells whether a chunk would be taken up at once; where it would not, more is gathered.
+        ``room`` returns whether a chunk would be consumed at once; if not, more data is collected.
         """
         cutter = Cutter(
             self._place,
@@ -198,20 +202,20 @@ class BinlogStream:
                 raise self._refused(cutter.answer)
         except AqueductError as error:
             if cutter.pending and not self._closed.is_set():
-                # What came whole before the error is as good as ever.
+                # Whole transactions received before the error are valid.
                 yield cutter.flush()
             _at(error, cutter.place)
             raise
 
     def received(self, packets: Packets) -> Iterator[None]:
-        """Fill packets again and again, up to the end that the server has now; for who is no replica.
+        """Fill packets repeatedly, up to the current end of the binlog; for a client that is no replica.
 
-        Each time, all that is whole is to be walked over, so that its end is seen.
+        After each fill the caller walks over all whole packets, so that their end is seen.
         """
         packets.checksum = CHECKSUM_SIZE if self._checksum else 0
         with self._reading() as receive:
             while packets.answer is None:
-                # Making space may move what is there, so that this comes first.
+                # Getting space may move buffered bytes, so this comes first.
                 received = receive(packets.space(), None)
                 packets.filled += received
                 yield
@@ -220,7 +224,8 @@ class BinlogStream:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Callable[[memoryview, float | None], int]]:
-        """A way to receive: into a buffer, for at most so many seconds, or until silence is a loss."""
+        """A function that receives into a buffer, for at most so many seconds, or until silence
+        counts as a lost connection."""
         with self._used() as connection:
             sock = connection._sock
             silence = 3 * self._address.heartbeat
@@ -251,7 +256,7 @@ class BinlogStream:
                 raise SourceLost(str(error), source=self._address) from error
 
     def _refused(self, answer: bytes) -> AqueductError:
-        """Why the server ended the stream, from its last packet."""
+        """The reason why the server ended the stream, from its last packet."""
         if answer[0] == _ERROR:
             try:
                 pymysql.err.raise_mysql_exception(answer)
@@ -260,7 +265,7 @@ class BinlogStream:
         return SourceLost("it ended the stream", source=self._address)
 
     def close(self) -> None:
-        """End the connection, also from another thread, also while it is opened or read."""
+        """End the connection; may be called from another thread, and while it is opened or read."""
         self._closed.set()
         if (other := self._other) is not None:
             other.close()
@@ -268,12 +273,13 @@ class BinlogStream:
             return
         sock = connection._sock
         if sock is not None:
-            # Closing a socket does not wake who reads it in another thread; shutting it down does. A TLS
-            # socket's own shutdown would make that thread read the bytes as they are.
+            # Closing a socket does not wake a thread that reads it; shutting it down
+            # does. A TLS socket's own shutdown would make that thread read the raw
+            # bytes.
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
         with self._lock:
-            # Whoever uses it closes it: its number may be another connection's as soon as it is closed.
+            # The user closes it: once closed, its descriptor may belong to another connection.
             if not self._is_used:
                 connection._force_close()
 
@@ -291,14 +297,14 @@ class BinlogStream:
                 self._other.close()
 
     def _offset_of(self, place: PreparedAt) -> SourceOffset:
-        """From where to read a transaction again: by its GTID, which another server knows too."""
+        """The offset from which to read a transaction again: by its GTID, which another server knows too."""
         known: Gtids | None = None
         if place.gtid and isinstance(self._offset.gtid_set, GtidSet):
             known = gtids_but(place.gtid, self._address)
         return replace(self._offset, coordinates=place.coordinates, gtid_set=known)
 
     def _to_the_end(self) -> Iterator[bytes]:
-        """Each event, whole, verified, without its checksum, up to the end that the server has now."""
+        """Yield each event, whole, verified, without its checksum, up to the current end of the binlog."""
         self.open()
         while (data := self._packet()) is not None:
             self._refuse_if_closed()
@@ -307,14 +313,14 @@ class BinlogStream:
                 yield verified(data, checksum=has_checksum)
 
     def _packet(self) -> bytes | None:
-        """What came; None at the end of what the server sends."""
+        """The received packet; None at the end of the server's data."""
         assert self._connection is not None, "open() comes first"
         try:
             packet = self._connection._read_packet()
         except pymysql.MySQLError as error:
             raise _at(translated(error, self._address), self._place) from error
         except (OSError, AttributeError, ValueError) as error:
-            # A socket closed by another thread in the midst of a read shows in any of these.
+            # A socket closed by another thread during a read raises any of these.
             raise SourceLost(str(error), source=self._address, coordinates=self._place) from error
         if packet.is_eof_packet():
             return None
@@ -322,14 +328,14 @@ class BinlogStream:
         return data[1:]
 
     def _has_checksum(self, data: bytes) -> bool:
-        """A file says in its first event whether its events have a checksum that holds."""
+        """Whether a file's events have checksums, as its first event states."""
         if data[_TYPE_OFFSET] == EventType.FORMAT_DESCRIPTION:
             self._checksum = format_has_checksum(data)
         return self._checksum
 
     @property
     def place(self) -> Coordinates:
-        """Behind the last event that was given out one by one."""
+        """The position after the last event yielded singly."""
         return self._place
 
     def _placed(self, event: Event) -> PlacedEvent:
@@ -346,7 +352,7 @@ class BinlogStream:
         return PlacedEvent(event, start, self._place)
 
     def _beaten(self, event: Event) -> PlacedEvent:
-        """A heartbeat is in no file; it tells how far the server came in what it has to leave out."""
+        """A heartbeat is in no file; it contains the server's position within events it does not send."""
         file, pos = heartbeat_place(event)
         if file == self._place.file:
             self._place = Coordinates(file, max(pos, self._place.pos))
@@ -356,7 +362,7 @@ class BinlogStream:
 def gathered(
     cutter: Cutter, receive: Callable[[memoryview, float | None], int], room: Callable[[], bool]
 ) -> Iterator[Chunk]:
-    """Chunks as they come due, up to the server's last word."""
+    """Yield chunks as they come due, up to the server's last packet."""
     deadline = 0.0
     while cutter.answer is None:
         if not cutter.pending:

@@ -1,7 +1,7 @@
-"""The packets that mysql-replication is given: of which table the one is at which the package fails.
+"""The packets passed to mysql-replication, to identify the table at which the package fails.
 
-Invariant: only a table's description and its rows are passed over, by name and counted, and only where their
-checksum is right. All else that the package cannot read ends the reading.
+Invariant: only a table's description and its rows are passed over, by name and counted, and only if
+their checksum is right. Anything else that the package cannot read ends the reading.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROWS = frozenset({23, 24, 25, 30, 31, 32, 39})
 _HEADER = struct.Struct("<cIBIIIH")
 _CHECKSUM = 4
 _LONG = 252
-"""From here on, a number's first byte says how many bytes follow."""
+"""From this value on, a number's first byte states how many bytes follow."""
 _READ = frozenset(
     {
         _TYPE.TINY, _TYPE.SHORT, _TYPE.LONG, _TYPE.FLOAT, _TYPE.DOUBLE, _TYPE.TIMESTAMP, _TYPE.LONGLONG,
@@ -35,9 +35,9 @@ _NAMES = {242: "VECTOR"}
 
 
 def read_long_names() -> None:
-    """Mend how the package reads names of columns and labels of 128 bytes and more.
+    """Patch how the package reads names of columns and labels of 128 bytes and more.
 
-    It takes 7 bits of each byte of their length; MySQL writes the length as all others.
+    It reads 7 bits of each byte of their length; MySQL writes the length like all others.
     """
     BinLogPacketWrapper.read_variable_length_string = _name_of
 
@@ -54,11 +54,11 @@ class Packet:
     end: int
     seconds: int
     raw: bytes
-    """The event without the byte before it."""
+    """The event without the packet's first byte."""
 
     @property
     def pos(self) -> int:
-        """Where it begins."""
+        """The offset at which the event begins."""
         return self.end - len(self.raw)
 
     @property
@@ -69,7 +69,7 @@ class Packet:
 
     @property
     def table_id(self) -> int:
-        """Of a table's description and of its rows."""
+        """The table id, of a description or of rows."""
         return int.from_bytes(self.raw[19:25], "little")
 
     def table(self) -> tuple[str, str]:
@@ -79,7 +79,7 @@ class Packet:
         return database, table
 
     def foreign_types(self) -> str:
-        """What ``foreign`` says of a description's columns."""
+        """The result of ``foreign`` for a description's columns."""
         at = self._name(self._name(27)[1])[1]
         size = self.raw[at]
         more = {_LONG: 2, _LONG + 1: 3}.get(size, 0)
@@ -93,20 +93,20 @@ class Packet:
 
 
 def foreign(codes: bytes) -> str:
-    """What keeps the package from reading a table with such columns; empty where nothing does."""
+    """The column types because of which the package cannot read a table; empty if there are none."""
     found = sorted({code for code in codes if code not in _READ})
     names = ", ".join(_NAMES.get(code, f"number {code}") for code in found)
     return names and f"a column of type {names}"
 
 
 class Heard:
-    """Keeps the packets of a connection until they are asked for."""
+    """Keeps the packets of a connection until they are taken."""
 
     def __init__(self) -> None:
         self._packets: list[Packet] = []
 
     def listen(self, connection: Any) -> None:
-        """Keep what this connection gives from now on."""
+        """Keep the packets of this connection from now on."""
         read = connection._read_packet
 
         def kept(*words: Any, **named: Any) -> Any:
@@ -117,7 +117,7 @@ class Heard:
         connection._read_packet = kept
 
     def taken(self) -> list[Packet]:
-        """Those of rows and tables since this was last asked, and whatever came last."""
+        """The packets of rows and tables since the last call, and the last packet of any kind."""
         found, self._packets = self._packets, []
         return found
 
@@ -129,7 +129,7 @@ class Heard:
 
 
 def without_spare_bits(event: Any, columns: int) -> None:
-    """The package counts the bits of its bitmaps, and MySQL may set those that are no column's."""
+    """Clear unused bits: the package counts the bits of its bitmaps, and MySQL may set those of no column."""
     for name in ("columns_present_bitmap", "columns_present_bitmap2"):
         bits = getattr(event, name, None)
         if bits is not None:
@@ -137,18 +137,19 @@ def without_spare_bits(event: Any, columns: int) -> None:
             setattr(event, name, number.to_bytes(len(bits), "little"))
 
 
-def labels_of(told: list[str] | None, charset: str | None) -> tuple[str, ...] | None:
-    """The package reads all labels as UTF-8 and makes what is none empty: None where that may be wrong."""
-    if told is None or charset is None:
+def labels_of(labels: list[str] | None, charset: str | None) -> tuple[str, ...] | None:
+    """The labels as the package reads them, always as UTF-8, and empty if invalid; None if they
+    may be wrong."""
+    if labels is None or charset is None:
         return None
     if charset in ("utf8mb4", "utf8mb3", "utf8"):
-        return tuple(told)
+        return tuple(labels)
     plain = charset not in ("ucs2", "utf16", "utf16le", "utf32", "swe7")
-    return tuple(told) if plain and all(each and each.isascii() for each in told) else None
+    return tuple(labels) if plain and all(each and each.isascii() for each in labels) else None
 
 
 def size_of(column: Any) -> int:
-    """Bytes, bits or digits of a column of the package's, whichever it has."""
+    """Bytes, bits or digits of one of the package's columns, whichever it has."""
     for name in ("max_length", "bits", "fsp", "length_size"):
         if hasattr(column, name):
             return int(getattr(column, name))
@@ -178,4 +179,4 @@ EVENTS = (
     package_rows.DeleteRowsEvent,
     package_rows.PartialUpdateRowsEvent,
 )
-"""What the package is asked for: all that it knows."""
+"""The events requested from the package: all that it knows."""

@@ -1,9 +1,9 @@
-"""A MySQL server's binlog as mysql-replication reads it: a second opinion on it, for the audit.
+"""A MySQL server's binlog as read by mysql-replication: an independent reader for the audit.
 
-The law: values are the package's, not ours. What it would pass over without a word ends the reading with
-Unreadable: an event that it does not know, a gap between two events, a wrong checksum, a lost connection, a
-table whose columns the binlog does not name. A value that it cannot return as the server has it is UNTOLD, and
-rows that it cannot read are Unread: the others can.
+Invariant: values are the package's, not ours. Anything the package would silently pass over ends
+the reading with Unreadable: an unknown event, a gap between two events, a wrong checksum, a lost
+connection, a table whose columns the binlog does not name. A value that it cannot return as the
+server has it is UNTOLD, and rows that it cannot read are Unread: the other reader can.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _KNOWN = {
     _TAGGED: "a transaction with a tagged GTID",
 }
 _CONNECTIONS = 2
-"""The stream's, and one that it asks for settings."""
+"""The stream's, and one with which the package queries settings."""
 _RAW = "iso8859-1"
-"""Each byte one character, so that no text is lost on the way to who knows its character set."""
+"""Each byte is one character, so that no text is lost before its character set is known."""
 _NUMBERS = range(1 << 16)
 _BITS = range(64)
 _INTERVALS = re.compile(r"([0-9a-f-]{36})-:\[([^]]*)\]")
@@ -58,22 +58,23 @@ _ESCAPED = re.compile(r"\\x[89a-f][0-9a-f]")
 
 
 class Unreadable(Exception):
-    """The package cannot be believed, or cannot go on, from here."""
+    """The package is unreliable, or cannot continue, from here."""
 
 
 class Untold(Enum):
-    """A value of which the package does not say what it is."""
+    """A value that the package does not return exactly."""
 
     UNTOLD = "untold"
     PARTIAL = "partial"
-    """A difference to the document before."""
+    """A difference from the previous document."""
 
 
 UNTOLD, PARTIAL = Untold.UNTOLD, Untold.PARTIAL
 
 
 class Document(NamedTuple):
-    """JSON; texts and names are bytes, and what is no JSON of its own (a date, a decimal) is another object."""
+    """JSON; texts and names are bytes, and a value without a JSON type (a date, a decimal) is an
+    object of another type."""
 
     value: object
 
@@ -90,9 +91,9 @@ class ReadColumn:
 
     name: str
     code: int
-    """MySQL's number of its type."""
+    """MySQL's number of the type."""
     size: int
-    """Bytes, bits or digits of the fraction; of TEXT and BLOB the bytes of the length."""
+    """Bytes, bits or digits of the fraction; for TEXT and BLOB the bytes of the length."""
     unsigned: bool
     charset: str | None
     labels: tuple[str, ...] | None
@@ -109,19 +110,19 @@ class ReadTable:
 
 
 class Opened(NamedTuple):
-    """A file begins."""
+    """The start of a file."""
 
     file: str
 
 
 class Previous(NamedTuple):
-    """The GTIDs of all files before."""
+    """The GTIDs of all earlier files."""
 
     gtids: str
 
 
 class Announced(NamedTuple):
-    """A transaction begins; ``gtid`` is None where it has none."""
+    """The start of a transaction; ``gtid`` is None if it has none."""
 
     gtid: str | None
 
@@ -138,14 +139,14 @@ class Committed(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """An XA PREPARE event, which is an XA COMMIT where it has one phase; ``xid`` as statements write it."""
+    """An XA PREPARE event, or an XA COMMIT if it has one phase; ``xid`` is in the form of statements."""
 
     xid: str
     one_phase: bool
 
 
 Image = dict[int, object]
-"""Values by the number of their column, from 1; None is NULL, what the image lacks is not there."""
+"""Values by column number, from 1; NULL is None, and columns missing from the image have no key."""
 
 
 class Changed(NamedTuple):
@@ -157,7 +158,7 @@ class Changed(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A rows event that the package cannot read; how many rows it has is not known."""
+    """A rows event that the package cannot read; its number of rows is unknown."""
 
     database: str
     table: str
@@ -168,12 +169,12 @@ What = Opened | Previous | Announced | Said | Committed | Prepared | Changed | U
 
 
 class Read(NamedTuple):
-    """One event and where it stands."""
+    """One event and its position."""
 
     pos: int
     end: int
     seconds: int
-    """Its header's time."""
+    """Time in the event's header."""
     what: What
 
 
@@ -182,7 +183,8 @@ CharsetOf = Callable[[int], str | None]
 
 
 def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[Read]:
-    """Everything from the beginning of this file to the binlog's end; closing it ends the connections."""
+    """Yield every event from the start of this file to the end of the binlog; closing the
+    generator closes the connections."""
     read_long_names()
     stream = BinLogStreamReader(
         connection_settings={"charset": "utf8mb4"},
@@ -205,7 +207,7 @@ def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[
 
 
 class _Connections:
-    """Makes the connections that a reading needs, and none more: the package would start again unasked."""
+    """Makes the connections of one reading and no more: the package would silently restart."""
 
     def __init__(self, address: SourceAddress, heard: Heard) -> None:
         self._address = address
@@ -238,7 +240,7 @@ class _Reading:
         return f"{self._file}:{self._end}"
 
     def all(self, fetch: Callable[[], Any]) -> Iterator[Read]:
-        """Everything, to the end; whatever the package raises is Unreadable, but at rows and tables."""
+        """Yield all events; any exception of the package becomes Unreadable, except at rows and tables."""
         while True:
             self._heard.taken()
             try:
@@ -250,12 +252,12 @@ class _Reading:
                 continue
             if event is None:
                 return
-            for packet in self._heard.taken()[:-1]:  # rows of tables that it did not read
+            for packet in self._heard.taken()[:-1]:  # rows of tables the package did not read
                 yield from self._rows_unread(packet)
             yield from self.take(event)
 
     def _failed(self, error: Exception, packets: list[Packet]) -> Iterator[Read]:
-        """What the package raised at the last of these packets."""
+        """Handle an exception of the package at the last of these packets."""
         for packet in packets[:-1]:
             yield from self._rows_unread(packet)
         last = packets[-1] if packets else None
@@ -311,7 +313,8 @@ class _Reading:
             case package.GtidEvent():
                 return Announced(event.gtid)
             case package.QueryEvent():
-                # Bytes that are no UTF-8 come escaped, and cannot be told from text that looks so.
+                # Bytes that are not UTF-8 come escaped, and are indistinguishable
+                # from text that looks escaped.
                 sql = _ESCAPED.sub("\ufffd", event.query)
                 return Said(sql, event.schema.decode("utf-8", "replace"))
             case package.XidEvent():
@@ -339,19 +342,19 @@ class _Reading:
     def _describe(self, event: Any) -> None:
         types = foreign(bytes(column.type for column in event.columns))
         if types:
-            # What follows such a column in the description is read from a wrong place.
+            # Fields after such a column in the description are read from a wrong offset.
             self._unread[event.table_id] = Unread(event.schema, event.table, types)
         else:
             self._unread.pop(event.table_id, None)
             self._tables[event.table_id] = self._table(event)
 
     def _table(self, event: Any) -> ReadTable:
-        told = event.optional_metadata
-        charsets = iter(told.charset_collation_list or ())
-        label_charsets = iter(told.enum_and_set_collation_list or ())
+        reported = event.optional_metadata
+        charsets = iter(reported.charset_collation_list or ())
+        label_charsets = iter(reported.enum_and_set_collation_list or ())
         labels = {
-            FIELD_TYPE.ENUM: iter(told.set_enum_str_value_list or ()),
-            FIELD_TYPE.SET: iter(told.set_str_value_list or ()),
+            FIELD_TYPE.ENUM: iter(reported.set_enum_str_value_list or ()),
+            FIELD_TYPE.SET: iter(reported.set_str_value_list or ()),
         }
         columns = []
         for column in event.columns:
@@ -359,7 +362,7 @@ class _Reading:
             if column.type in labels:
                 charset = self._charset(next(label_charsets, None))
                 own = labels_of(next(labels[column.type], None), charset)
-                # With these in place of labels, the package returns the numbers that are stored.
+                # With these in place of labels, the package returns the stored numbers.
                 column.enum_values, column.set_values = _NUMBERS, _BITS
             elif event._is_character_column(column.type):
                 charset = self._charset(next(charsets, None))
@@ -368,7 +371,7 @@ class _Reading:
             columns.append(
                 ReadColumn(name, column.type, size_of(column), column.unsigned, charset, own)
             )
-        places = told.simple_primary_key_list or list(told.primary_keys_with_prefix)
+        places = reported.simple_primary_key_list or list(reported.primary_keys_with_prefix)
         key = tuple(columns[place].name for place in places) or None
         return ReadTable(event.schema, event.table, tuple(columns), key)
 
@@ -427,21 +430,21 @@ def _image(table: ReadTable, values: dict[str, Any], why: dict[str, str]) -> Ima
 
 
 def _document(call: Callable[[int, bool], Any], size: int, is_partial: bool) -> object:
-    """Keep JSON's null apart from the table's NULL, which the package returns alike."""
+    """Distinguish JSON's null from the table's NULL, which the package returns alike."""
     try:
         value = call(size, is_partial)
     except Exception:
-        # Its bytes are read by then; a date or time within it is one that Python does not have.
+        # The bytes are read by then; the value has a date or time that Python cannot represent.
         value = UNTOLD
     if value is UNTOLD and not is_partial:
         return UNTOLD
     return PARTIAL if is_partial or isinstance(value, JsonDiff) else Document(value)
 
 
-def _gtids(told: list[str]) -> str:
-    """The package prints each server's intervals as it reads them, whose ends are one too many."""
+def _gtids(reported: list[str]) -> str:
+    """GTIDs as text: the package prints each server's intervals as read, with ends one too high."""
     found = []
-    for each in told:
+    for each in reported:
         parts = _INTERVALS.fullmatch(each)
         if parts is None:
             raise Unreadable(f"it does not read the GTIDs before a file: {each}")

@@ -1,7 +1,8 @@
-"""A compressed transaction, decompressed piece by piece.
+"""A compressed transaction, decompressed in pieces.
 
-The law: whatever a payload expands to, only a piece of it is held; what does not have the size that was
-announced is refused, before more of it is given out. Source: libs/mysql/binlog/event/codecs/binary.cpp.
+Invariant: whatever size a payload expands to, only one piece is in memory; content of another size
+than announced is refused before more of it is emitted. Source:
+libs/mysql/binlog/event/codecs/binary.cpp.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from connectors.mysql.binlog.events import HEADER_SIZE, LARGEST
 from connectors.mysql.binlog.transaction_context import rows_end
 
 _FIELDS = 1024
-"""Bytes in which the fields before a payload's content surely end."""
+"""Upper bound in bytes of the fields before a payload's content."""
 _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = 1, 2, 3
 _ZSTD, _NONE = 0, 255
 _READ = 128 * 1024
@@ -35,7 +36,7 @@ class Payload:
 
     @classmethod
     def parse(cls, body: memoryview) -> Payload:
-        """Read the fields before the content; IndexError where they do not hold."""
+        """Parse the fields before the content; raise IndexError if they are malformed."""
         head = bytes(body[:_FIELDS])
         fields: dict[int, int] = {}
         at = 0
@@ -51,13 +52,13 @@ class Payload:
         )
 
     def first(self) -> bytes:
-        """Its first event, if that is a short one; else nothing."""
+        """The first event if it is a short one; else empty."""
         data = bytes(next(self._parts(_SHORT), b""))
         size = _EVENT_SIZE(data)[0] if len(data) >= HEADER_SIZE else 0
         return data[:size] if HEADER_SIZE <= size <= len(data) else b""
 
     def pieces(self, enough: int) -> Iterator[bytes]:
-        """Whole events, in pieces of about ``enough`` bytes, each but the last cut behind rows."""
+        """Yield whole events, in pieces of about ``enough`` bytes, each but the last cut after rows."""
         data = bytearray()
         whole = looked = 0
         for part in self._parts():
@@ -88,7 +89,7 @@ class Payload:
         yield from self._decompressed(read)
 
     def _decompressed(self, read: int) -> Iterator[bytes]:
-        # Importing it takes a while, and most servers never compress.
+        # The import is slow, and most servers never compress.
         import zstandard
 
         total = 0
@@ -107,7 +108,7 @@ class Payload:
 
 
 def _whole(data: bytearray, at: int) -> int:
-    """Where the last event that is there wholly ends, from where an earlier one does."""
+    """The end of the last complete event, starting from the end of an earlier one."""
     while len(data) - at >= HEADER_SIZE:
         size = _EVENT_SIZE(data, at)[0]
         if not HEADER_SIZE <= size <= LARGEST:
@@ -119,6 +120,6 @@ def _whole(data: bytearray, at: int) -> int:
 
 
 def _cut(data: bytearray, looked: int, whole: int, *, enough: int) -> int | None:
-    """Where to cut; in what was looked at before, there are no rows."""
+    """The offset to cut at; the data looked at before contains no rows."""
     with memoryview(data) as view:
         return rows_end(view, looked, whole, prefix=0, enough=enough)

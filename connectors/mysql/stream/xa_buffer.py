@@ -1,7 +1,7 @@
-"""XA transactions on their way through the reader: what they did is held back until it is committed.
+"""XA transactions within the reader: their rows are withheld until the commit.
 
-The law: what is given out of one that is only prepared says that it is prepared, and holds none of its rows;
-these stand just before the event that commits it, or are read again there.
+Invariant: a transaction that is only prepared is emitted as prepared, without its rows; they are
+emitted just before the event that commits it, or are read again there.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from connectors.mysql.stream.prepared_xa import Prepared, PreparedAt
 from connectors.mysql.stream.transaction_payload import Payload
 
 Again = Callable[[str, PreparedAt], Iterator[bytes]]
-"""Reads an XA transaction's events again, without checksums, in pieces cut behind rows."""
+"""Reads an XA transaction's events again, without checksums, in pieces cut after rows."""
 
 
 @dataclass(slots=True)
 class Open:
-    """An XA transaction that is under way."""
+    """An XA transaction in progress."""
 
     place: PreparedAt
     head: int
-    """Bytes from its beginning to its first rows."""
+    """Bytes from its start to its first rows."""
     is_large: bool = False
     """Whether some of its rows were dropped: they are read again if it is committed."""
 
@@ -40,7 +40,7 @@ def _never(xid: str, place: PreparedAt) -> Iterator[bytes]:
 class Withheld:
     """Takes rows out of the packets, and puts them back in.
 
-    There a transaction begins where the last one was done; the event that is asked about is the next.
+    A transaction begins where the last one was done; methods act on the next event.
     """
 
     def __init__(
@@ -50,16 +50,16 @@ class Withheld:
         self._prepared = prepared or Prepared({})
         self._again = again or _never
         self._most = most
-        """Bytes of rows of one transaction that are kept."""
+        """Most bytes of rows kept of one transaction."""
         self.open: Open | None = None
-        """The one that is under way."""
+        """The transaction in progress."""
 
     def begin(self, place: Coordinates) -> None:
-        """An XA transaction is under way from here on; ``place`` is where the walk stands at least."""
+        """Start an XA transaction here; ``place`` is a lower bound of the walk's position."""
         self.open = Open(self._place(place), self._packets.after() - self._packets.done)
 
     def end(self) -> None:
-        """No transaction is under way."""
+        """End the transaction in progress."""
         self.open = None
 
     def _place(self, place: Coordinates) -> PreparedAt:
@@ -68,7 +68,7 @@ class Withheld:
         return PreparedAt(start, gtid_of(packets.event_at(packets.done)))
 
     def drop(self) -> bool:
-        """Let go of what came so far of the rows of the one that is under way; tell whether any did."""
+        """Drop the rows received so far of the transaction in progress; return whether there were any."""
         xa, packets = self.open, self._packets
         if xa is None or packets.at <= packets.done + xa.head:
             return False
@@ -77,12 +77,12 @@ class Withheld:
         return True
 
     def refuse_other_end(self, event: str) -> None:
-        """It ends by what ends no XA transaction: rows that were dropped would be missing."""
+        """Refuse an event that ends no XA transaction: dropped rows would be missing."""
         if self.open is not None and self.open.is_large:
             raise UnsupportedEvent(f"an XA transaction that ends in {event}")
 
     def prepare(self) -> Iterator[bytes] | None:
-        """An XA_PREPARE event is next. Return what must come before it, if that is not there."""
+        """Handle an XA_PREPARE event, which is next. Return missing events that must come before it."""
         xa, packets = self.open, self._packets
         xid, is_one_phase = parse_xa_prepare(packets.event()[HEADER_SIZE:])
         if xa is None:
@@ -98,7 +98,7 @@ class Withheld:
         return None
 
     def decide(self, statement: str) -> Iterator[bytes] | None:
-        """XA COMMIT or XA ROLLBACK is next. Return what must come before it, if that is not there."""
+        """Handle XA COMMIT or XA ROLLBACK, which is next. Return missing events that must come before it."""
         xid = xid_of(statement)
         place, rows = self._prepared.take(xid)
         if verb_of(statement) == "ROLLBACK":
@@ -111,7 +111,7 @@ class Withheld:
         return None
 
     def keep(self, payload: Payload, place: Coordinates) -> bool:
-        """Take a payload, which is next, for what it says if it holds a transaction that is only prepared."""
+        """Replace a payload, which is next, by its announcement if its transaction is only prepared."""
         if starts(payload.first()) is None:
             return False
         packets, frame, rows = self._packets, Frame(), bytearray()

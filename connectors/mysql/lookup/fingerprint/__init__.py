@@ -1,1 +1,1 @@
-"""Digests of transactions without GTIDs: made, scanned on a server, and aligned with another's."""
+"""Digests of transactions without GTIDs: computed, scanned on a server, and aligned with another's."""

@@ -1,7 +1,8 @@
-"""Where one server's last transactions stand in another one's binlog, by their fingerprints.
+"""Alignment of one server's last transactions with another's binlog, by their fingerprints.
 
-The law: they match as an ordered run, never as a set. Several places are as good as none; what the other server
-lacks between two that it has is lost there, and what it has between two is its own.
+Invariant: they match as an ordered run, never as a set. Several matches are as good as none. A
+transaction that the other server lacks between two it has is lost there; an additional one between
+two is the server's own.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aligned:
-    """What comparing two runs comes to."""
+    """The result of comparing two runs."""
 
     behind: Fingerprint | None = None
-    """The last transaction there that was published, as it stands there; None where no place is certain."""
+    """The last published transaction, as the other server has it; None if no position is certain."""
     lacking: tuple[Fingerprint, ...] = ()
-    """Published ones that may still come there: nothing stands behind the last that it has."""
+    """Published transactions that may still arrive there: they are after the last one it has."""
     lost: tuple[Fingerprint, ...] = ()
-    """Published ones that it lacks although later ones are there."""
+    """Published transactions that it lacks although it has later ones."""
     own: tuple[Fingerprint, ...] = ()
-    """Those of its own between published ones."""
+    """Its own transactions between published ones."""
     places: int = 0
-    """At how many places the whole run stands there."""
+    """The number of positions at which the whole run matches."""
     skipped: int = field(default=0)
-    """Of those that were read there, how many were published."""
+    """How many of the transactions read there were published."""
 
 
 def align(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> Aligned:
-    """Compare the last published transactions, in their order, with those that the other server has."""
+    """Compare the last published transactions, in order, with those of the other server."""
     ends = [at for at in _starts(kept, found, len(kept)) if at + len(kept) <= len(found)]
     if kept and len(ends) == 1:
         last = ends[0] + len(kept)
@@ -44,9 +45,10 @@ def align(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> Aligned:
 
 
 def goes_on(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> int | None:
-    """How many of ``kept`` stand before a binlog that begins with the next one and goes on with all the others.
+    """The number of transactions in ``kept`` before the start of a binlog that begins with the next
+    one and continues with all others.
 
-    None where there is no such place, or more than one.
+    None if there is no such position, or more than one.
     """
     places = [
         at
@@ -57,7 +59,7 @@ def goes_on(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> int | 
 
 
 def _starts(kept: Sequence[Fingerprint], found: Sequence[Fingerprint], length: int) -> list[int]:
-    """Where the first ``length`` of ``kept`` stand in ``found``, as far as that goes."""
+    """The positions of the first ``length`` of ``kept`` in ``found``, as far as that goes."""
     return [
         at
         for at in range(len(found))
@@ -92,9 +94,9 @@ def _with_gaps(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> Ali
 def _names(
     kept: Sequence[Fingerprint], found: Sequence[Fingerprint]
 ) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """What to compare by: with the time of the first commit only where both servers tell it."""
+    """The keys to compare by: with the time of the first commit only if both servers write it."""
     timed = all(one.original_us for one in (*kept, *found))
-    named = [
+    keyed = [
         [(one.digest, one.original_us if timed else 0) for one in run] for run in (kept, found)
     ]
-    return named[0], named[1]
+    return keyed[0], keyed[1]

@@ -1,10 +1,10 @@
-"""Digests of the last published transactions that have GTIDs, to compare them with another server's copies.
+"""Digests of the last published transactions with GTIDs, to compare them with another server's copies.
 
-A standby may have a GTID and not its rows: a replication filter leaves an empty transaction. So what is
-compared is the rows, as ``connectors.mysql.lookup.fingerprint.fingerprint`` digests them.
+A standby may have a GTID and not its rows: a replication filter leaves an empty transaction. So
+rows are compared, as ``connectors.mysql.lookup.fingerprint.fingerprint`` digests them.
 
-Invariant: only transactions that lie whole in one chunk count, and only the last few of each chunk. On the hot
-path events are only noted; which of them count is decided at the chunk's end.
+Invariant: only transactions within one chunk count, and only the last few of each chunk. On the hot
+path events are only recorded; which of them count is decided at the chunk's end.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.lookup.fingerprint.fingerprint import Prints
 
 KEPT = 8
-"""Transactions that a cursor keeps."""
+"""Number of transactions that a cursor keeps."""
 _LARGE = 256 * 1024
-"""Bytes of rows; to digest more would cost, and to read it again at a switch as well."""
+"""Most bytes of rows digested: more would be costly here, and again when reading them at a failover."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """A published transaction: its GTID, a digest of its rows, and when it was committed, in milliseconds."""
+    """A published transaction: its GTID, a digest of its rows, and its commit time in milliseconds."""
 
     gtid: str
     digest: str
@@ -42,24 +42,24 @@ class Recents:
 
     captures: Callable[[str, str], bool]
     is_cut: bool = False
-    """Whether the chunk begins within a transaction, or holds a piece of one."""
+    """Whether the chunk begins within a transaction, or contains a part of one."""
     _noted: list[Part | Transaction] = field(default_factory=list)
-    """Events in their order, each transaction after its own."""
+    """Events in order, each transaction after its own."""
 
     def rows(self, table_map: TableMap, event_type: int, body: bytes) -> None:
-        """Take in the rows of an event."""
+        """Record the rows of an event."""
         self._noted.append((table_map, event_type, body))
 
     def statement(self, query: Query) -> None:
-        """Take in a statement."""
+        """Record a statement."""
         self._noted.append(query)
 
     def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
-        """A transaction is whole."""
+        """Record a transaction's end."""
         self._noted.append(transaction)
 
     def found(self) -> list[Recent]:
-        """The last of them, in the order of the binlog."""
+        """The last transactions, in the order of the binlog."""
         made: list[Recent] = []
         for transaction, parts in self._whole():
             size = sum(len(one[2]) for one in parts if isinstance(one, tuple))
@@ -70,7 +70,7 @@ class Recents:
         return made[::-1]
 
     def _whole(self) -> Iterator[tuple[Transaction, list[Part]]]:
-        """Transactions with what counts of them, the last one first."""
+        """Yield transactions with the events that count, the last one first."""
         last: Transaction | None = None
         parts: list[Part] = []
         for one in reversed(self._noted):
@@ -90,7 +90,7 @@ def _recent(transaction: Transaction, parts: list[Part]) -> Recent:
 
 
 def digest(transaction: Transaction, parts: list[Part]) -> str:
-    """Of a transaction's rows and statements, all of them of captured tables."""
+    """The digest of a transaction's rows and statements, all of them of captured tables."""
     prints = Prints(lambda _database, _table: True)
     for part in parts:
         if isinstance(part, Query):

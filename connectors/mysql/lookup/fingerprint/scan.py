@@ -1,6 +1,6 @@
-"""The fingerprints of all transactions that a server has behind a place.
+"""The fingerprints of all transactions in a server's binlog after a position.
 
-The law: read as a capture would read them, to the end that the server has now, and nothing is decoded.
+Invariant: the binlog is read as for capture, to its current end, and nothing is decoded.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from connectors.mysql.transaction_reader import TransactionReader
 
 @dataclass(slots=True)
 class Scan:
-    """What a server has behind a place."""
+    """The transactions of a server after a position."""
 
     begin: Coordinates
-    """Where it was read from."""
+    """The position from which it was read."""
     found: list[Fingerprint] = field(default_factory=list)
-    """In the order of its binlog."""
+    """In the order of the binlog."""
     end: Coordinates | None = None
-    """Behind the last whole transaction; None where there was none."""
+    """The position after the last whole transaction; None if there was none."""
 
 
 def scan(
@@ -39,8 +39,8 @@ def scan(
     address: SourceAddress,
     captures: Callable[[str, str], bool],
 ) -> Scan:
-    """Read on from a place between transactions; raise our errors where that fails."""
-    # The server sends what it has and ends, and drops nobody for us.
+    """Read on from a position between transactions; raise our errors on failure."""
+    # With this id the server sends what it has and ends, and disconnects no other replica.
     stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), begin)
     stream.open()
     reader = TransactionReader(facts.server_uuid, facts.charsets, mariadb=facts.is_mariadb)
@@ -65,7 +65,7 @@ def _is_the_end(error: SourceLost) -> bool:
 
 
 class _Listener:
-    """Takes note of fingerprints, and of where the last transaction ended."""
+    """Collects fingerprints, and the end of the last transaction."""
 
     def __init__(self, prints: Prints) -> None:
         self.prints = prints
@@ -79,26 +79,26 @@ class _Listener:
         body: bytes,
         pos: int,  # noqa: ARG002
     ) -> None:
-        """Its rows count."""
+        """Its rows are part of the fingerprint."""
         self.prints.rows(table_map, event_type, body)
 
     def query(self, text: str) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
-        """Its text counts."""
+        """Its text is part of the fingerprint."""
         self.prints.statement(query)
 
     def change(self, transaction: Transaction, query: Query) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def undone(self, what: str, *, earlier: bool) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
-        """Not noted."""
+        """Ignored."""
 
     def end(self, transaction: Transaction, pos: int) -> None:
-        """It is whole."""
+        """The transaction is complete."""
         self.prints.end(transaction, pos)
         self.end_ = Coordinates(transaction.file, pos)
