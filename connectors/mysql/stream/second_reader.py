@@ -73,8 +73,7 @@ UNTOLD, PARTIAL = Untold.UNTOLD, Untold.PARTIAL
 
 
 class Document(NamedTuple):
-    """JSON; texts and names are bytes, and a value without a JSON type (a date, a decimal) is an
-    object of another type."""
+    """JSON; texts and names are bytes, values without a JSON type (a date, a decimal) another type."""
 
     value: object
 
@@ -183,8 +182,7 @@ CharsetOf = Callable[[int], str | None]
 
 
 def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[Read]:
-    """Yield every event from the start of this file to the end of the binlog; closing the
-    generator closes the connections."""
+    """Yield all events from this file's start to the binlog's end; closing it closes the connections."""
     read_long_names()
     stream = BinLogStreamReader(
         connection_settings={"charset": "utf8mb4"},
@@ -313,8 +311,7 @@ class _Reading:
             case package.GtidEvent():
                 return Announced(event.gtid)
             case package.QueryEvent():
-                # Bytes that are not UTF-8 come escaped, and are indistinguishable
-                # from text that looks escaped.
+                # Bytes that are not UTF-8 come escaped, like text that looks escaped.
                 sql = _ESCAPED.sub("\ufffd", event.query)
                 return Said(sql, event.schema.decode("utf-8", "replace"))
             case package.XidEvent():
