@@ -1,1 +1,1 @@
-"""Character sets: bytes to text, where servers differ from Python, and the case of names."""
+"""Character sets: bytes to text, differences between servers and Python, and the case of names."""

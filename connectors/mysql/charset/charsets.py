@@ -1,9 +1,9 @@
-"""Turning the bytes of a MySQL character set into text, exactly as the server means them.
+"""Conversion of bytes in a MySQL character set to text, exactly as the server interprets them.
 
-The law: bytes are the characters that the server reads in them, or are refused where it has none for them; no
-character set is read as another one.
-Source: MySQL manual, "Supported Character Sets and Collations"; the tests
-compare each codec with a server.
+Invariant: bytes are the characters that the server reads in them, or are refused if it has none for
+them; no character set is read as another one.
+Source: MySQL manual, "Supported Character Sets and Collations"; the tests compare each codec with a
+server.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _CODECS = {
 
 
 def _table(charset: SingleByte) -> str:
-    """256 characters, NONE where there is none."""
+    """A string of 256 characters, NONE for bytes without one."""
     table = [bytes([n]).decode(charset.codec, "ignore") or NONE for n in range(256)]
     for first, characters in charset.own.items():
         table[first : first + len(characters)] = characters
@@ -70,7 +70,7 @@ _TABLES = {name: _table(charset) for name, charset in SINGLE_BYTE.items()}
 
 
 def _handler(charset: MultiByte) -> Callable[[UnicodeError], tuple[str, int]]:
-    """What a codec calls at bytes it cannot read: our own characters go in there."""
+    """The error handler of a codec for bytes it cannot decode: it supplies our own characters."""
 
     def read(error: UnicodeError) -> tuple[str, int]:
         if isinstance(error, UnicodeDecodeError):
@@ -133,7 +133,7 @@ def _gb18030(data: bytes) -> str:
 
 
 def _ucs2(data: bytes) -> str:
-    """Two surrogates are two characters here, and no text."""
+    """Decode UCS-2, where two surrogates are two characters, and not text."""
     text = data.decode("utf-16-be")
     if not text.isascii() and max(text) > "\uffff":
         raise UnicodeDecodeError("ucs2", data, 0, len(data), "a surrogate")
@@ -149,8 +149,8 @@ _SPECIAL: dict[str, TextDecoder] = {
 
 
 def text_decoder(charset: str) -> TextDecoder | None:
-    """The function from bytes of ``charset`` to text, which raises UnicodeDecodeError on bytes that the server
-    has no characters for; None where there is no such character set, and for ``binary``."""
+    """The function from bytes of ``charset`` to text, which raises UnicodeDecodeError on bytes
+    without characters at the server; None for ``binary`` and unknown character sets."""
     if decode := _SPECIAL.get(charset):
         return decode
     if table := _TABLES.get(charset):
@@ -165,8 +165,8 @@ def text_decoder(charset: str) -> TextDecoder | None:
 
 
 def text_encoder(charset: str) -> TextEncoder | None:
-    """The function from text to bytes of ``charset``, which raises UnicodeError where the text has none that
-    ``text_decoder`` would read as the same; None where that is None."""
+    """The function from text to bytes of ``charset``, which raises UnicodeError if
+    ``text_decoder`` would read no bytes as that text; None if that is None."""
     decode = text_decoder(charset)
     if decode is None:
         return None
@@ -183,7 +183,7 @@ def text_encoder(charset: str) -> TextEncoder | None:
 
 def _plain_encoder(charset: str) -> TextEncoder:
     if table := _TABLES.get(charset):
-        # Of two bytes with one character, the first.
+        # Of two bytes with the same character, the first.
         numbers = {ord(table[n]): n for n in reversed(range(256)) if table[n] != NONE}
         return lambda text: codecs.charmap_encode(text, "strict", numbers)[0]
     if charset == "gb18030":
@@ -210,7 +210,7 @@ def _multi_byte_encoder(charset: MultiByte) -> TextEncoder:
 
 
 class Charsets:
-    """The character sets of one server, by the number of a collation, as the binlog names them."""
+    """The character sets of one server, by collation number, as in the binlog."""
 
     def __init__(
         self,
@@ -224,23 +224,23 @@ class Charsets:
         self._numbers = {name: number for number, name in self._names.items()}
 
     def name(self, collation: int) -> str:
-        """The character set of a collation; raise KeyError where the server has no such collation."""
+        """The character set of a collation; raises KeyError if the server has no such collation."""
         return self._collations[collation]
 
     def width(self, charset: str) -> int:
-        """The most bytes that one character takes."""
+        """The maximum size of a character in bytes."""
         return self._widths[charset]
 
     def collation(self, number: int) -> str | None:
-        """The name of a collation; None where the server has none of this number."""
+        """The name of a collation; None if the server has none of this number."""
         return self._names.get(number)
 
     def number(self, collation: str) -> int | None:
-        """The number of a collation, by the name that ``information_schema.columns`` has."""
+        """The number of a collation, by its name in ``information_schema.columns``."""
         return self._numbers.get(collation)
 
     def any_number(self, charset: str) -> int | None:
-        """The lowest number of a character set's collations; None where the server has no such set."""
+        """The lowest number of a character set's collations; None if the server has no such set."""
         names = {"utf8": "utf8mb3", "utf8mb3": "utf8"}
         wanted = {charset, names.get(charset, charset)}
         return min((n for n, name in self._collations.items() if name in wanted), default=None)

@@ -1,6 +1,7 @@
-"""Where MySQL's character sets differ from the Python codecs nearest to them.
+"""Differences between MySQL's character sets and the nearest Python codecs.
 
-The law: each line is what a server said, not what a standard says; the tests ask servers about every character.
+Invariant: each line is a server's behaviour, not a standard's; the tests query servers for every
+character.
 """
 
 from __future__ import annotations
@@ -8,30 +9,30 @@ from __future__ import annotations
 from typing import NamedTuple
 
 NONE = "\ufffe"
-"""Stands where the server has no character; ``codecs.charmap_decode`` refuses it."""
+"""Placeholder for bytes without a character at the server; ``codecs.charmap_decode`` refuses it."""
 
 
 class SingleByte(NamedTuple):
-    """A character set of one byte a character."""
+    """A character set of one byte per character."""
 
     codec: str
     own: dict[int, str]
-    """Characters that differ from the codec's, from a byte on."""
+    """Characters that differ from the codec's, by their first byte."""
     none: bytes = b""
-    """Bytes that the codec has characters for, and the server has not."""
+    """Bytes that are characters in the codec and not at the server."""
 
 
 _GEORGIAN = "ა ბ გ დ ე ვ ზ ჱ თ ი კ ლ მ ნ ჲ ო პ ჟ რ ს ტ ჳ უ ფ ქ ღ \u10e7 შ ჩ ც ძ წ ჭ ხ ჴ ჯ ჰ ჵ"
 _ARMENIAN = "ԱաԲբԳգԴդԵեԶզԷէԸըԹթԺժԻիԼլԽխԾծԿկՀհՁձՂղՃճՄմՅյՆնՇշՈոՉչՊպՋջՌռՍսՎվՏտՐրՑցՒւՓփՔքՕօՖֆ"
 
 SINGLE_BYTE = {
-    # cp1252, with the five bytes that it leaves open as the same code points.
+    # cp1252, with its five undefined bytes as the same code points.
     "latin1": SingleByte("cp1252", {n: chr(n) for n in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}),
     "greek": SingleByte("iso8859-7", {0xA1: "\u02bd\u02bc"}, bytes.fromhex("a4 a5 aa")),
     "hebrew": SingleByte("iso8859-8", {0xAF: "\u203e"}),
     "cp866": SingleByte("cp866", {0xFC: "\u207f\u00b2"}),
     "koi8u": SingleByte("koi8-u", {0x95: "\u2022"}),
-    # As it was before it had the letters of Urdu.
+    # As it was before the letters of Urdu were added.
     "cp1256": SingleByte("cp1256", {}, bytes.fromhex("8a 8f 98 9a 9f aa c0 ff")),
     "swe7": SingleByte(
         "ascii", {0x40: "É", 0x5B: "ÄÖÅÜ", 0x60: "é", 0x7B: "äöåü"}, bytes.fromhex("7f")
@@ -59,7 +60,7 @@ SINGLE_BYTE = {
 
 
 def _run(first: int, characters: str) -> dict[bytes, str]:
-    """Characters of successive codes from ``first`` on, without those that are none."""
+    """Characters of successive codes from ``first`` on, without undefined ones."""
     size = (first.bit_length() + 7) // 8
     codes = range(first, first + len(characters))
     pairs = zip(codes, characters, strict=True)
@@ -67,7 +68,7 @@ def _run(first: int, characters: str) -> dict[bytes, str]:
 
 
 def _user_defined() -> dict[bytes, str]:
-    """Ten rows of EUC, and ten more behind 0x8F: the private use area from its beginning."""
+    """Ten rows of EUC, and ten more after 0x8F: the private use area from its beginning."""
     rows = [(lead, row) for lead in (b"", b"\x8f") for row in range(0xF5, 0xFF)]
     return {
         lead + bytes([row, 0xA1 + cell]): chr(0xE000 + 94 * n + cell)
@@ -96,11 +97,11 @@ _IBM = _run(0x8FF3F3, "ⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅠⅡ") | _run(
 
 
 class MultiByte(NamedTuple):
-    """A character set of up to three bytes a character."""
+    """A character set of up to three bytes per character."""
 
     codec: str
     own: dict[bytes, str]
-    """Characters that the codec lacks."""
+    """Characters missing from the codec."""
     instead: dict[str, str]
     """The server's characters in place of the codec's."""
 
@@ -127,12 +128,12 @@ MULTI_BYTE = {
 }
 
 EUCJPMS_TILDE = b"\x8f\xa2\xb7", "\uff5e"
-"""A second way to write this one; to the codec it is ASCII's tilde, which is a character of its own."""
+"""An alternative encoding of this character; the codec reads ASCII's tilde, which is a different character."""
 
 BIG5_NONE = frozenset(
     code.to_bytes(2, "big") for code in (0xA15A, 0xA1C3, 0xA1C5, 0xA1FE, 0xA240, 0xA2CC, 0xA2CE)
 )
-"""Pairs that the codec has characters for, and the server has not."""
+"""Byte pairs that are characters in the codec and not at the server."""
 
 # In MySQL as in GB 18030-2005; Python's codec follows the edition of 2000.
 GB18030_2005 = {0xE7C7: "\u1e3f", 0x1E3F: "\ue7c7"}

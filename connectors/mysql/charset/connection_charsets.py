@@ -1,6 +1,6 @@
-"""The character set of a connection, by MySQL's name or by one of Java's, as Canal's files have it.
+"""The character set of a connection, by MySQL's name or by one of Java's, as used in Canal's files.
 
-Invariant: a name means what MySQL's ``SET NAMES`` is sent, or there is none.
+Invariant: a name maps to the charset that MySQL's ``SET NAMES`` would get for it, or to none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OTHER_NAMES = {
 
 
 def connection_charset(name: str) -> str | None:
-    """MySQL's name of a character set that a connection can be made in; None where it is not one."""
+    """MySQL's name of a character set usable for connections; None for other names."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     charset = charset_by_name(_OTHER_NAMES.get(plain, plain))
     if charset is None or charset.name == "binary":

@@ -1,8 +1,9 @@
-"""Names in lower case, as servers compare and store them.
+"""Lower case of names, as servers compare and store them.
 
-Invariant: this is ``LOWER()`` in ``utf8mb3_general_ci``, letter by letter, which no server has changed since
-Unicode 3.0: ``İ`` is ``i``, and letters that came later, such as ``ẞ``, have no other case. MySQL compares
-names of columns by it, and with ``lower_case_table_names=1`` every server stores names of tables by it.
+Invariant: this is ``LOWER()`` in ``utf8mb3_general_ci``, letter by letter, which no server has
+changed since Unicode 3.0: ``İ`` becomes ``i``, and letters added later, such as ``ẞ``, have no
+other case. MySQL compares column names by it, and with ``lower_case_table_names=1`` every server
+stores table names by it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Characters of a MySQL character set that Unicode lacks, and what a client of the server gets for them.
+"""Characters of a MySQL character set that Unicode lacks, and the replacements that a server's client gets.
 
-A column takes every byte sequence of the form of a character, whether or not a character is assigned to it.
-MySQL returns ``?`` for most of those without one, and U+FFFD for a few.
+A column accepts every byte sequence in the form of a character, whether or not a character is
+assigned to it. MySQL returns ``?`` for most of those without one, and U+FFFD for a few.
 
-Invariant: text that holds such a replacement is a ReplacedText, so that nobody takes it for what was written.
-Bytes that are not even of the form, which no server stores, stay an error.
+Invariant: text that contains such a replacement is a ReplacedText, so that it is never mistaken for
+the original. Bytes that do not even have the form, which no server stores, stay an error.
 Source: MySQL's strings/ctype-*.cc; the tests compare every sequence with a server.
 """
 
@@ -16,7 +16,7 @@ from connectors.mysql.charset.charsets import TextDecoder, text_decoder
 
 
 class ReplacedText(str):
-    """Text in which ``?`` or U+FFFD stands for a character that Unicode lacks."""
+    """Text in which ``?`` or U+FFFD replaces a character that Unicode lacks."""
 
     __slots__ = ()
 
@@ -26,7 +26,7 @@ class Replaced(ValueError):
 
 
 def exact(value: object) -> object:
-    """The value; raise Replaced where it is a ReplacedText."""
+    """Return the value; raise Replaced if it is a ReplacedText."""
     if isinstance(value, ReplacedText):
         raise Replaced("some of its characters have no Unicode")
     return value
@@ -45,25 +45,26 @@ _FORMS = {
     "gb2312": rb"[\xa1-\xf7][\xa1-\xfe]",
     "gbk": rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]",
     "gb18030": rb"[\x81-\xfe][\x30-\x39][\x81-\xfe][\x30-\x39]",
-    # A surrogate is a character of its own here, and no text.
+    # A surrogate is a character of its own here, and not text.
     "ucs2": rb"[\xd8-\xdf].",
 }
-"""What has the form of a character, as a pattern, in sets of which one may take several bytes."""
+"""Patterns for the byte form of a character, in sets with characters of several bytes."""
 _SINGLE = {
     "ascii", "cp1250", "cp1251", "cp1256", "cp1257", "dec8", "geostd8", "greek", "hebrew", "hp8", "swe7",
     "tis620",
 }  # fmt: skip
-"""Sets of one byte a character in which some bytes have none."""
+"""Single-byte sets in which some bytes have no character."""
 _BIG5_FFFD = {
     bytes.fromhex(pair) for pair in ("a15a", "a1c3", "a1c5", "a1fe", "a240", "a2cc", "a2ce")
 }
 
 
 def column_decoder(charset: str) -> TextDecoder | None:
-    """The function from bytes of ``charset`` to what a client with utf8mb4 gets for them.
+    """The function from bytes of ``charset`` to the text that a client with utf8mb4 gets for them.
 
-    It returns a ReplacedText where a character has no Unicode, and raises UnicodeDecodeError on bytes that no
-    column can hold. None where there is no such character set, and for ``binary``.
+    It returns a ReplacedText if a character has no Unicode equivalent, and raises
+    UnicodeDecodeError on bytes that no column can hold. None for ``binary`` and unknown character
+    sets.
     """
     decode = text_decoder(charset)
     if decode is None or not (charset in _FORMS or charset in _SINGLE):

@@ -1,1 +1,1 @@
-"""DML that the binlog holds as statements: the tables that each writes."""
+"""DML logged as statements: the tables that each one writes."""

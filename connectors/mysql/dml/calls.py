@@ -1,8 +1,8 @@
-"""The functions that a statement calls: the server's own, which write no table, or perhaps stored ones.
+"""Function calls in a statement: built-in functions, which write no table, or possibly stored ones.
 
-Invariant: a name before parentheses is a word of SQL's, a function that every supported server has of its own,
-or a fault. A stored function of such a name is only called with its database before it. A test holds the list
-against real servers.
+Invariant: a name before parentheses is an SQL word, a function built into every supported server,
+or a fault. A stored function of such a name is only called with its database before it. A test
+compares the list with real servers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WORDS_TEXT = (
     "UPDATE USE USING VALUES VARCHAR WHEN WHERE WITH XOR"
 )
 WORDS = frozenset(_WORDS_TEXT.split())
-"""Words of SQL's that parentheses may follow, and that no server takes for a function's name."""
+"""SQL words that parentheses may follow, and that no server reads as a function's name."""
 _FUNCTIONS_TEXT = (
     "ABS ACOS ADDDATE ADDTIME AES_DECRYPT AES_ENCRYPT ASCII ASIN ATAN ATAN2 AVG BENCHMARK BIN BIT_AND "
     "BIT_COUNT BIT_LENGTH BIT_OR BIT_XOR CAST CEIL CEILING CHARACTER_LENGTH CHARSET CHAR_LENGTH COALESCE "
@@ -39,22 +39,23 @@ _FUNCTIONS_TEXT = (
     "WEEKOFYEAR WEIGHT_STRING YEAR YEARWEEK"
 )
 FUNCTIONS = frozenset(_FUNCTIONS_TEXT.split())
-"""Functions that each of the supported servers has of its own."""
+"""Functions built into each of the supported servers."""
 LOADED = frozenset({"FNV1A_64", "FNV_64", "MURMUR_HASH", "MD5", "SHA", "SHA1"})
-"""Loadable functions with which pt-table-checksum sums up rows: Percona Server's, and what MySQL has
-as a component since 9.6."""
+"""Loadable functions with which pt-table-checksum computes checksums of rows: Percona Server's,
+and those that MySQL has as a component since 9.6."""
 _CLOSE_TEXT = (
     "ADDDATE BIT_AND BIT_OR BIT_XOR CAST COUNT CURDATE CURTIME DATE_ADD DATE_SUB EXTRACT GROUP_CONCAT MAX "
     "MID MIN NOW POSITION SESSION_USER STD STDDEV STDDEV_POP STDDEV_SAMP SUBDATE SUBSTR SUBSTRING SUM "
     "SYSDATE SYSTEM_USER TRIM VARIANCE VAR_POP VAR_SAMP"
 )
 _CLOSE = frozenset(_CLOSE_TEXT.split())
-"""Functions that a space before the parentheses makes an ordinary name, unless sql_mode has IGNORE_SPACE."""
+"""Functions that are ordinary names if a space precedes the parentheses, unless sql_mode has IGNORE_SPACE."""
 _KNOWN = WORDS | FUNCTIONS | LOADED
 
 
 def refuse_unknown_calls(reader: Reader, lists: set[int]) -> None:
-    """Raise GrammarFault where a stored function may be called; ``lists`` are where lists of columns begin."""
+    """Raise GrammarFault if a stored function may be called; ``lists`` are the token indexes of
+    column lists."""
     keys, lexed = reader.keys, reader.lexed
     ignores_space = "IGNORE_SPACE" in reader.session.sql_mode
     for at, key in enumerate(keys):
@@ -73,7 +74,7 @@ def refuse_unknown_calls(reader: Reader, lists: set[int]) -> None:
 
 
 def _is_word(key: str) -> bool:
-    """Whether a key is no sign; a number before parentheses is the rest of an odd name."""
+    """Whether a key is a word; a number before parentheses is the rest of an odd name."""
     return key[0].isalnum() or key[0] in "_$" or key[0] > "\x7f"
 
 

@@ -1,6 +1,7 @@
-"""The table references of a multi-table UPDATE or DELETE: which tables stand there, and by which names.
+"""The table references of a multi-table UPDATE or DELETE: its tables and their names there.
 
-Invariant: a form that is not listed here is a fault, never skipped; what a subquery reads is no reference.
+Invariant: a form that is not listed here is a fault, never skipped; tables read in a subquery are
+no references.
 Source: MySQL's manual, "JOIN Clause".
 """
 
@@ -31,7 +32,7 @@ class Reference:
     """None for a derived table, which cannot be written."""
 
     def is_named(self, qualifier: TableRef, default: str | None) -> bool:
-        """Whether a qualifier such as ``o`` or ``shop.orders`` names this entry."""
+        """Whether a qualifier such as ``o`` or ``shop.orders`` refers to this entry."""
         database, name = qualifier
         if self.alias is not None:
             return database is None and _same(self.alias, name)
@@ -68,7 +69,7 @@ def references(reader: Reader, ends: frozenset[str]) -> list[Reference]:
             depth -= 1
             reader.at += 1
         else:
-            # A word behind a point is a column's name, whatever it is otherwise.
+            # A word after a point is always a column's name.
             reader.at += 2 if key == "." else 1
 
 
@@ -104,7 +105,7 @@ def _alias(reader: Reader, *, needed: bool = False) -> str | None:
 
 
 def _skip_hint(reader: Reader) -> None:
-    """Step over an index hint."""
+    """Skip an index hint."""
     reader.at += 1
     if not (reader.take("INDEX") or reader.take("KEY")):
         raise reader.fault("expected an index hint")
@@ -114,7 +115,7 @@ def _skip_hint(reader: Reader) -> None:
 
 
 def _is_query(reader: Reader) -> bool:
-    """Whether the parentheses that begin here hold a query."""
+    """Whether the parentheses that begin here contain a query."""
     at = reader.at
     while reader.keys[at] == "(":
         at += 1

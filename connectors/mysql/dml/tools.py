@@ -1,8 +1,8 @@
-"""Tables that services and tools keep for themselves and write by statements, even where the format is ROW.
+"""Tables of services and tools, which write them by statements even if the format is ROW.
 
-Invariant: a name is here only if its tool makes the table itself, with no trigger on it.
-Sources: what these services write into their binlogs; the manuals of pt-table-checksum, pt-heartbeat,
-pt-slave-restart, Orchestrator, MHA, ProxySQL and MaxScale.
+Invariant: a name is here only if its tool creates the table itself, with no trigger on it.
+Sources: what these services write into their binlogs; the manuals of pt-table-checksum,
+pt-heartbeat, pt-slave-restart, Orchestrator, MHA, ProxySQL and MaxScale.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ _ANY = re.compile("|".join(_NAMES), re.IGNORECASE)
 
 
 def is_tools_own(name: TableName) -> bool:
-    """Whether a table is known to be a service's or tool's own."""
+    """Whether a table is known to belong to a service or tool."""
     return _ANY.fullmatch(".".join(name)) is not None

@@ -1,8 +1,9 @@
-"""The tables that an INSERT, REPLACE, UPDATE, DELETE or LOAD writes, by its own text.
+"""The tables that an INSERT, REPLACE, UPDATE, DELETE or LOAD writes, from its own text.
 
-Invariant: the answer holds every table that the statement names as written, or there is none: a form not
-understood to its end is a fault. Where an assignment could belong to one of several tables, all of them count.
-What triggers, views, foreign keys and functions do besides does not stand in a statement.
+Invariant: the result contains every table that the statement writes by name, or there is none: a
+form not understood to its end is a fault. If an assignment could belong to one of several tables,
+all of them count. Further writes by triggers, views, foreign keys and functions are not in a
+statement's text.
 Source: MySQL's manual, "Data Manipulation Statements"; MariaDB's, "Changing and Deleting Data".
 """
 
@@ -20,7 +21,7 @@ _REST = frozenset({"WHERE", "ORDER", "LIMIT", "RETURNING", END, ";"})
 
 
 def written(sql: str, server: Server, session: Session) -> frozenset[TableName]:
-    """The tables that a statement writes; raise LexicalFault or GrammarFault where that is not certain."""
+    """The tables that a statement writes; raises LexicalFault or GrammarFault if that is uncertain."""
     if "ORACLE" in session.sql_mode:
         raise GrammarFault("in sql_mode ORACLE a name may call a function")
     reader = Reader(lexed(sql, server, session), server, session)
@@ -40,12 +41,12 @@ class _Statement:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._derived: set[str] = set()
-        """Names that WITH gives, in lower case."""
+        """Names defined by WITH, in lower case."""
         self._lists: set[int] = set()
-        """Where a list of columns begins that is no list of arguments."""
+        """Token indexes of column lists, which are no argument lists."""
 
     def tables(self) -> set[TableRef]:
-        """What it writes."""
+        """The tables that the statement writes."""
         reader = self._reader
         while reader.take("SET", "STATEMENT"):
             self._skip_to("FOR")
@@ -140,7 +141,7 @@ class _Statement:
         return first, second
 
     def _qualifier(self) -> TableRef | None:
-        """Whose column is assigned; None where only the column is named."""
+        """The table of an assigned column; None if only the column is named."""
         reader = self._reader
         names = [reader.name()]
         while reader.take("."):
@@ -157,7 +158,7 @@ class _Statement:
     def _among(
         self, qualifiers: list[TableRef] | tuple[TableRef, ...], among: list[Reference]
     ) -> set[TableRef]:
-        """The tables that these name."""
+        """The tables that the qualifiers refer to."""
         default = self._reader.session.database
         result: set[TableRef] = set()
         for qualifier in qualifiers:
@@ -178,7 +179,7 @@ class _Statement:
     # --- stretches ------------------------------------------------------------------------------
 
     def _with(self) -> None:
-        """The common table expressions before the statement."""
+        """Read the common table expressions before the statement."""
         reader = self._reader
         reader.take("RECURSIVE")
         while True:
@@ -192,7 +193,7 @@ class _Statement:
                 return
 
     def _skip_expression(self) -> None:
-        """Step over what is assigned, which begins with the sign."""
+        """Skip the assigned expression, which begins with the sign."""
         reader = self._reader
         if not reader.take(":", "=") and not reader.take(":=") and not reader.take("="):
             raise reader.fault("expected =")
@@ -216,7 +217,7 @@ class _Statement:
             raise self._reader.fault(f"expected {wanted}")
 
     def _refuse_another(self) -> None:
-        """A second statement behind this one."""
+        """Refuse a second statement after this one."""
         reader = self._reader
         while reader.key not in (END, ";"):
             reader.at += 1

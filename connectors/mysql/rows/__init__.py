@@ -1,1 +1,1 @@
-"""Row events to values: the row decoder, the row counter, and the key that a partial image shows."""
+"""Row events to values: the row decoder, the row counter, and the key implied by a partial image."""

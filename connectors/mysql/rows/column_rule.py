@@ -1,7 +1,7 @@
-"""The rule for a column's values: what each becomes before any text is made of it.
+"""Column rules, which replace a column's values before they are formatted as text.
 
-Invariant: a rule is applied once to each value, in images and in keys alike, whichever way a row is decoded;
-NULL and columns that an image lacks stay as they are.
+Invariant: a rule is applied once to each value, in images and in keys alike, in either decoder;
+NULL and columns that an image lacks are left unchanged.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Protocol
 
 Value = str | int | float | None
-"""A value as JSON shows it: None for null."""
+"""A value as in JSON; None is null."""
 
 
 class ColumnRule(Protocol):
-    """A rule; it travels to decoders' processes."""
+    """A rule; it is picklable, for decoder processes."""
 
     def __call__(self, value: Value) -> Value:
-        """The value in this one's place, and always the same for the same."""
+        """The replacement of a value, always the same for the same value."""

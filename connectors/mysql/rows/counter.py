@@ -1,7 +1,8 @@
-"""Counting the rows of an event without decoding them, for tables that nobody subscribes to.
+"""Counting the rows of an event without decoding them, for uncaptured tables.
 
-The law: every type is either of fixed size or begins with its length, so no knowledge of character sets or
-labels is needed, and a table that is filtered can never stop a destination by its content.
+Invariant: every type is either of fixed size or begins with its length, so no knowledge of
+character sets or labels is needed, and the content of an excluded table can never stop a
+destination.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ _STRINGS = {_T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.VARCHAR_COMPRESSED}
 
 
 def row_count(table_map: TableMap, event_type: int, body: bytes) -> int:
-    """How many rows an event holds, a compressed one too; an update's two images are one row."""
+    """The number of rows in an event, also a compressed one; an update's two images are one row."""
     return len(_borders(table_map, event_type, body, plain=False)) - 1
 
 
 def row_borders(table_map: TableMap, event_type: int, body: bytes) -> list[int]:
-    """Where the first row of a plain event begins, and where each ends; raise MalformedEvent."""
+    """The start of a plain event's first row, and the end of each row; raises MalformedEvent."""
     return _borders(table_map, event_type, body, plain=True)
 
 
@@ -83,7 +84,7 @@ def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
     while at < len(body):
         for n, image in enumerate(images):
             if n and event_type == PARTIAL:
-                # What changed in a document has a length before it, as a whole one has.
+                # The changes of a document have a length before them, like a whole one.
                 _, at = partial_columns(body, at, documents)
             at = _skip(image, body, at)
         yield at

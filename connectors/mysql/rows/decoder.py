@@ -1,7 +1,7 @@
-"""Decoding the row images of one version of a table.
+"""Decoder of the row images of one version of a table.
 
-The law: an image is read to its last byte or refused; a column that the image does not hold is ABSENT, which is
-not NULL. Source: MySQL's libs/mysql/binlog/event/rows_event.h.
+Invariant: an image is read to its last byte or refused; a column that the image does not contain is
+ABSENT, which is not NULL. Source: MySQL's libs/mysql/binlog/event/rows_event.h.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Absent(Enum):
 
 
 ABSENT: Final = _Absent.ABSENT
-"""The value of a column that a partial row image does not hold."""
+"""The value of a column that a partial row image does not contain."""
 
 Image = tuple[Any, ...]
 """One value for each column of the table, in order."""
@@ -52,10 +52,10 @@ class RowChange:
 
 
 def ruled(image: Image, rules: Mapping[int, ColumnRule]) -> Image:
-    """An image with the rules for its columns applied, by the columns' places.
+    """An image after applying the rules, which are given by column index.
 
-    This comes after all that needs the values of the binlog: differences to the image before, and the search
-    for characters that Unicode lacks.
+    This comes after everything that needs the binlog's values: differences to the image before, and
+    the search for characters that Unicode lacks.
     """
     if not rules:
         return image
@@ -86,18 +86,18 @@ class RowDecoder:
             raise UnsupportedEvent(error.detail, table=self._name, remedy=error.advice) from None
 
     def decode(self, event_type: int, body: bytes) -> Iterator[RowChange]:
-        """The rows of one event's body, in order; raise MalformedEvent where the bytes do not fit."""
+        """The rows of one event's body, in order; raises MalformedEvent if the bytes do not fit."""
         try:
             yield from self._rows(event_type, body)
         except (IndexError, ValueError, KeyError, struct.error) as error:
             raise MalformedEvent(f"its rows cannot be read: {error}", table=self._name) from error
 
     def columns_before(self, event_type: int, body: bytes) -> list[bool]:
-        """Which columns the first image of each row has."""
+        """The columns in the first image of each row."""
         return self._head(event_type, body)[0]
 
     def _head(self, event_type: int, body: bytes) -> tuple[list[bool], int]:
-        """Which columns the first image has, and where what follows that begins."""
+        """The columns in the first image, and the offset of the next field."""
         at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
         count, at = packed(body, at)
         if count != len(self._readers):
@@ -139,7 +139,7 @@ class RowDecoder:
         before: Image = (),
         patches: frozenset[int] = frozenset(),
     ) -> tuple[Image, int]:
-        """One image; the columns of ``patches`` hold what changed in their value of ``before``."""
+        """One image; the columns of ``patches`` contain the changes to their value in ``before``."""
         held = sum(present)
         nulls, at = taken(body, at, (held + 7) // 8)
         values: list[Any] = []
@@ -175,7 +175,7 @@ _PARTIAL_JSON = 1
 
 
 def partial_columns(body: bytes, at: int, json_columns: list[int]) -> tuple[frozenset[int], int]:
-    """The JSON columns of which an after image holds only the changes, and where that image begins.
+    """The JSON columns of which an after image contains only the changes, and the image's offset.
 
     There is a bit for each JSON column of the table, also for those that the image lacks.
     """

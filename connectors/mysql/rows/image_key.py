@@ -1,8 +1,9 @@
-"""The key that a partial row image shows, compared with the one by which its rows are published.
+"""The key implied by a partial row image, compared with the key by which its rows are published.
 
-Invariant: an image before a change lacks columns in two cases only. With ``binlog_row_image=MINIMAL`` it has
-the columns of the server's key and no other; with ``NOBLOB`` it has all columns but some of those kept as
-BLOBs, and those of the key among them. A table without a key has all of them in MINIMAL ones.
+Invariant: an image before a change lacks columns in two cases only. With
+``binlog_row_image=MINIMAL`` it has the columns of the server's key and no other; with ``NOBLOB`` it
+has all columns except some stored as BLOBs, and always the key's. A table without a key has all
+columns in MINIMAL images.
 Source: ``binlog_prepare_row_images`` in MySQL's and MariaDB's ``log_event`` code.
 """
 
@@ -17,7 +18,8 @@ _BLOBS = {_T.BLOB, _T.BLOB_COMPRESSED, _T.JSON, _T.GEOMETRY, _T.VECTOR}
 
 
 def key_contradiction(table_map: TableMap, present: Sequence[bool]) -> str | None:
-    """How an image with these columns before a change contradicts the table's key; None where it does not."""
+    """The contradiction between the columns of an image before a change and the table's key;
+    None if there is none."""
     if all(present):
         return None
     key = set(table_map.primary_key or ())

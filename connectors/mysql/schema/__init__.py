@@ -1,1 +1,1 @@
-"""Columns and keys of tables: by information_schema, by table maps, and at a known position."""
+"""Columns and keys of tables: from information_schema, from table maps, and at an exact position."""

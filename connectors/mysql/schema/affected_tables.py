@@ -1,7 +1,8 @@
-"""Which tables a statement may have changed, told without a look at any table.
+"""The tables that a statement may have changed, determined without looking up any table.
 
-The law: rather one too many than one too few. Of a statement that is not understood, it is every table whose
-name stands anywhere in its text, and whose database's name does too, or is the one that it was run in.
+Invariant: rather one too many than one too few. For a statement that is not understood, these are
+all tables whose name occurs anywhere in its text, and whose database's name does too, or is the
+default database.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_stateme
 
 
 def parsed(query: Query, server: Server) -> ParsedStatement:
-    """A statement of the binlog, parsed."""
+    """Parse a statement of the binlog."""
     return parse_statement(query.sql, server, session_for(query))
 
 
 def session_for(query: Query) -> Session:
-    """What a statement's names depend on."""
+    """The session settings on which a statement's names depend."""
     return Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
 
 
 def touched(query: Query, statement: ParsedStatement, names: Iterable[TableName]) -> set[TableName]:
-    """The tables that a statement may have changed, of those names and any others that it tells."""
+    """The tables that a statement may have changed, of those names and any others that it names."""
     found = set(statement.tables)
     if statement.database is not None:
         found.update(name for name in names if lowered(name[0]) == lowered(statement.database))
@@ -37,12 +38,12 @@ def touched(query: Query, statement: ParsedStatement, names: Iterable[TableName]
 
 
 def sets_defaults(statement: ParsedStatement) -> bool:
-    """Whether a statement may change what later tables of a database take from it."""
+    """Whether a statement may change the defaults of a database's later tables."""
     return not statement.understood or statement.type.endswith(("DATABASE", "SCHEMA"))
 
 
 def mentioned(query: Query, names: Iterable[TableName]) -> set[TableName]:
-    """Those of the tables whose names stand in a statement."""
+    """The tables whose names occur in a statement."""
     text, default = lowered(named(query.sql)), lowered(query.database or "")
     return {
         name
@@ -52,7 +53,7 @@ def mentioned(query: Query, names: Iterable[TableName]) -> set[TableName]:
 
 
 def _stands_in(name: str, text: str) -> bool:
-    """Whether a name is in a text, plain or quoted in either way."""
+    """Whether a name occurs in a text, plain or quoted in either way."""
     plain = lowered(name)
     forms: Collection[str] = {plain, plain.replace("`", "``"), plain.replace('"', '""')}
     return any(form in text for form in forms)

@@ -1,13 +1,15 @@
-"""All tables and databases of a server as they were at one place of its binlog: where a schema history begins.
+"""Baseline: all tables and databases of a server at one binlog position, the start of a schema history.
 
-The law: the place is exact, and no lock holds up anybody but those who alter a table that was just altered.
-What was read in a few large answers holds if the server wrote no statement meanwhile that may change a table.
-The tables of such statements are read again, behind a lock of the kind that every SELECT takes. What may not be
-seen, or what never stood still, is told by name and is not in the baseline.
+Invariant: the position is exact, and no lock blocks anyone except those who alter a table that was
+just altered. A few large reads are valid if the server wrote no statement meanwhile that may change
+a table. The tables of such statements are read again, under a lock of the kind that every SELECT
+takes. A table that may not be seen, or that kept changing, is reported by name and is not in the
+baseline.
 
-Before MySQL 8.0, and on MariaDB, a statement's effect is seen before it is in the binlog; but the answers wait
-for its lock. Later servers show it after: a statement in the binlog may not have had its effect yet. There only
-the GTIDs that the server says it has executed tell; on a server without them, a pause has to do.
+Before MySQL 8.0, and on MariaDB, a statement's effect is visible before it is in the binlog; but
+reads wait for its lock. Later servers show it afterwards: a statement in the binlog may not have
+taken effect yet. There only the server's executed GTIDs show it; on a server without GTIDs, a pause
+is used.
 """
 
 from __future__ import annotations
@@ -38,15 +40,15 @@ from connectors.mysql.server.remedies import account
 from connectors.mysql.server.system_databases import SYSTEM
 
 _PATIENCE = 200.0
-"""Seconds of which three may pass while the server gathers a large answer."""
+"""Seconds, three times which may pass while the server collects a large result."""
 _WHOLE = 3
-"""How often all is read, at most, where many tables were changed meanwhile."""
+"""Most times that everything is read, if many tables changed meanwhile."""
 _FEW = 200
 _ROUNDS = 10
 _SETTLED = 0.5
-"""Seconds after which a statement in the binlog has taken effect, on a server that does not tell."""
+"""Seconds after which a statement in the binlog has taken effect, on a server without GTIDs."""
 _ATOMIC = (8, 0)
-"""Since then a statement is in the binlog before it is seen, and it is seen all at once."""
+"""Since this version a statement is in the binlog before its effect is visible, and is visible all at once."""
 _HELD_BY_OTHERS = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 _NOT_THERE = {ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR, ER.VIEW_INVALID}
 _DENIED = {ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR}
@@ -54,25 +56,25 @@ _DENIED = {ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The tables of a server at one place of its binlog."""
+    """The tables of a server at one position of its binlog."""
 
     tables: Mapping[TableName, Table]
     databases: Mapping[str, Database]
     server: Server
     at: SourceOffset
-    """With all GTIDs before it, where the server has them."""
+    """With all GTIDs before it, if the server has GTIDs."""
     unseen: Mapping[TableName, str]
-    """What is there and not among the tables, each with the reason."""
+    """Tables that exist and are not in ``tables``, each with the reason."""
     views: frozenset[TableName] = frozenset()
-    """The views that may be seen."""
+    """The visible views."""
 
 
 def read_baseline(
     address: SourceAddress, facts: ServerFacts, *, leave_out: Collection[str] = SYSTEM
 ) -> Baseline:
-    """Read all tables but those of the databases to leave out.
+    """Read all tables except those of the databases to leave out.
 
-    Raises SourceLost or SourceRefused, both of which time may heal.
+    Raises SourceLost or SourceRefused, both of which may be temporary.
     """
     patient = replace(address, heartbeat=max(address.heartbeat, _PATIENCE))
     with connected(patient) as cursor:
@@ -81,7 +83,7 @@ def read_baseline(
 
 
 def server_of(facts: ServerFacts) -> Server:
-    """What the meaning of a statement depends on."""
+    """The server properties on which a statement's meaning depends."""
     numbers = [*map(int, re.findall(r"\d+", facts.variables.get("version", "")))]
     major, minor, patch, *_ = *numbers, 0, 0, 0
     return Server(
@@ -93,22 +95,22 @@ def server_of(facts: ServerFacts) -> Server:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What was seen while some tables were held."""
+    """The tables seen while some of them were locked."""
 
     low: SourceOffset
-    """A place before, where all statements had had their effect."""
+    """An earlier position, up to which all statements had taken effect."""
     at: Coordinates
     asked: set[TableName]
     held: set[TableName]
-    """Those of them that were there."""
+    """The tables of those that existed."""
     there: set[TableName]
-    """All tables, listed between the two places."""
+    """All tables, listed between the two positions."""
     again: Inventory | None
-    """The held ones; None where others held some."""
+    """The locked ones; None if other sessions had locked some."""
 
 
 class _Reading:
-    """One connection's reading of one server."""
+    """The reading of one server over one connection."""
 
     def __init__(
         self, cursor: Cursor, address: SourceAddress, facts: ServerFacts, leave_out: Collection[str]
@@ -121,7 +123,7 @@ class _Reading:
         self._denied: set[TableName] = set()
 
     def baseline(self) -> Baseline:
-        """All tables, once they are known for one place."""
+        """All tables, once they are known for one position."""
         for _ in range(_WHOLE):
             passage = Passage(begin=self._begin(), server=self._server)
             listed = set() if self._is_atomic else self._reader.names()
@@ -130,7 +132,7 @@ class _Reading:
             if not inventory.is_whole:
                 continue
             known = _names(inventory)
-            # While files are renamed, a table may have no name for a moment.
+            # While files are renamed, a table may briefly have no name.
             missed = set() if self._is_atomic else (listed | self._reader.names()) - known
             changed = _touched(passage.up_to(at), known) | missed
             if not changed and not passage.up_to(at):
@@ -153,7 +155,7 @@ class _Reading:
     def _settled(
         self, inventory: Inventory, views: set[TableName], passage: Passage, missed: set[TableName]
     ) -> Baseline:
-        """The same, with the tables that were changed meanwhile as they are at a later place."""
+        """The same, with the tables that changed meanwhile as of a later position."""
         known = _names(inventory) | missed
         for _ in range(_ROUNDS):
             self._read_to_end(passage)
@@ -172,12 +174,12 @@ class _Reading:
         return self._result(joined, views, passage.at(moment.at), restless=restless)
 
     def _replayed(self, views: set[TableName], written: list[Written]) -> set[TableName]:
-        """Views that were listed amid statements, once these have had their effect."""
+        """Views listed during statements, after these have taken effect."""
         catalog = Catalog(self._server)
         for name in views:
             catalog.put_view(name)
         for one in written:
-            # What is no matter of views fails for want of its tables.
+            # Statements about anything but views fail, because their tables are missing here.
             with contextlib.suppress(DdlUnresolved):
                 catalog.apply_parsed(one.statement)
         return set(catalog.views)
@@ -185,17 +187,17 @@ class _Reading:
     def _restless(
         self, changed: set[TableName], moment: _Moment, late: list[Written]
     ) -> set[TableName]:
-        """The tables that are not known for sure at a moment."""
+        """The tables whose state is uncertain at a moment."""
         if moment.again is None:
             return changed
         found = _touched(late, changed | moment.there) | (changed & moment.there)
         if not self._is_atomic:
-            # What is not listed may be there; only who has asked for it knows.
+            # A table that is not listed may exist; only asking for it shows that.
             found |= changed - moment.asked
         return found - moment.held - self._denied
 
     def _moment(self, names: set[TableName]) -> _Moment:
-        """Hold tables for a moment, and see what they are and what else is there."""
+        """Lock tables for a moment, read them and list all others."""
         low = self._begin()
         self._cursor.execute("START TRANSACTION")
         try:
@@ -233,11 +235,11 @@ class _Reading:
 
     @property
     def _has_to_wait(self) -> bool:
-        """Whether nothing but time tells that a statement has had its effect."""
+        """Whether only waiting ensures that a statement has taken effect."""
         return self._is_atomic and not self._by_gtids
 
     def _begin(self) -> SourceOffset:
-        """A place before which all statements have had their effect, by GTIDs or because time has passed."""
+        """A position up to which all statements have taken effect, according to GTIDs or after a pause."""
         at, executed = end_of_binlog(self._cursor)
         if self._has_to_wait:
             time.sleep(_SETTLED)
@@ -261,7 +263,7 @@ class _Reading:
         *,
         restless: Collection[TableName] = (),
     ) -> Baseline:
-        """The tables that are known for sure, and why others are not."""
+        """The tables with a certain state, and the reasons why others are missing."""
         user, sight = self._account(), Sight(self._facts.grants)
         unseen = {
             name: f"only some of its columns may be seen: {remedy(name, user)}"
@@ -294,7 +296,7 @@ def _touched(statements: Iterable[Written], names: Collection[TableName]) -> set
 
 
 def _is_late(one: Written, low: SourceOffset) -> bool:
-    """Whether a statement may not have had its effect yet at a place."""
+    """Whether a statement may not yet have taken effect at a position."""
     if isinstance(low.gtid_set, GtidSet) and one.gtid:
         return one.gtid not in low.gtid_set
     return one.end.order > low.coordinates.order
@@ -303,7 +305,7 @@ def _is_late(one: Written, low: SourceOffset) -> bool:
 def _joined(
     first: Inventory, again: Inventory, changed: set[TableName], there: set[TableName]
 ) -> Inventory:
-    """What was read first, but of the tables that were changed what was read again."""
+    """The first reading, with the second reading of the tables that changed."""
     tables = {name: table for name, table in first.tables.items() if name not in changed}
     tables.update(again.tables)
     undescribed = (first.undescribed - changed) | ((changed & there) - again.tables.keys())

@@ -1,7 +1,7 @@
-"""A column's type as ``information_schema`` prints it, told from the binlog alone.
+"""A column's type as ``information_schema`` prints it, derived from the binlog alone.
 
-The law: only what the table map holds is used. Display widths and ZEROFILL are not in it, nor do they change
-a value.
+Invariant: only the content of the table map is used. Display widths and ZEROFILL are not in it, nor
+do they change a value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Whether the rows of a table are those of its definition, as far as the binlog tells.
+"""Table map check: whether a table's rows match its definition, as far as the binlog shows.
 
-The law: a table map and a definition of the same table never differ, at any level of metadata and whatever a
-server hides from its own list of columns; what a table map does not tell is no difference.
+Invariant: a table map and a definition of the same table never differ, at any level of metadata and
+whatever a server hides from its own list of columns; what a table map does not contain is no
+difference.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _TOLD = ("unsigned", "collation", "labels", "geometry_type", "dimensions", "visi
 def differences(
     table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
 ) -> list[str]:
-    """What of a table map contradicts a definition, in words; empty where they agree.
+    """The contradictions between a table map and a definition, as text; empty if they agree.
 
-    A collation of the same character set is none: it changes no value.
+    Another collation of the same character set is none: it changes no value.
     """
     definitions = column_definitions(table_map, table, charsets, server=server)
     if definitions is None:
@@ -58,9 +59,9 @@ def differences(
 def completed_map(
     table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
 ) -> TableMap:
-    """The table map with names, signs, collations, labels, key and NOT NULL as the definition has them.
+    """The table map with the definition's names, signs, collations, labels, key and NOT NULL.
 
-    Raises DefinitionMismatch where the two differ.
+    Raises DefinitionMismatch if the two differ.
     """
     definitions = column_definitions(table_map, table, charsets, server=server)
     if definitions is None:
@@ -73,13 +74,13 @@ def completed_map(
 def with_nullability(
     table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
 ) -> TableMap:
-    """The table map with the NOT NULL columns of a definition from which it does not differ."""
+    """The table map with the NOT NULL columns of a definition that matches it."""
     definitions = column_definitions(table_map, table, charsets, server=server)
     return table_map if definitions is None else _with_nullability(table_map, definitions)
 
 
 def _with_nullability(table_map: TableMap, definitions: Sequence[ColumnDefinition]) -> TableMap:
-    """The table map with the definition's NOT NULLs, where an outer join may have hidden them."""
+    """The table map with the definition's NOT NULLs, if an outer join may have hidden them."""
     if not table_map.may_hide_not_null:
         return table_map
     columns = (
@@ -92,19 +93,17 @@ def _with_nullability(table_map: TableMap, definitions: Sequence[ColumnDefinitio
 def column_definitions(
     table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
 ) -> tuple[ColumnDefinition, ...] | None:
-    """The definitions of all columns that rows hold, those included that the server hides.
+    """The definitions of all columns in the rows, including those that the server hides.
 
-    None where the definition has not as many columns as the rows.
+    None if the definition does not have as many columns as the rows.
     """
     count = len(table.columns)
     if len(table_map.columns) < count:
         return None
-    behind = table_map.columns[count:]
+    extra = table_map.columns[count:]
     hides = table_map.may_hide_not_null
     hidden = (
-        hidden_columns(behind, table, charsets, server=server, hides_not_null=hides)
-        if behind
-        else ()
+        hidden_columns(extra, table, charsets, server=server, hides_not_null=hides) if extra else ()
     )
     if hidden is None:
         return None
@@ -138,7 +137,7 @@ def _definition(column: Column, charsets: Charsets) -> ColumnDefinition:
 
 
 def _collation_number(column: Column, charsets: Charsets) -> int | None:
-    """The number of a column's collation, or of any of the same character set: bytes read the same by both."""
+    """The number of a column's collation, or of any of the same character set: both read bytes alike."""
     if column.collation is not None:
         for name in (
             column.collation,
@@ -159,13 +158,13 @@ def _old_name(name: str) -> str:
 
 
 def _counts(table_map: TableMap, table: Table) -> str:
-    told = [column.name for column in table_map.columns]
-    text = f"its rows have {len(told)} columns, its definition has {len(table.columns)}"
+    found = [column.name for column in table_map.columns]
+    text = f"its rows have {len(found)} columns, its definition has {len(table.columns)}"
     known = {column.name for column in table.columns}
-    if None in told:
+    if None in found:
         return text
-    more = [name for name in told if name not in known]
-    fewer = [column.name for column in table.columns if column.name not in told]
+    more = [name for name in found if name not in known]
+    fewer = [column.name for column in table.columns if column.name not in found]
     words = [f"{', '.join(map(repr, more))} not defined"] if more else []
     words += [f"{', '.join(map(repr, fewer))} not in its rows"] if fewer else []
     return f"{text}: {'; '.join(words)}" if words else text
@@ -175,30 +174,30 @@ def _column_differences(
     number: int, mapped: MappedColumn, definition: ColumnDefinition, charsets: Charsets
 ) -> Iterator[str]:
     if mapped.name is not None and mapped.name != definition.name:
-        # What is said of another column's type would only repeat it.
+        # Further differences of another column would be redundant.
         yield f"column {number} is {mapped.name!r} in its rows, {definition.name!r} defined"
         return
     try:
-        column = _with_what_is_told(mapped, definition)
+        column = _completed_with_map(mapped, definition)
         yield from faults(column, definition, charsets)
         yield from _charset_differences(mapped, definition, charsets)
-        yield from _told_differences(mapped, definition, charsets)
+        yield from _optional_differences(mapped, definition, charsets)
     except UnsupportedEvent:
-        # Its rows are refused, by name, where they are read.
+        # Its rows are refused by name when they are read.
         return
 
 
-def _with_what_is_told(mapped: MappedColumn, definition: ColumnDefinition) -> MappedColumn:
+def _completed_with_map(mapped: MappedColumn, definition: ColumnDefinition) -> MappedColumn:
     if mapped.type in _LABELLED and mapped.labels is not None:
-        # The definition's labels are compared on their own: the server may not have been able to print them.
+        # The definition's labels are compared separately: the server may not have been able to print them.
         return replace(mapped, name=definition.name)
     column = completed(mapped, definition)
-    told = {
+    found = {
         name: value
         for name in _TOLD
         if (value := getattr(mapped, name)) is not None and value != getattr(column, name)
     }
-    return replace(column, **told) if told else column
+    return replace(column, **found) if found else column
 
 
 def _charset_differences(
@@ -207,15 +206,15 @@ def _charset_differences(
     if mapped.type not in _WITH_COLLATION or mapped.collation is None:
         return
     try:
-        told = charsets.name(mapped.collation)
+        found = charsets.name(mapped.collation)
     except KeyError:
         return
     known = definition.charset or BINARY
-    if _present_name(told) != _present_name(known):
-        yield f"column {definition.name!r} has character set {told} in its rows, {known} defined"
+    if _present_name(found) != _present_name(known):
+        yield f"column {definition.name!r} has character set {found} in its rows, {known} defined"
 
 
-def _told_differences(
+def _optional_differences(
     mapped: MappedColumn, definition: ColumnDefinition, charsets: Charsets
 ) -> Iterator[str]:
     name, wanted = definition.name, plain_type(definition, mapped.type)
@@ -225,15 +224,15 @@ def _told_differences(
     if mapped.geometry_type is not None and GEOMETRIES[mapped.geometry_type] != wanted:
         yield f"column {name!r} is {GEOMETRIES[mapped.geometry_type]} in its rows, {wanted} defined"
     if mapped.labels is not None and wanted.lower().startswith(("enum(", "set(")):
-        told, known = labels_of(mapped, charsets), labels_in(wanted)
-        if not _same_labels(told, known):
-            yield f"column {name!r} has labels {list(told)} in its rows, {known} defined"
+        found, known = labels_of(mapped, charsets), labels_in(wanted)
+        if not _same_labels(found, known):
+            yield f"column {name!r} has labels {list(found)} in its rows, {known} defined"
 
 
-def _same_labels(told: tuple[str, ...], known: list[str]) -> bool:
-    """``information_schema`` prints ``?`` for what it cannot print."""
-    return len(told) == len(known) and all(
+def _same_labels(found: tuple[str, ...], known: list[str]) -> bool:
+    """Compare labels, with ``?`` for characters that ``information_schema`` cannot print."""
+    return len(found) == len(known) and all(
         one == other
         or ("?" in other and re.fullmatch(re.escape(other).replace(r"\?", "."), one, re.DOTALL))
-        for one, other in zip(told, known, strict=True)
+        for one, other in zip(found, known, strict=True)
     )

@@ -1,6 +1,7 @@
-"""A table's definition out of a table map that tells all of it.
+"""A table's definition derived from a table map with complete metadata.
 
-The law: what a table map does not tell is left out, not guessed: defaults, generated columns, secondary keys.
+Invariant: what a table map does not contain is omitted, not guessed: defaults, generated columns,
+secondary keys.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ def adopted(
     database: Database,
     nullable: Mapping[str, bool] | None = None,
 ) -> Table:
-    """The table; ``database`` has the character set that columns get which are added without one.
+    """The table; ``database`` has the character set of columns that are later added without one.
 
-    ``nullable``, by column, is used where the table map does not show which columns are NOT NULL.
+    ``nullable``, by column, is used if the table map does not show which columns are NOT NULL.
     """
     known = dict(nullable or {}) if table_map.hides_not_null else {}
     if table_map.hides_not_null:

@@ -1,8 +1,9 @@
-"""Columns that rows hold and no definition shows: what a server keeps in a table for itself, behind all others.
+"""Hidden columns, which are in rows and in no definition: the server's own columns, after all others.
 
-The law: each is known by what it must look like, or the rows are of another table than the definition's.
-Source: MariaDB's sql/sql_table.cc (DB_ROW_HASH) and its manual on system-versioned tables; MySQL 8.0.13's
-sql/sql_table.cc, add_functional_index_to_create_list, whose columns later versions leave out of the binlog.
+Invariant: each must match its known form, or the rows are of another table than the definition's.
+Source: MariaDB's sql/sql_table.cc (DB_ROW_HASH) and its manual on system-versioned tables; MySQL
+8.0.13's sql/sql_table.cc, add_functional_index_to_create_list, whose columns later versions omit
+from the binlog.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ _AS_ROW_END = re.compile(r"\bAS\s+ROW\s+END\b", re.IGNORECASE)
 
 
 def hidden_columns(
-    behind: Sequence[MappedColumn],
+    extra: Sequence[MappedColumn],
     table: Table,
     charsets: Charsets,
     *,
     server: Server,
     hides_not_null: bool = False,
 ) -> tuple[ColumnDefinition, ...] | None:
-    """The definitions of the columns that rows have behind those of ``table``; None if one is unexplained.
+    """The definitions of the columns in rows after those of ``table``; None if one is unexplained.
 
     ``hides_not_null``: the table map may mark NOT NULL columns as nullable.
     """
     if hides_not_null:
-        behind = [replace(one, nullable=one.type != FieldType.TIMESTAMP2) for one in behind]
-    names = _names(behind, table) if server.mariadb else _names_of_expressions(behind, table)
+        extra = [replace(one, nullable=one.type != FieldType.TIMESTAMP2) for one in extra]
+    names = _names(extra, table) if server.mariadb else _names_of_expressions(extra, table)
     if names is None:
         return None
     return tuple(
-        _definition(column, name, charsets) for column, name in zip(behind, names, strict=True)
+        _definition(column, name, charsets) for column, name in zip(extra, names, strict=True)
     )
 
 
 def row_hashes(table_map: TableMap, table: Table | None, *, server: Server) -> frozenset[int]:
-    """Which columns of rows are hashes that MariaDB keeps for unique keys that are too long: nobody's data.
+    """The columns of rows that are MariaDB's hashes for too long unique keys, and no user data.
 
-    Without a definition they are known by their names and type.
+    Without a definition they are identified by their names and type.
     """
     if not server.mariadb:
         return frozenset()
@@ -72,9 +73,9 @@ def is_row_end(name: str, table: Table) -> bool:
     return bool(_AS_ROW_END.search(shown.definition))
 
 
-def _names(behind: Sequence[MappedColumn], table: Table) -> list[str] | None:
+def _names(extra: Sequence[MappedColumn], table: Table) -> list[str] | None:
     names: list[str] = []
-    for column in behind:
+    for column in extra:
         wanted = _name(column, names, table)
         if wanted is None or (column.name is not None and column.name != wanted):
             return None
@@ -83,10 +84,10 @@ def _names(behind: Sequence[MappedColumn], table: Table) -> list[str] | None:
 
 
 def _name(column: MappedColumn, before: list[str], table: Table) -> str | None:
-    """What MariaDB calls a column of its own that looks like this one and stands behind those ``before``."""
+    """MariaDB's name for a column of its own that has this form and follows those named in ``before``."""
     if column.type == FieldType.TIMESTAMP2 and column.metadata == 6 and not column.nullable:
-        told = column.name is not None or _VERSIONED.search(table.options) is not None
-        return next((n for n in (_ROW_START, _ROW_END) if told and n not in before), None)
+        reported = column.name is not None or _VERSIONED.search(table.options) is not None
+        return next((n for n in (_ROW_START, _ROW_END) if reported and n not in before), None)
     if column.type == FieldType.LONGLONG and column.unsigned is not False:
         hashes = sum(1 for name in before if _ROW_HASH.fullmatch(name))
         keys = sum(1 for index in table.indexes if index.unique and index.name != "PRIMARY")
@@ -94,12 +95,12 @@ def _name(column: MappedColumn, before: list[str], table: Table) -> str | None:
     return None
 
 
-def _names_of_expressions(behind: Sequence[MappedColumn], table: Table) -> list[str] | None:
+def _names_of_expressions(extra: Sequence[MappedColumn], table: Table) -> list[str] | None:
     names = [name for index in table.indexes for name in _expressions(index)]
-    told = [column.name for column in behind if column.name is not None]
-    if len(names) != len(behind) or not set(told) <= set(names):
+    reported = [column.name for column in extra if column.name is not None]
+    if len(names) != len(extra) or not set(reported) <= set(names):
         return None
-    return told if len(told) == len(names) else names
+    return reported if len(reported) == len(names) else names
 
 
 def _expressions(index: Index) -> list[str]:

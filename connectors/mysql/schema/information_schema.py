@@ -1,8 +1,8 @@
-"""All tables and databases of a server, as ``information_schema`` tells them in a few large answers.
+"""All tables and databases of a server, from a few large queries of ``information_schema``.
 
-The law: no question for each table, so that ten thousand tables take seconds, but for the few whose rows' key
-depends on the order of their keys; equal columns are one object.
-What is there and cannot be described is told by name.
+Invariant: there is no query per table, so that ten thousand tables take seconds, except for the few
+whose row key depends on the order of their keys; equal columns are one object.
+Tables that exist and cannot be described are reported by name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from connectors.mysql.schema.row_key import depends_on_order
 from connectors.mysql.server.system_databases import SYSTEM
 
 _LEFT_OUT = {1684, ER.LOCK_WAIT_TIMEOUT}
-"""Warnings that a table was left out, because a statement was just changing it."""
+"""Warnings that a table was omitted because a statement was just changing it."""
 _TABLES = (
     "SELECT table_schema, table_name, table_type, engine, {options}, table_collation, table_comment"
     " FROM information_schema.tables WHERE table_type NOT LIKE '%%VIEW' AND {where}"
@@ -35,13 +35,13 @@ _COLUMNS = (
     " FROM information_schema.columns WHERE {where}"
 )
 _MORE = ("generation_expression, srs_id", "generation_expression, NULL", "'', NULL")
-"""What newer servers tell of a column besides."""
+"""Column properties that newer servers have in addition."""
 _KEYS = (
     "SELECT table_schema, table_name, index_name, seq_in_index, non_unique, column_name, sub_part, {more}"
     " FROM information_schema.statistics WHERE {where}"
 )
 _KEYS_MORE = ("collation, index_type, expression", "collation, index_type, NULL")
-"""What a server with a dictionary of its own tells besides; any other would open each table for it."""
+"""Key properties that a server with a data dictionary has in addition; any other would open each table."""
 _DICTIONARY = (8, 0)
 _DATABASES = (
     "SELECT schema_name, default_character_set_name, default_collation_name"
@@ -55,18 +55,18 @@ _Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What was told."""
+    """The result of a query."""
 
     tables: dict[TableName, Table]
     databases: dict[str, Database]
     undescribed: frozenset[TableName]
-    """Tables that are there, but not with all their columns."""
+    """Tables that exist, but not with all their columns."""
     is_whole: bool
-    """Whether the server left none out."""
+    """Whether the server omitted no table."""
 
 
 class InventoryReader:
-    """Asks one server, over one connection."""
+    """Queries one server over one connection."""
 
     def __init__(self, cursor: Cursor, server: Server, leave_out: Collection[str] = SYSTEM) -> None:
         self._cursor = cursor
@@ -85,36 +85,36 @@ class InventoryReader:
         return self._read(f"table_schema NOT IN ({names})", [self._leave_out])
 
     def some(self, names: Iterable[TableName]) -> Inventory:
-        """These tables, as far as they are there, and every database."""
+        """Those of these tables that exist, and every database."""
         return self._read("table_schema = %s AND table_name = %s", names)
 
     def names(self) -> set[TableName]:
-        """Every table, by name alone."""
+        """The names of all tables."""
         names = ", ".join(["%s"] * len(self._leave_out))
         where = f"table_schema NOT IN ({names}) AND table_type NOT LIKE '%%VIEW'"
         sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {where}"  # noqa: S608
         return set(self._rows(sql, self._leave_out))
 
     def views(self) -> set[TableName]:
-        """Every view, by name alone."""
+        """The names of all views."""
         names = ", ".join(["%s"] * len(self._leave_out))
         where = f"table_schema NOT IN ({names}) AND table_type LIKE '%%VIEW'"
         sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {where}"  # noqa: S608
         return set(self._rows(sql, self._leave_out))
 
     def _read(self, where: str, questions: Iterable[Iterable[str]]) -> Inventory:
-        """What is told of the tables that each question selects."""
+        """The tables that the questions select."""
         self._is_whole = True
         found: dict[TableName, Table] = {}
         undescribed: set[TableName] = set()
         for question in map(tuple, questions):
-            told = self._columns_where(where, question)
+            columns = self._columns_where(where, question)
             keys = self._keys_where(where, question)
             # MariaDB, and older MySQL with some columns of keys, would open each table for these.
             options = "''" if self._server.mariadb else "create_options"
             for row in self._rows(_TABLES.format(options=options, where=where), question):
                 name: TableName = (row[0], row[1])
-                table = self._table(row[2:], told.get(name, []), keys.get(name, {}))
+                table = self._table(row[2:], columns.get(name, []), keys.get(name, {}))
                 if table is None:
                     undescribed.add(name)
                 else:
@@ -134,7 +134,7 @@ class InventoryReader:
     def _columns_where(
         self, where: str, question: tuple[str, ...]
     ) -> dict[TableName, list[tuple[int, Column]]]:
-        """Each table's columns with their places."""
+        """Each table's columns with their ordinal positions."""
         found: dict[TableName, list[tuple[int, Column]]] = defaultdict(list)
         known, server = self._columns, self._server
         for database, table, place, *rest in self._rows_with(
@@ -150,7 +150,7 @@ class InventoryReader:
     def _keys_where(
         self, where: str, question: tuple[str, ...]
     ) -> dict[TableName, dict[str, list[information_schema_keys.Row]]]:
-        """Of each table and key its parts."""
+        """The parts of each key of each table."""
         found: dict[TableName, dict[str, list[information_schema_keys.Row]]] = defaultdict(dict)
         for database, table, key, *rest in self._rows_with(_KEYS, self._of_keys, where, question):
             found[database, table].setdefault(key, []).append(tuple(rest))
@@ -159,7 +159,7 @@ class InventoryReader:
     def _rows_with(
         self, sql: str, more: list[str], where: str, question: tuple[str, ...]
     ) -> list[_Row]:
-        """The answer with the most that this version tells; what it does not know is not asked again."""
+        """The result with all properties that this version has; unsupported ones are not queried again."""
         while True:
             try:
                 return self._rows(sql.format(more=more[0], where=where), question)
@@ -171,15 +171,15 @@ class InventoryReader:
     def _table(
         self,
         row: _Row,
-        told: list[tuple[int, Column]],
+        columns: list[tuple[int, Column]],
         keys: dict[str, list[information_schema_keys.Row]],
     ) -> Table | None:
-        """None where columns are missing: a broken table, or one that the account may see in part only."""
+        """The table; None if columns are missing: it is broken, or the account may see only part of it."""
         kind, engine, options, collation, comment = row
-        told.sort(key=itemgetter(0))
-        if not told or told[-1][0] != len(told) or collation is None:
+        columns.sort(key=itemgetter(0))
+        if not columns or columns[-1][0] != len(columns) or collation is None:
             return None
-        found = [column for _, column in told]
+        found = [column for _, column in columns]
         indexes = information_schema_keys.keys(keys, found, self._server)
         words = [f"ENGINE={engine}", *_options(options or "", kind)]
         if comment:
@@ -196,7 +196,7 @@ class InventoryReader:
         )
 
     def _ordered(self, name: TableName, table: Table) -> Table:
-        """The table with its keys as the server has them, which no list tells, as far as it is still there."""
+        """The table with its keys in the server's order, which no list shows, if the table still exists."""
         database, own = (part.replace("`", "``") for part in name)
         try:
             order = [row[2] for row in self._rows(f"SHOW INDEX FROM `{database}`.`{own}`")]
@@ -211,10 +211,11 @@ class InventoryReader:
             self._cursor.execute(_COLLATIONS)
             names = [column[0].lower() for column in self._cursor.description or ()]
             for row in self._cursor.fetchall():
-                told = dict(zip(names, row, strict=True))
-                # MariaDB has collations of several character sets; one with its own in its name is another's.
-                name = told.get("full_collation_name") or told["collation_name"]
-                self._charsets[name] = told["character_set_name"]
+                collation_row = dict(zip(names, row, strict=True))
+                # Some MariaDB collations have several character sets; a name that includes the set
+                # belongs to it alone.
+                name = collation_row.get("full_collation_name") or collation_row["collation_name"]
+                self._charsets[name] = collation_row["character_set_name"]
         return self._charsets.get(collation) or collation.partition("_")[0]
 
     def _rows(self, sql: str, question: tuple[str, ...] = ()) -> list[_Row]:
@@ -228,13 +229,13 @@ class InventoryReader:
 
 
 def _text(value: Any) -> Any:
-    """Some versions give some texts as bytes."""
+    """Decode bytes, which some versions return for some texts."""
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _options(told: str, kind: str) -> list[str]:
-    """The options of a table that would be in CREATE TABLE; how it is partitioned is not told here."""
-    words = [word for word in told.split() if word != "partitioned"]
+def _options(text: str, kind: str) -> list[str]:
+    """The options of a table as in CREATE TABLE; partitioning is not among them."""
+    words = [word for word in text.split() if word != "partitioned"]
     if kind == "SEQUENCE":
         words.append("SEQUENCE=1")
     if kind == "SYSTEM VERSIONED":
@@ -242,7 +243,7 @@ def _options(told: str, kind: str) -> list[str]:
     return words
 
 
-# MariaDB does not tell of the columns that WITH SYSTEM VERSIONING alone makes; they are in the rows.
+# MariaDB does not list the columns of an implicit WITH SYSTEM VERSIONING; they are in the rows.
 _HIDDEN_PERIOD = [
     Column(
         name=name,
@@ -261,7 +262,7 @@ def _tells_end(column: Column) -> bool:
 
 
 def _with_end(index: Index) -> Index:
-    """A unique key with the column that makes room for a row's past."""
+    """A unique key with the row-end column, which allows past versions of a row."""
     if not index.unique:
         return index
     parts = (*index.parts, "") if index.parts else ()

@@ -1,8 +1,8 @@
-"""A column as a definition has it, out of what ``information_schema.columns`` says.
+"""A column definition from a row of ``information_schema.columns``.
 
-The law: what a statement has to say to make the same column again is in ``definition``, in MySQL's or MariaDB's
-own syntax; of expressions, the server's text. Source: MySQL's manual, "The INFORMATION_SCHEMA COLUMNS Table";
-MariaDB's, "Information Schema COLUMNS Table".
+Invariant: everything a statement needs to create the same column again is in ``definition``, in
+MySQL's or MariaDB's own syntax; expressions are the server's text. Source: MySQL's manual, "The
+INFORMATION_SCHEMA COLUMNS Table"; MariaDB's, "Information Schema COLUMNS Table".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ON_UPDATE = re.compile(r"on update (\S+)", re.IGNORECASE)
 _NOW = re.compile(r"CURRENT_TIMESTAMP(\(\d*\))?", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\(['\\])")
 _HEX_DEFAULTS = (8, 0)
-"""Since then the default of binary columns is told in hexadecimal digits."""
+"""Since this version the default of binary columns is shown in hexadecimal digits."""
 
 
 def column(row: Row, server: Server) -> Column:
@@ -43,12 +43,12 @@ def column(row: Row, server: Server) -> Column:
 def _generated(words: str) -> Literal["virtual", "stored"] | None:
     if "STORED GENERATED" in words or "PERSISTENT" in words:
         return "stored"
-    # DEFAULT_GENERATED says that a default is an expression.
+    # DEFAULT_GENERATED means that a default is an expression.
     return "virtual" if "VIRTUAL" in words else None
 
 
 def quoted(text: str) -> str:
-    """A string as a statement has it, in any sql_mode but NO_BACKSLASH_ESCAPES."""
+    """A string literal, valid in any sql_mode except NO_BACKSLASH_ESCAPES."""
     return f"'{text.translate(_ESCAPES)}'"
 
 
@@ -74,14 +74,14 @@ def _definition(row: Row, server: Server) -> list[str]:
 
 def _expression(text: str, kept: str, server: Server) -> list[str]:
     if text in ("ROW START", "ROW END"):
-        # MariaDB's columns that tell since when and until when a row holds.
+        # MariaDB's columns for the start and the end of a row's validity.
         return [f"GENERATED ALWAYS AS {text}"]
     return [f"GENERATED ALWAYS AS ({plain_expression(text, server)}) {kept.upper()}"]
 
 
 def _default(text: str, kind: str, words: str, server: Server) -> list[str]:
     if server.mariadb:
-        # It tells the default as a statement has it.
+        # MariaDB shows the default as a statement has it.
         return [] if text == "NULL" else [f"DEFAULT {text}"]
     if _NOW.fullmatch(text) and kind.startswith(("timestamp", "datetime")):
         return [f"DEFAULT {text}"]
@@ -94,7 +94,7 @@ def _default(text: str, kind: str, words: str, server: Server) -> list[str]:
 
 
 def plain_expression(expression: str, server: Server) -> str:
-    """An expression as it was; MySQL 8.0 and later tell it with the quotes and backslashes escaped."""
+    """An expression in its original form; MySQL 8.0 and later show quotes and backslashes escaped."""
     if server.mariadb or server.version < _HEX_DEFAULTS:
         return expression
     return _ESCAPED.sub(r"\1", expression)

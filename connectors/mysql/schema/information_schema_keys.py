@@ -1,7 +1,8 @@
-"""A key as a definition has it, out of what ``information_schema.statistics`` says.
+"""A key definition from rows of ``information_schema.statistics``.
 
-The law: nothing is asked that makes a server open each table; what kind of key it is, older servers and MariaDB
-tell by the types of its columns. Source: MySQL's manual, "The INFORMATION_SCHEMA STATISTICS Table".
+Invariant: no query makes a server open each table; for older servers and MariaDB the kind of key is
+derived from the types of its columns. Source: MySQL's manual, "The INFORMATION_SCHEMA STATISTICS
+Table".
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from connectors.mysql.ddl.definition import Column, Index, Server
 from connectors.mysql.schema.information_schema_columns import plain_expression
 
 Row = tuple[int, int, str | None, int | None, str | None, str | None, str | None]
-"""Place in the key, whether it is not unique, column, length, order, kind, expression."""
+"""Position in the key, whether it is not unique, column, length, order, kind, expression."""
 
 _KINDS = {"FULLTEXT", "SPATIAL", "VECTOR"}
 _GEOMETRY = re.compile(r"(multi)?(point|linestring|polygon)|geom(etry|collection|etrycollection)")
@@ -21,11 +22,11 @@ _TEXTS = re.compile(r"(tiny|medium|long)?text")
 
 
 def keys(
-    told: Mapping[str, Iterable[Row]], columns: Iterable[Column], server: Server
+    listed: Mapping[str, Iterable[Row]], columns: Iterable[Column], server: Server
 ) -> tuple[Index, ...]:
     """The keys of a table: the primary key, then unique ones, each by name."""
     types = {column.name: column.type.lower() for column in columns}
-    found = (_key(name, sorted(rows), types, server) for name, rows in told.items())
+    found = (_key(name, sorted(rows), types, server) for name, rows in listed.items())
     return tuple(sorted(found, key=lambda one: (one.name != "PRIMARY", not one.unique, one.name)))
 
 
@@ -34,7 +35,7 @@ def _key(name: str, rows: list[Row], types: Mapping[str, str], server: Server) -
     unique = not rows[0][1]
     kind = rows[0][5] or ("" if unique else _kind(rows, types))
     special = kind if kind in _KINDS else ""
-    # Of a spatial key a length is told that means nothing.
+    # The length shown for a spatial key means nothing.
     parts = tuple("" if special == "SPATIAL" else _part(row, server) for row in rows)
     return Index(
         name=name,
@@ -47,7 +48,7 @@ def _key(name: str, rows: list[Row], types: Mapping[str, str], server: Server) -
 
 
 def _without_whole_length(row: Row, types: Mapping[str, str], server: Server) -> Row:
-    """A part without the length that MySQL tells of a POINT, where it is the whole column."""
+    """A part without the length that MySQL shows for a POINT if it covers the whole column."""
     if server.mariadb or types.get(row[2] or "") != "point":
         return row
     return (*row[:3], None, *row[4:])
@@ -61,7 +62,7 @@ def _part(row: Row, server: Server) -> str:
 
 
 def _kind(rows: list[Row], types: Mapping[str, str]) -> str:
-    """What kind a key must be, by columns that no other kind can have as they are."""
+    """The only kind of key that these columns allow."""
     for _, _, column, length, *_ in rows:
         kind = types.get(column or "", "")
         if _GEOMETRY.fullmatch(kind):

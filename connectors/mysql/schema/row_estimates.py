@@ -1,6 +1,6 @@
-"""How many rows captured tables have, as ``information_schema`` estimates them.
+"""Estimated row counts of captured tables, from ``information_schema``.
 
-Invariant: an estimate is never more than that: it is said to be one wherever it is shown.
+Invariant: an estimate is labelled as such wherever it is shown.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Estimate:
     table: str
     rows: int
     created: int
-    """Seconds since 1970, by the server's dictionary; a table that was rebuilt counts as new."""
+    """Seconds since 1970, from the server's dictionary; a rebuilt table counts as new."""
 
 
 def estimates(captures: Callable[[str, str], bool], address: SourceAddress) -> list[Estimate]:
-    """Of all captured tables with rows that the account may see, the largest first."""
+    """All captured tables with rows that the account may see, the largest first."""
     with connected(address) as cursor:
         try:
-            # Otherwise a server since 8.0 tells what it counted up to a day ago.
+            # Otherwise a server since 8.0 returns statistics up to a day old.
             cursor.execute("SET SESSION information_schema_stats_expiry = 0")
         except pymysql.MySQLError as error:
             if error.args[0] != pymysql.constants.ER.UNKNOWN_SYSTEM_VARIABLE:
@@ -50,7 +50,7 @@ def estimates(captures: Callable[[str, str], bool], address: SourceAddress) -> l
 
 
 def listed(found: list[Estimate]) -> str:
-    """For a log line or an error."""
+    """Format estimates for a log line or an error."""
     if not found:
         return "no rows (by the estimates of information_schema)"
     named = ", ".join(f"{one.table} {one.rows}" for one in found[:_MOST_NAMED])

@@ -1,7 +1,8 @@
-"""The key that the binlog tells of a table, which is not always a primary key.
+"""The key that the binlog gives for a table, which is not always a primary key.
 
-The law: for a table as its definition has it, this is the key that a table map with all metadata names.
-Source: MySQL's sql/dd_table_share.cc, prepare_share: the first unique key without NULLs is promoted.
+Invariant: for a table's current definition, this is the key in a table map with full metadata.
+Source: MySQL's sql/dd_table_share.cc, prepare_share: the first unique key without NULLs is
+promoted.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from connectors.mysql.schema.hidden_columns import is_row_end
 
 
 def row_key(table: Table, charsets: Charsets | None = None) -> tuple[str, ...]:
-    """The primary key, else the unique key that the server takes for one; empty without either.
+    """The primary key, else the unique key that the server promotes; empty without either.
 
-    Without ``charsets``, characters are taken to be of four bytes.
+    Without ``charsets``, characters count as four bytes.
     """
     if table.primary_key:
         return table.primary_key
@@ -27,25 +28,25 @@ def row_key(table: Table, charsets: Charsets | None = None) -> tuple[str, ...]:
 
 
 def depends_on_order(table: Table) -> bool:
-    """Whether several unique keys could be that key, so that the order in which the server has them decides."""
+    """Whether several unique keys qualify, so that the server's order of keys decides."""
     return not table.primary_key and len(list(_promotable(table, None))) > 1
 
 
 def key_differences(table_map: TableMap, table: Table, charsets: Charsets) -> Iterator[str]:
-    """How the key of a table map with all metadata contradicts a definition."""
+    """Contradictions between the key of a table map with full metadata and a definition."""
     names = [column.name or "" for column in table_map.columns]
-    told = _without_row_end([names[index] for index in table_map.primary_key or ()], table)
+    reported = _without_row_end([names[index] for index in table_map.primary_key or ()], table)
     primary = _without_row_end(table.primary_key, table)
-    if told == primary:
+    if reported == primary:
         return
     could = [_without_row_end(key, table) for key in _promotable(table, charsets)]
-    if not primary and (not told or told in could):
+    if not primary and (not reported or reported in could):
         return
-    yield f"its key is ({', '.join(told)}) in its rows, ({', '.join(primary)}) defined"
+    yield f"its key is ({', '.join(reported)}) in its rows, ({', '.join(primary)}) defined"
 
 
 def _without_row_end(key: Sequence[str], table: Table) -> list[str]:
-    """A key without what MariaDB adds to it; some of its lists show that, and some do not."""
+    """A key without the column that MariaDB adds; some of its lists show it, and some do not."""
     return [lowered(name) for name in key if not is_row_end(name, table)]
 
 
@@ -56,13 +57,13 @@ def _promotable(table: Table, charsets: Charsets | None) -> Iterator[tuple[str, 
         known = [part for part in parts if part is not None and not part.nullable]
         if not index.unique or index.prefixed or not parts or len(known) < len(parts):
             continue
-        # MariaDB keeps a longer one as a hash, which is no order of rows; MySQL has none.
+        # MariaDB stores a longer one as a hash, which does not order rows; MySQL has none.
         if sum(_bytes(part, charsets) for part in known) <= _LONGEST:
             yield index.columns
 
 
 def _bytes(column: Column, charsets: Charsets | None) -> int:
-    """About how many bytes of a column stand in a key."""
+    """Approximate size in bytes of a column in a key."""
     if _LONG.match(column.type):
         return _LONGEST + 1
     sized = _SIZED.match(column.type)

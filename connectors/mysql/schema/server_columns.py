@@ -1,7 +1,8 @@
-"""What a server says of a table's columns now, and the place in its binlog where that holds.
+"""A table's current columns on a server, and the exact binlog position at which they are valid.
 
-The law: the place is exact. While the definitions and the place are read, a lock of the kind that every SELECT
-takes keeps the table's definition as it is; it is held for three short statements, and needs SELECT only.
+Invariant: the position is exact. While definitions and position are read, a lock of the kind that
+every SELECT takes prevents changes of the table's definition; it is held for three short
+statements, and needs SELECT only.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ class ColumnDefinition:
     """For example ``decimal(12,2) unsigned``."""
     nullable: bool
     collation: int | None = None
-    """The number of its collation; None for what is not text."""
+    """The number of its collation; None for a column that is not text."""
     charset: str | None = None
     key_position: int | None = None
-    """From 1, if it is of the primary key."""
+    """From 1, if it is part of the primary key."""
     generated: bool = False
     visible: bool = True
     has_exact_labels: bool = False
-    """Whether a question mark in a label is one, and not what the server prints for another character."""
+    """Whether a question mark in a label is genuine, and not a replacement of another character."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """A table's columns in order, as they were when the server's binlog ended at ``at``."""
+    """A table's columns in order, as of position ``at``, the end of the server's binlog then."""
 
     database: str
     table: str
@@ -60,27 +61,28 @@ SELECT c.column_name, c.column_type, c.is_nullable = 'YES', k.id, c.character_se
 _SESSION = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION lock_wait_timeout = 10",
-    # Else the key that the server makes for a table without one is in the binlog and not in the list.
+    # Otherwise the key that the server creates for a table without one is in the binlog and not in
+    # the list.
     "SET SESSION show_gipk_in_create_table_and_information_schema = ON",
 )
 
 
 def prepare(cursor: Cursor) -> None:
-    """Set what a session needs that reads definitions."""
+    """Set the session variables needed to read definitions."""
     for statement in _SESSION:
         execute(cursor, statement, unless=_UNKNOWN_VARIABLE)
 
 
 def hold(cursor: Cursor, database: str, table: str) -> None:
-    """Within a transaction, keep a table's definition as it is until the end."""
+    """Prevent changes of a table's definition until the end of the transaction."""
     name = ".".join(f"`{part.replace('`', '``')}`" for part in (database, table))
     cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")  # noqa: S608 - quoted above
 
 
 def read_definition(cursor: Cursor, database: str, table: str) -> TableDefinition:
-    """Ask a server for a table's columns; raise DefinitionMismatch where it has no such table.
+    """Query a table's columns; raise DefinitionMismatch if the server has no such table.
 
-    PyMySQL's own errors are for the caller, as ``server.connected`` translates them.
+    PyMySQL's own errors are left to the caller, as ``server.connected`` translates them.
     """
     prepare(cursor)
     cursor.execute("START TRANSACTION")
@@ -101,7 +103,7 @@ def read_definition(cursor: Cursor, database: str, table: str) -> TableDefinitio
 
 
 def execute(cursor: Cursor, statement: str, *, unless: int) -> bool:
-    """Run a statement; tell whether the server took it, or answered with that one error."""
+    """Run a statement; return whether it succeeded, or False for that one error."""
     try:
         cursor.execute(statement)
     except pymysql.MySQLError as error:
@@ -112,7 +114,7 @@ def execute(cursor: Cursor, statement: str, *, unless: int) -> bool:
 
 
 def end_of_binlog(cursor: Cursor) -> tuple[Coordinates, str]:
-    """Where a server's binlog ends, and the GTIDs that had taken effect just before, as it tells them."""
+    """The end of a server's binlog, and the GTIDs reported as in effect just before."""
     if not execute(cursor, "SHOW BINARY LOG STATUS", unless=_SYNTAX):
         cursor.execute("SHOW MASTER STATUS")
     row = cursor.fetchone()
@@ -139,7 +141,7 @@ def _column(
         collation=None if collation is None else int(collation),
         charset=charset,
         key_position=None if key_position is None else int(key_position),
-        # DEFAULT_GENERATED says that a default is an expression.
+        # DEFAULT_GENERATED means that a default is an expression.
         generated="VIRTUAL" in words or "STORED" in words or "PERSISTENT" in words,
         visible="INVISIBLE" not in words,
     )

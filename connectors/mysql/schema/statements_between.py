@@ -1,7 +1,8 @@
-"""The statements that a server wrote into its binlog between two places.
+"""The statements in a server's binlog between two positions.
 
-The law: all of them. A server tells an end of its binlog that it does not send yet: what it has written and not
-yet synced. So it is asked until it has sent, or left out as known, all up to there.
+Invariant: all of them are returned. A server may report an end of its binlog that it does not send
+yet: transactions written and not yet synced. So it is read again until it has sent, or omitted as
+known, everything up to there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from connectors.mysql.stream.replica import BinlogStream
 _PATIENCE = 30.0
 _PAUSE = 0.02
 _TELLS_WHAT_IT_LEAVES_OUT = (5, 7)
-"""Since then a heartbeat tells the place behind the transactions that a reader by GTIDs knows already."""
+"""Since this version a heartbeat contains the position after transactions that a reader by GTIDs
+already knows."""
 _NOWHERE = Coordinates("", 0)
 _CHANGES_NO_TABLE = {
     Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.TRUNCATE, Kind.CHANGE,
@@ -47,19 +49,20 @@ class Written:
 
 @dataclass(slots=True, kw_only=True)
 class Passage:
-    """What was read behind a place."""
+    """The binlog read after a position."""
 
     begin: SourceOffset
     server: Server
     by_place: bool = False
-    """Whether it is read by file and offset although the place has GTIDs."""
+    """Whether it is read by file and offset although the position has GTIDs."""
     statements: list[Written] = field(default_factory=list)
     gtids: list[tuple[str, Coordinates]] = field(default_factory=list)
-    """Of all transactions, each with where it begins."""
+    """The GTIDs of all transactions, each with its start."""
     _reached: Coordinates = _NOWHERE
 
     def read_to(self, end: Coordinates, address: SourceAddress, charsets: Charsets) -> None:
-        """Go on to a place that the server told as its end; raise SourceLost where it does not send so much."""
+        """Read on to a position that the server reported as its end; raise SourceLost if it does
+        not send that much."""
         if not self._by_gtids:
             self._reached = max(self._reached, self.begin.coordinates, key=lambda one: one.order)
         deadline = time.monotonic() + _PATIENCE
@@ -72,9 +75,10 @@ class Passage:
             time.sleep(_PAUSE)
 
     def _is_all(self, end: Coordinates) -> bool:
-        """Whether nothing more can come, on a server that does not tell how far it came in what it leaves out.
+        """Whether nothing more can come, on a server that does not report its position within
+        omitted transactions.
 
-        Such a server sends all that it has written, so that what does not come is known.
+        Such a server sends everything that it has written, so anything it does not send is known.
         """
         leaves_out = self._by_gtids and self.server.version < _TELLS_WHAT_IT_LEAVES_OUT
         return leaves_out and self.begin.coordinates.order >= end.order
@@ -84,11 +88,11 @@ class Passage:
         return self.begin.gtid_set is not None and not self.by_place
 
     def up_to(self, end: Coordinates) -> list[Written]:
-        """The statements that end there or before."""
+        """The statements that end at or before a position."""
         return [one for one in self.statements if one.end.order <= end.order]
 
     def at(self, end: Coordinates) -> SourceOffset:
-        """A place within, with the GTIDs of all before it."""
+        """A position within, with the GTIDs of everything before it."""
         known = self.begin.gtid_set
         if isinstance(known, GtidSet):
             known = known.copy()
@@ -96,7 +100,7 @@ class Passage:
         return replace(self.begin, coordinates=end, gtid_set=known)
 
     def _read(self, address: SourceAddress, charsets: Charsets) -> None:
-        """All that the server sends now."""
+        """Read everything that the server sends now."""
         known = self.begin.gtid_set
         if isinstance(known, GtidSet):
             known = known.copy()
@@ -130,7 +134,7 @@ class Passage:
                 )
 
     def _start(self, known: object) -> Coordinates:
-        """Without a name it is the first file, which is where a server without any transaction begins."""
+        """An empty name means the first file, the start on a server without any transaction."""
         if not self._by_gtids:
             return self._reached
         return self.begin.coordinates if known else Coordinates("", dump_command.FIRST_EVENT)

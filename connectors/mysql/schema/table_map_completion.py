@@ -1,8 +1,9 @@
-"""A table map of a server that says little of its tables, completed from what is known of them otherwise.
+"""Completion of a table map with partial metadata, from another definition of its table.
 
-The law: the result is what ``binlog_row_metadata=FULL`` would have told, and a definition that does not fit the
-bytes of the table map is refused with what differs, so that no row is read by another version of its table.
-Two versions that differ in names alone have the same bytes; to choose the right one is up to who calls.
+Invariant: the result is what ``binlog_row_metadata=FULL`` would have contained, and a definition
+that contradicts the bytes of the table map is refused with the differences, so that no row is read
+by another version of its table. Two versions that differ in names alone have the same bytes; the
+caller must choose the right one.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ def tells_all(table_map: TableMap) -> bool:
 def described(
     table_map: TableMap, definitions: Sequence[ColumnDefinition], charsets: Charsets
 ) -> TableMap:
-    """The table map with names, signs, collations, labels and key as the definitions tell them.
+    """The table map with the definitions' names, signs, collations, labels and key.
 
-    Raises DefinitionMismatch where they are not of the table map's columns, and UnsupportedEvent where labels
-    cannot be had exactly.
+    Raises DefinitionMismatch if they do not match the table map's columns, and UnsupportedEvent if
+    labels are not exact.
     """
     name = f"{table_map.database}.{table_map.table}"
     if len(definitions) != len(table_map.columns):
@@ -61,7 +62,7 @@ def described(
 
 
 def completed(column: MappedColumn, definition: ColumnDefinition) -> MappedColumn:
-    """The column with all that its definition tells; raise UnsupportedEvent where its labels are not exact."""
+    """The column with its definition's content; raises UnsupportedEvent if its labels are not exact."""
     kind, text = column.type, definition.column_type.lower()
     more: dict[str, object] = {}
     if kind in NUMERIC:
@@ -80,7 +81,7 @@ def completed(column: MappedColumn, definition: ColumnDefinition) -> MappedColum
 
 
 def faults(column: MappedColumn, definition: ColumnDefinition, charsets: Charsets) -> Iterator[str]:
-    """What of the bytes contradicts the definition, for a column that was completed."""
+    """Contradictions between the bytes and the definition of a completed column."""
     wanted = plain_type(definition, column.type)
     if column.type in _LABELLED:
         if column.labels is None or _base(wanted) != _kind(column):
@@ -129,7 +130,7 @@ def _base(text: str) -> str:
 def plain_type(definition: ColumnDefinition, kind: int) -> str:
     """The type without what changes no value: display widths, ZEROFILL, COMPRESSED, the note on an old format.
 
-    What is bytes in a binlog with that type of column (MariaDB's addresses and vectors) is told as bytes.
+    Types whose values are bytes in the binlog (MariaDB's addresses and vectors) become byte types.
     """
     text = definition.column_type
     if _base(text.lower()) in ("enum", "set"):
@@ -162,7 +163,7 @@ def _labels(definition: ColumnDefinition) -> Iterator[bytes]:
 
 
 _BEYOND_UTF8MB3 = {"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"}
-"""Character sets of which ``information_schema``, itself in utf8mb3, prints some characters as ``?``."""
+"""Character sets with characters that ``information_schema``, itself in utf8mb3, prints as ``?``."""
 
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)

@@ -1,6 +1,7 @@
-"""What a central schema store keeps, row by row, as its two tables have it.
+"""Rows of a central schema store, in the form of its two tables.
 
-The law: these are values; what they mean is told where the schema history is turned into them.
+Invariant: these are plain values; their meaning is defined where the schema history is converted to
+them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import ClassVar, NamedTuple
 from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT
 
 PART = "#part-"
-"""What the server's name goes on with in rows that only continue another one."""
+"""The suffix of the server's name in rows that continue another one."""
 
 
 class RowKey(NamedTuple):
-    """What a row is known by within its destination."""
+    """A row's key within its destination."""
 
     master_id: str
     file: str
@@ -25,7 +26,7 @@ class RowKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRow:
-    """A row of ``meta_snapshot``; its fields are the columns, in their order."""
+    """A row of ``meta_snapshot``; its fields are the columns in order."""
 
     table: ClassVar[str] = SNAPSHOT
     destination: str
@@ -38,13 +39,13 @@ class SnapshotRow:
 
     @property
     def key(self) -> RowKey:
-        """What it is known by."""
+        """The row's key."""
         return RowKey(self.master_id, self.file, self.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRow:
-    """A row of ``meta_history``; its fields are the columns, in their order."""
+    """A row of ``meta_history``; its fields are the columns in order."""
 
     table: ClassVar[str] = HISTORY
     destination: str
@@ -61,7 +62,7 @@ class HistoryRow:
 
     @property
     def key(self) -> RowKey:
-        """What it is known by."""
+        """The row's key."""
         return RowKey(self.master_id, self.file, self.offset)
 
 
@@ -70,24 +71,24 @@ Row = SnapshotRow | HistoryRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A row that is there, by its key and the numbers that its ``extra`` tells."""
+    """An existing row, by its key and the numbers in its ``extra``."""
 
     key: RowKey
     number: int
     count: int
-    """Of a snapshot: the records before it."""
+    """Of a snapshot: the number of records before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """All that is there of a destination, without what was forgotten."""
+    """All stored rows of a destination, except forgotten ones."""
 
     history: list[HistoryRow]
     snapshots: list[SnapshotRow]
 
 
 def is_ours(extra: str | None) -> bool:
-    """Whether a row was written by us, and is of the history still."""
+    """Whether a row was written by us and is still part of the history."""
     try:
         value = json.loads(extra or "null")
     except ValueError:

@@ -1,7 +1,8 @@
-"""One connection to a central schema store, and what is written and read over it.
+"""A connection to a central schema store, and its reads and writes.
 
-The law: a row is known by destination, server, file and offset; the same row twice changes nothing, and another
-content under the same key replaces the old one. Rows that others wrote there stay as they are.
+Invariant: a row is identified by destination, server, file and offset; the same row twice changes
+nothing, and other content under the same key replaces the old one. Rows written by others are left
+unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class MetaSession:
         self._now = now
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Write rows of one table in one transaction; those that are there already stay as they are."""
+        """Write rows of one table in one transaction; existing rows are left unchanged."""
         if not rows:
             return
         at = self._time()
@@ -60,7 +61,7 @@ class MetaSession:
         return self._now().astimezone(UTC).replace(tzinfo=None, microsecond=0)
 
     def _check_size(self, row: Row) -> None:
-        """A server ends a connection where a packet is too large, and does not say why."""
+        """A server closes a connection when a packet is too large, without giving the reason."""
         size = sum(2 * len(one) for one in astuple(row) if isinstance(one, str))
         if size + _ROW_OVERHEAD < self._limit:
             return
@@ -73,7 +74,7 @@ class MetaSession:
             )
 
     def marks(self, table: str, destination: str) -> list[Mark]:
-        """The rows of ours that are there and not forgotten, by what they are known by."""
+        """Our rows that exist and are not forgotten, by their keys."""
         with self._connection.cursor(SSCursor) as cursor:
             cursor.execute(_MARKS.format(table=table), (destination,))
             return [
@@ -83,7 +84,8 @@ class MetaSession:
             ]
 
     def forget(self, table: str, destination: str, keys: Iterable[RowKey]) -> None:
-        """Mark rows as no longer of the history, for the destination went back behind them."""
+        """Mark rows as removed from the history, because the destination went back to a position
+        before them."""
         at = self._time()
         with self._connection.cursor() as cursor:
             cursor.executemany(
@@ -92,7 +94,7 @@ class MetaSession:
         self._connection.commit()
 
     def expire(self, destination: str, before_ms: int) -> None:
-        """Remove snapshots that are older than this, except the newest of those: others begin with it."""
+        """Remove snapshots older than this, except the newest of those, which later history starts from."""
         with self._connection.cursor() as cursor:
             cursor.execute(_NEWEST_BEFORE, (destination, before_ms))
             ((newest,),) = cursor.fetchall()
@@ -101,7 +103,7 @@ class MetaSession:
         self._connection.commit()
 
     def read(self, destination: str) -> Stored:
-        """All that is there of a destination, each row after those that were written before it."""
+        """All stored rows of a destination, each after those written before it."""
         return Stored(
             history=[HistoryRow(**one) for one in self._rows(HISTORY, destination)],
             snapshots=[SnapshotRow(**one) for one in self._rows(SNAPSHOT, destination)],

@@ -1,7 +1,7 @@
-"""A schema store in a MySQL that many workers share: made where it is missing, checked, and connected to.
+"""A schema store in a MySQL server shared by many workers: created if missing, checked, and connected to.
 
-The law: nothing there is altered that is there already; MySQL's errors become named ones, and whoever gets one
-connects anew.
+Invariant: existing objects are never altered; MySQL's errors become named ones, and the caller
+reconnects after one.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class MetaStore:
     def session(self, *, makes: bool = True) -> Iterator[MetaSession]:
         """A connection for a block; raises StoreLost, StoreRefused or StoreUnfit, and so do its calls.
 
-        The first one makes database and tables where they are missing, if it may, and checks them; so does the
-        first one behind an error.
+        The first connection, and the first after an error, checks database and tables and creates
+        them if they are missing and ``makes`` allows it.
         """
         try:
             connection = pymysql.connect(
@@ -68,7 +68,7 @@ class MetaStore:
             raise
 
     def read(self, destination: str) -> Stored:
-        """All that is there of a destination; nothing is made for it."""
+        """All stored rows of a destination; creates nothing."""
         with self.session(makes=False) as session:
             return session.read(destination)
 
@@ -111,7 +111,7 @@ class MetaStore:
 
 
 _PASSING = {1205, 1213, 1317, 3024, 4031}
-"""A lock waited for too long, a deadlock, a statement that was ended, a connection closed for idleness."""
+"""A lock wait timeout, a deadlock, a killed statement, a connection closed for idleness."""
 _UNFIT = {1054, 1118, 1153, 1364, 1366, 1406}
 """An unknown column, rows or packets that are too large, a column without a value, text that does not fit."""
 

@@ -1,7 +1,7 @@
-"""The two tables of a central schema store, as Canal's operators know them: how they are made and checked.
+"""The two tables of a central schema store, in Canal's form: their creation and checks.
 
-The law: names, types and keys are Canal's, its spelling of ``binlog_offest`` too, so that what reads its tables
-reads ours. A table of another shape is refused by name and never altered.
+Invariant: names, types and keys are Canal's, including its spelling of ``binlog_offest``, so that
+readers of its tables can read ours. A table of another shape is refused by name and never altered.
 Source: the TSDB's ``meta_snapshot`` and ``meta_history`` in Canal's documentation.
 """
 
@@ -14,13 +14,13 @@ from pymysql.cursors import Cursor
 SNAPSHOT, HISTORY = "meta_snapshot", "meta_history"
 
 KEY = ("destination", "binlog_master_id", "binlog_file", "binlog_offest")
-"""What makes a row the same one when it comes again."""
+"""The columns that identify a row."""
 _PLACE = ("destination", "binlog_file", "binlog_offest", "binlog_master_id", "binlog_timestamp")
 COLUMNS = {
     SNAPSHOT: (*_PLACE, "data", "extra"),
     HISTORY: (*_PLACE, "use_schema", "sql_schema", "sql_table", "sql_text", "sql_type", "extra"),
 }
-"""Beside the number and the two times."""
+"""The columns besides the number and the two times."""
 
 _BEGIN = """\
   `id` bigint(20) unsigned NOT NULL AUTO_INCREMENT COMMENT 'primary key',
@@ -64,7 +64,8 @@ _NUMBERS = {"id", "binlog_offest", "binlog_timestamp"}
 
 
 def creation(table: str) -> str:
-    """The statement that makes a table. Names compare exactly; the server's default may not be UTF-8."""
+    """The statement that creates a table. Names compare exactly; the server's default charset
+    may not be UTF-8."""
     return (
         f"CREATE TABLE IF NOT EXISTS `{table}` (\n{_BEGIN}{_OWN[table]}{_KEYS}) ENGINE=InnoDB "
         f"DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin COMMENT='{_COMMENTS[table]}'"
@@ -72,7 +73,7 @@ def creation(table: str) -> str:
 
 
 def exists(cursor: Cursor, database: str, table: str) -> bool:
-    """Whether there is such a table that the account may see."""
+    """Whether the table exists and the account may see it."""
     cursor.execute(
         "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
         (database, table),
@@ -81,7 +82,7 @@ def exists(cursor: Cursor, database: str, table: str) -> bool:
 
 
 def faults(cursor: Cursor, database: str, table: str) -> Iterator[str]:
-    """In what a table is not as it should be; one that can hold more is good, too."""
+    """The differences of a table from the expected one; a larger capacity is accepted."""
     cursor.execute(_SHAPE, (database, table))
     found = {row[0].lower(): row[1:] for row in cursor.fetchall()}
     for name in ("id", "gmt_create", "gmt_modified", *COLUMNS[table]):

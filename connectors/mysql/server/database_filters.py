@@ -1,7 +1,7 @@
-"""Filters by database and table that a server applies: to what it writes into its binlog, and as a replica.
+"""A server's filters by database and table: those of its binlog, and those it applies as a replica.
 
-Invariant: a filter counts as harmless only where it certainly leaves out no captured table; which tables there
-will be is not known, so expressions are judged, not only the tables of today.
+Invariant: a filter counts as harmless only if it certainly excludes no captured table. Future
+tables are unknown, so expressions are compared, not only existing tables.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 Captures = Callable[[str, str], bool]
 
 _PROBE = "aqueduct_any_table"
-"""A name that no expression holds but one that takes any."""
+"""A name matched by no expression except those that match any name."""
 _LITERAL = re.compile(r"([\w$-]+)\\{1,2}\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinlogFilters:
-    """Of ``--binlog-do-db`` and ``--binlog-ignore-db``."""
+    """The ``--binlog-do-db`` and ``--binlog-ignore-db`` filters."""
 
     do: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, rows: Iterable[Mapping[str, str]]) -> BinlogFilters:
-        """Of what SHOW BINARY LOG STATUS gives."""
+        """Parse the rows of SHOW BINARY LOG STATUS."""
         do, ignore = (
             tuple(
                 one.strip()
@@ -42,7 +42,7 @@ class BinlogFilters:
         return bool(self.do or self.ignore)
 
     def left_out(self, captured: Iterable[str]) -> list[str]:
-        """Of these databases, those whose changes are not in the binlog."""
+        """The databases, of these, whose changes are not in the binlog."""
         return sorted(
             {one for one in captured if one in self.ignore or (self.do and one not in self.do)}
         )
@@ -50,10 +50,10 @@ class BinlogFilters:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationFilter:
-    """One rule of a replica, as ``performance_schema.replication_applier_filters`` names it."""
+    """One replication filter rule, named as in ``performance_schema.replication_applier_filters``."""
 
     name: str
-    """``REPLICATE_DO_DB`` and its like, or a variable's name."""
+    """``REPLICATE_DO_DB`` and so on, or a variable's name."""
     rule: str
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class ReplicationFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """Which tables are captured, by the settings and by what a server has."""
+    """The captured tables, by the settings and by the server's existing tables."""
 
     include: str
     captures: Captures
@@ -70,7 +70,7 @@ class Captured:
     databases: frozenset[str] = frozenset()
 
     def has(self, database: str) -> bool:
-        """Whether a table of a database is captured, or may be once it is made."""
+        """Whether a table of a database is captured, or may be once it is created."""
         return (
             self.captures(database, _PROBE)
             or database in (self.named or ())
@@ -79,20 +79,20 @@ class Captured:
 
     @property
     def named(self) -> frozenset[str] | None:
-        """The databases that the expressions name; None where one of them takes others too."""
+        """The databases that the expressions name; None if one of them matches others too."""
         parts = [part.strip() for part in self.include.split(",") if part.strip()]
         found = [_LITERAL.match(part) for part in parts]
         return frozenset(one[1] for one in found if one) if all(found) else None
 
     @property
     def known(self) -> frozenset[str]:
-        """Captured databases that are there or named."""
+        """Captured databases that exist or are named."""
         there = {one[0] for one in self.tables} | self.databases
         return frozenset(one for one in there | (self.named or frozenset()) if self.has(one))
 
 
 def concerning(filters: Iterable[ReplicationFilter], captured: Captured) -> list[ReplicationFilter]:
-    """Those that may leave out changes of captured tables."""
+    """The filters that may exclude changes of captured tables."""
     listed = list(filters)
     allowed = {one.rule for one in listed if one.name == "REPLICATE_DO_DB"} | {
         one.rule.partition(".")[0]

@@ -1,4 +1,4 @@
-"""What a server means that refuses to send its binlog: one number, and many texts.
+"""The errors by which a server refuses to send its binlog: one error number with many texts.
 
 Source: MySQL's share/messages_to_clients.txt, and sql/rpl_binlog_sender.cc.
 """
@@ -19,7 +19,7 @@ from connectors.errors import (
 
 
 def dump_error(text: str, address: object, server_id: int) -> AqueductError:
-    """The error by its name; ``address`` is the server's, ``server_id`` ours."""
+    """Our error for a text; ``address`` is the server's, ``server_id`` ours."""
     lowered = text.lower()
     if "same server_uuid/server_id" in lowered or "same server_id" in lowered:
         return ServerIdConflict(text, source=address, server_id=server_id)

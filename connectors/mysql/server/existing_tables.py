@@ -1,6 +1,7 @@
-"""Which captured databases and tables a server has, to judge filters by.
+"""The captured databases and tables on a server, to check filters against.
 
-Invariant: asked only where there is a filter; what the account may not see is judged by the expressions alone.
+Invariant: queried only if there is a filter; tables that the account may not see are covered by the
+expressions alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from connectors.mysql.server.system_databases import SYSTEM
 
 
 def captured_there(cursor: Cursor, include: str, captures: Captures) -> Captured:
-    """What is captured of what a server has."""
+    """The captured databases and tables of a server."""
     cursor.execute("SELECT table_schema, table_name FROM information_schema.tables")
     tables = frozenset((str(row[0]), str(row[1])) for row in cursor.fetchall())
     cursor.execute("SHOW DATABASES")
@@ -31,7 +32,7 @@ def captured_there(cursor: Cursor, include: str, captures: Captures) -> Captured
 def with_left_out(
     facts: ServerFacts, cursor: Cursor, include: str, captures: Captures
 ) -> ServerFacts:
-    """The facts with the captured databases that the server's binlog leaves out."""
+    """The facts with the captured databases that the server's binlog excludes."""
     filters = facts.binlog_filters
     if not filters:
         return facts

@@ -1,6 +1,7 @@
-"""What a MySQL server says of itself: settings, position, grants, character sets, other replicas.
+"""Facts about a MySQL server: settings, position, privileges, character sets, other replicas.
 
-The law: facts are read once, over one short-lived connection, and then judged by pure functions.
+Invariant: facts are read once, over one short-lived connection, and then evaluated by pure
+functions.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from connectors.mysql.server.dump_error import dump_error
 from connectors.secret import text_of
 
 REPORTED_HOST = 60
-"""Characters of a replica's own host name that a server keeps."""
+"""Characters of a replica's own host name that a server stores."""
 
 
 class Tls(Enum):
-    """How the connection to a source is encrypted, by MySQL's own words."""
+    """Encryption of the connection to a source, in MySQL's terms."""
 
     DISABLED = "disabled"
     PREFERRED = "preferred"
-    """Where the server offers it; its certificate is not checked."""
+    """Encrypted if the server offers it; its certificate is not verified."""
     REQUIRED = "required"
     VERIFY_CA = "verify_ca"
     VERIFY_IDENTITY = "verify_identity"
@@ -47,7 +48,7 @@ class Tls(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAddress:
-    """How to reach a source, and who we are there."""
+    """A source's network address, and our identity there."""
 
     host: str
     port: int
@@ -60,18 +61,18 @@ class SourceAddress:
     charset: str = "utf8mb4"
     time_zone: str = "+00:00"
     heartbeat: float = 5.0
-    """Seconds of silence after which the server says that it lives."""
+    """Seconds of silence after which the server sends a heartbeat."""
     statements: bool = False
-    """Whether a MariaDB is to send the statements that changed rows; a MySQL sends what it writes."""
+    """Whether a MariaDB sends the statements that changed rows; a MySQL server sends those it logs."""
     tls: Tls = Tls.PREFERRED
     tls_ca: str | None = None
-    """A file with the certificate authorities to check by; None means the system's."""
+    """A file of certificate authorities for verification; None means the system's."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
     def connection_settings(self) -> dict[str, object]:
-        """Arguments for ``pymysql.connect``; a silence of three heartbeats is a lost connection."""
+        """Arguments for ``pymysql.connect``; a silence of three heartbeats counts as a lost connection."""
         return {
             "host": self.host,
             "port": self.port,
@@ -81,7 +82,7 @@ class SourceAddress:
             "charset": self.charset,
             "connect_timeout": min(10.0, 3 * self.heartbeat),
             "read_timeout": 3 * self.heartbeat,
-            # PyMySQL makes the TLS handshake with the time that the last write had: none without this.
+            # PyMySQL uses the last write's timeout for the TLS handshake: without this there is none.
             "write_timeout": 3 * self.heartbeat,
             "init_command": f"SET time_zone = {pymysql.converters.escape_string(self.time_zone)!r}",
             **self._tls_settings(),
@@ -93,7 +94,7 @@ class SourceAddress:
         if self.tls is Tls.DISABLED:
             return {"ssl_disabled": True}
         if self.tls is Tls.REQUIRED:
-            # Any content of "ssl" makes PyMySQL insist.
+            # Any content of "ssl" makes PyMySQL require TLS.
             return {"ssl": {"check_hostname": False, "verify_mode": False}}
         is_identity = self.tls is Tls.VERIFY_IDENTITY
         return {"ssl": {"ca": self.tls_ca, "check_hostname": is_identity, "verify_mode": True}}
@@ -104,11 +105,11 @@ def _is_mariadb(variables: Mapping[str, str]) -> bool:
 
 
 def uuid_of(variables: Mapping[str, str]) -> str:
-    """What tells a server from others, by its variables.
+    """A server's identity, from its variables.
 
-    MariaDB has no UUID. Its ``server_uid`` is made of its host's network address and its port, and may
-    change with them; but nothing rests on it there: all of MariaDB's transactions have GTIDs. MySQL 5.5
-    has only the number that no two servers of a replication have in common.
+    MariaDB has no UUID. Its ``server_uid`` is made of its host's network address and its port, and
+    may change with them; nothing depends on it there, as all of MariaDB's transactions have GTIDs.
+    MySQL 5.5 has only server_id, which is unique within a replication topology.
     """
     found = variables.get("server_uid" if _is_mariadb(variables) else "server_uuid")
     return found or f"server-{variables.get('server_id', '')}"
@@ -116,41 +117,41 @@ def uuid_of(variables: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """Another replica that is registered at the server."""
+    """Another replica registered at the server."""
 
     server_id: int
     host: str
     uuid: str
-    """Empty at a MariaDB, which does not keep it."""
+    """Empty for MariaDB, which does not store it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """A server at one moment."""
+    """The facts about a server at one moment."""
 
     variables: dict[str, str]
     grants: tuple[str, ...]
     replicas: tuple[Replica, ...]
     binlogs: tuple[tuple[str, int], ...]
-    """Name and size of each binlog file, oldest first; empty where the server has no binlog."""
+    """Name and size of each binlog file, oldest first; empty if the server has no binlog."""
     charsets: Charsets
     is_replica: bool
     binlog_filters: BinlogFilters = field(default_factory=BinlogFilters)
     left_out: tuple[str, ...] = ()
-    """Captured databases whose changes those filters keep out of the binlog."""
+    """Captured databases whose changes those filters exclude from the binlog."""
     gtids_before_binlogs: str = ""
     """MariaDB's position before its oldest binlog file."""
     current_user: str = ""
-    """The account that the server took ours for, as ``CURRENT_USER()`` says it."""
+    """The account that the server authenticated us as, from ``CURRENT_USER()``."""
 
     @property
     def is_mariadb(self) -> bool:
-        """Whether it is a MariaDB."""
+        """Whether the server is a MariaDB."""
         return _is_mariadb(self.variables)
 
     @property
     def server_uuid(self) -> str:
-        """What tells the server from others."""
+        """The server's identity."""
         return uuid_of(self.variables)
 
     @property
@@ -160,37 +161,37 @@ class ServerFacts:
 
     @property
     def gtids_at_end(self) -> Gtids | None:
-        """Behind all transactions that the server has; None where they have no GTIDs."""
+        """The position after all of the server's transactions; None if they have no GTIDs."""
         if self.is_mariadb:
             return MariadbGtidList.parse(self.variables.get("gtid_binlog_pos", ""))
         return self.gtid_executed if self.has_gtids else None
 
     @property
     def gtids_at_head(self) -> Gtids | None:
-        """Behind all transactions that are no longer in its binlog; None where they have no GTIDs."""
+        """The position after all transactions no longer in its binlog; None if they have no GTIDs."""
         if self.is_mariadb:
             return MariadbGtidList.parse(self.gtids_before_binlogs)
         return self.gtid_purged if self.has_gtids else None
 
     @property
     def gtid_executed(self) -> GtidSet:
-        """All transactions that the server has."""
+        """All transactions of the server."""
         return GtidSet.parse(self.variables.get("gtid_executed", ""))
 
     @property
     def gtid_purged(self) -> GtidSet:
-        """Those of them that are no longer in its binlog."""
+        """The transactions that are no longer in its binlog."""
         return GtidSet.parse(self.variables.get("gtid_purged", ""))
 
 
 def read_facts(address: SourceAddress) -> ServerFacts:
-    """Ask the server; raise SourceLost or SourceRefused where it does not answer."""
+    """Query the server; raise SourceLost or SourceRefused if it does not answer."""
     with connected(address) as cursor:
         return facts_of(cursor)
 
 
 def facts_of(cursor: Cursor) -> ServerFacts:
-    """The same over a connection that is there."""
+    """Query the server over an open connection."""
     variables = {row[0]: row[1] for row in _rows(cursor, "SHOW GLOBAL VARIABLES")}
     binlogs = tuple(_binlogs(cursor, variables))
     is_mariadb = "mariadb" in variables.get("version", "").lower()
@@ -210,15 +211,15 @@ def facts_of(cursor: Cursor) -> ServerFacts:
 
 
 def gtids_but(gtid: str, address: SourceAddress) -> GtidSet:
-    """All transactions that the server has, except one."""
+    """All transactions of the server except one."""
     with connected(address) as cursor:
         cursor.execute("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", (gtid,))
         return GtidSet.parse(cursor.fetchall()[0][0])
 
 
 class _Connection(pymysql.Connection):  # type: ignore[misc]
-    """Does not read the system's certificate authorities where nothing is checked by them, which takes longer
-    than all else of connecting."""
+    """Does not load the system's certificate authorities unless they are used, since loading
+    takes longer than everything else of connecting."""
 
     def _create_ssl_ctx(self, wanted: dict[str, Any]) -> ssl.SSLContext:
         if wanted.get("ca") or wanted.get("verify_mode"):
@@ -230,20 +231,20 @@ class _Connection(pymysql.Connection):  # type: ignore[misc]
 
 
 def connection_to(address: SourceAddress) -> _Connection:
-    """A connection that whoever asks closes; MySQL's errors become ours."""
+    """Open a connection, which the caller closes; MySQL's errors are translated to ours."""
     try:
         return _Connection(**address.connection_settings(), autocommit=True)
     except pymysql.MySQLError as error:
         raise translated(error, address) from error
     except OSError as error:
-        # The network's errors come as MySQL's; what is left is the file of certificates.
+        # The network's errors come as MySQL's; what remains are errors in the file of certificates.
         what = f"{address.tls_ca} cannot be used to check its certificate: {error}"
         raise SourceRefused(what, source=address, remedy=_AUTHORITY) from error
 
 
 @contextmanager
 def connected(address: SourceAddress) -> Iterator[Cursor]:
-    """A cursor of a connection that ends with the block; MySQL's errors become ours."""
+    """A cursor of a connection that is closed with the block; MySQL's errors are translated to ours."""
     connection = connection_to(address)
     try:
         with connection.cursor() as cursor:
@@ -255,7 +256,7 @@ def connected(address: SourceAddress) -> Iterator[Cursor]:
 
 
 def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductError:
-    """What one of PyMySQL's errors means to us."""
+    """Our error for one of PyMySQL's."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = f"{error.args[1] if len(error.args) > 1 else error}"
     if code == _DUMP_FAILED:
@@ -285,7 +286,7 @@ def _rows(cursor: Cursor, sql: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _first_that_parses(cursor: Cursor, *statements: str) -> tuple[dict[str, str], ...]:
-    """The rows of the first statement that this version of the server knows and permits."""
+    """The rows of the first statement that this server version supports and permits."""
     for sql in statements:
         try:
             cursor.execute(sql)
@@ -318,8 +319,8 @@ _ENCRYPTION_HEADER = 512
 
 
 def end_of_file(size: int, encrypted: str) -> int:
-    """Where a binlog file ends, of what ``SHOW BINARY LOGS`` lists: an encrypted one has a header on disk that
-    no position counts."""
+    """The end position of a binlog file in ``SHOW BINARY LOGS``: an encrypted file has a header
+    on disk that positions do not count."""
     return max(size - _ENCRYPTION_HEADER, 0) if encrypted == "Yes" else size
 
 
@@ -347,7 +348,7 @@ def _is_replica(cursor: Cursor) -> bool:
 
 _COLLATIONS = """SELECT id, character_set_name, collation_name
     FROM information_schema.collations WHERE id > 0"""
-# Since 10.10 a collation such as uca1400_ai_ci belongs to several character sets, by a number in each.
+# Since 10.10 a collation such as uca1400_ai_ci belongs to several character sets, with a number for each.
 _MARIADB_COLLATIONS = """SELECT id, character_set_name, full_collation_name AS collation_name
     FROM information_schema.collation_character_set_applicability WHERE id > 0"""
 

@@ -1,7 +1,8 @@
-"""The statement that asks a server whether it lives; it may write.
+"""The heartbeat statement, which checks that a server is alive; it may write.
 
-The law: nothing is written to a server that is read-only, even by an account that may: it would be a
-transaction that its source lacks. One that becomes read-only while it is asked is no source any more.
+Invariant: a read-only server is never written to, even by an account that may: that would be a
+transaction that its source lacks. A server that becomes read-only during the check is no longer a
+source.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ _READS = ("SELECT", "SHOW")
 
 @dataclass(slots=True)
 class Beat:
-    """Asks one server, again and again."""
+    """Checks one server repeatedly."""
 
     statement: str
     _is_standby: bool | None = None
-    """Whether it was read-only when it was last asked; None before."""
+    """Whether it was read-only at the last check; None before."""
     _was_let_in: bool = False
     _was_done: bool = False
-    """What the server did for us at least once: took a connection; executed the statement."""
+    """What succeeded at least once: the connection; the statement."""
 
     def ask(self, address: SourceAddress) -> SourceRefused | None:
-        """Once, over a connection of its own: a server that takes no new ones is no good either.
+        """Check once, over a new connection: a server that accepts none is not usable either.
 
-        Raises SourceLost where there is no answer, and SourceRefused where the server no longer does what it
-        did before. What it refuses and never did is returned: that is to be mended, and says nothing of the
-        server. A standby that was not written to has not shown that it takes the statement.
+        Raises SourceLost if there is no answer, and SourceRefused if the server no longer does what
+        it did before. A refusal of something it never did is returned: the operator must fix that,
+        and it does not mean that the server has failed. A standby that was not written to has not
+        shown that it accepts the statement.
         """
         is_tried = False
         try:
@@ -52,7 +54,7 @@ class Beat:
         return None
 
     def _may_ask(self, cursor: Cursor, address: SourceAddress) -> bool:
-        """Whether the statement may go to this server, as it is now."""
+        """Whether the statement may be sent to this server in its current state."""
         if self.statement.lstrip().upper().startswith(_READS):
             return True
         cursor.execute("SELECT @@GLOBAL.read_only")

@@ -1,7 +1,7 @@
-"""What keeps a MariaDB from being captured without loss, and the statement that mends it.
+"""Preflight checks of a MariaDB: faults that would cause loss, and the statement that fixes each.
 
-The law: as in ``connectors.mysql.server.preflight``. MariaDB has no SET PERSIST: what is set while it runs
-has to be written into its configuration too.
+Invariant: as in ``connectors.mysql.server.preflight``. MariaDB has no SET PERSIST: a setting
+changed at run time must be written to its configuration too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from connectors.mysql.server.remedies import setting
 
 OLDEST = (10, 5)
-"""The first that can write columns' names, labels and keys into its binlog."""
+"""The first version that can write columns' names, labels and keys into its binlog."""
 
 _WANTED = {
     "binlog_format": ("ROW", "rows of other formats are not in the binlog"),
@@ -26,19 +26,19 @@ _NEEDED = {
     "REPLICATION SLAVE": {"REPLICATION SLAVE", "REPLICATION REPLICA"},
     "BINLOG MONITOR": {"BINLOG MONITOR", "REPLICATION CLIENT"},
 }
-"""Privileges, each with the names that a server may give it."""
+"""Privileges, each with the names that a server may use for it."""
 _ANY = {"ALL PRIVILEGES", "SUPER"}
 
 
 def version_fault(version: str, numbers: tuple[int, ...]) -> str | None:
-    """Why this version cannot be captured, if it cannot."""
+    """The reason why this version cannot be captured, or None."""
     if numbers >= OLDEST:
         return None
     return f"it is version {version}; MariaDB {'.'.join(map(str, OLDEST))} or newer is needed"
 
 
 def setting_faults(variables: Mapping[str, str], *, history: bool) -> Iterator[str]:
-    """A line for each setting that would lose something; ``history`` as in
+    """One line for each setting that would cause loss; ``history`` as in
     ``connectors.mysql.server.preflight``."""
     for name, (wanted, why) in (_WANTED if history else _WANTED | _NAMES).items():
         value = variables.get(name, "")

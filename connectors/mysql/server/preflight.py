@@ -1,6 +1,6 @@
-"""Whether a server can be captured without loss, and the statement that mends each thing that is wrong.
+"""Preflight checks of a server: faults that would cause loss, and the statement that fixes each.
 
-The law: all faults at once, each with its remedy; nothing is changed on the server.
+Invariant: all faults are reported at once, each with its remedy; nothing is changed on the server.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NAMES = {
 }  # fmt: skip
 _NEEDED_GRANTS = ("REPLICATION SLAVE", "REPLICATION CLIENT")
 _OLDEST = (5, 6)
-"""MySQL 5.5 is read for what its binlog says of older formats; the whole worker was never tried on it."""
+"""MySQL 5.5 is read only for the older binlog formats; the whole worker was never tested with it."""
 _OLDEST_WITH_NAMES = (8, 0, 1)
-"""Since then the binlog can name columns."""
+"""Since this version the binlog can name columns."""
 
 
 def check(
@@ -38,10 +38,11 @@ def check(
     databases: Collection[str] = (),
     permissive: bool = False,
 ) -> None:
-    """Raise PreflightError naming every fault, or ServerIdConflict where another replica has our number.
+    """Raise PreflightError naming every fault, or ServerIdConflict if another replica uses our server_id.
 
-    ``history``: whether a schema history is kept, so that the binlog need not name columns; ``databases``: of
-    captured tables, where the filter names them; ``permissive``: whether gtid_mode may be between ON and OFF.
+    ``history``: whether a schema history is kept, so that the binlog need not name columns;
+    ``databases``: those of captured tables, if the filter names them; ``permissive``: whether
+    gtid_mode may be between ON and OFF.
     """
     faults = list(_faults(facts, address, history=history, databases=databases))
     if not permissive and (fault := _mode_fault(facts)):
@@ -61,9 +62,9 @@ def check(
 
 
 def _is_ours(replica: Replica, facts: ServerFacts, address: SourceAddress) -> bool:
-    """Whether it is this destination's own connection of a run before."""
+    """Whether a replica is this destination's own connection of an earlier run."""
     if facts.is_mariadb or "server_uuid" not in facts.variables:
-        # Such servers keep no UUIDs of replicas.
+        # Such servers store no UUIDs of replicas.
         return replica.host == address.report_host[:REPORTED_HOST]
     return replica.uuid == address.replica_uuid
 
@@ -106,17 +107,17 @@ def _faults(
 
 
 def _filter_faults(facts: ServerFacts) -> Iterator[str]:
-    """Databases that are captured and never reach the binlog."""
+    """Captured databases that are excluded from the binlog."""
     filters = facts.binlog_filters
     if not facts.left_out:
         return
-    told = "; ".join(
+    settings = "; ".join(
         f"{name} = {', '.join(listed)}"
         for name, listed in (("binlog_do_db", filters.do), ("binlog_ignore_db", filters.ignore))
         if listed
     )
     yield (
-        f"its binlog omits {', '.join(facts.left_out)}, which the filter captures ({told}): start mysqld "
+        f"its binlog omits {', '.join(facts.left_out)}, which the filter captures ({settings}): start mysqld "
         "without these options, or remove the databases from filter.include; to continue without their "
         "changes, add binlog_filters to the destination's `accept` in the settings"
     )
@@ -144,7 +145,7 @@ def _setting_faults(facts: ServerFacts, *, history: bool) -> Iterator[str]:
     for name, (wanted, why) in (_WANTED if history else _WANTED | _NAMES).items():
         value = facts.variables.get(name)
         if value is None and numbers < PERSISTS:
-            # Older than the variable: what it would choose is the only way there.
+            # Older than the variable: the value to set is the only behaviour there.
             continue
         if (value or "").upper() != wanted:
             yield f"{name} is {value or 'not known to it'}, {why}: {_set(name, wanted, numbers)}"
@@ -159,7 +160,7 @@ def _mode_fault(facts: ServerFacts) -> str | None:
 
 
 def _to_gtids(facts: ServerFacts, mode: str, numbers: tuple[int, ...]) -> str:
-    """The steps that a server takes to ``gtid_mode = ON``, none of which it lets anybody leave out."""
+    """The steps to ``gtid_mode = ON``, none of which the server allows to omit."""
     steps = [("gtid_mode", "ON")]
     if mode == "OFF_PERMISSIVE":
         steps.insert(0, ("gtid_mode", "ON_PERMISSIVE"))

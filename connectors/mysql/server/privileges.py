@@ -1,7 +1,7 @@
-"""Which tables an account may see with all their columns, by what was granted to it.
+"""The tables that an account may see with all their columns, according to its privileges.
 
-The law: nothing is taken for seen that may lack a column. A server shows an account the columns that were
-granted to it as if there were no others, and does not show what it may not see at all.
+Invariant: a table counts as fully visible only if it certainly is. A server shows an account the
+columns granted to it as if there were no others, and does not show invisible tables at all.
 Source: MySQL's manual, "SHOW GRANTS Statement" and "Privilege Restriction Using Partial Revokes".
 """
 
@@ -20,11 +20,11 @@ _STATEMENT = re.compile(
 _PRIVILEGE = re.compile(r"([A-Z ]+[A-Z])(?:\s*\((.+?)\))?(?:, |$)", re.DOTALL)
 _READS = {"SELECT", "ALL PRIVILEGES"}
 _SHOWS = {*_READS, "INSERT", "UPDATE", "REFERENCES"}
-"""With any of these on a table, all its columns are shown."""
+"""Any of these privileges on a table shows all its columns."""
 
 
 class _Extent:
-    """Where an account has one privilege of a few."""
+    """The extent to which an account has at least one of some privileges."""
 
     def __init__(self, privileges: set[str]) -> None:
         self._privileges = privileges
@@ -70,7 +70,7 @@ class _Extent:
 
 
 class Sight:
-    """What of the databases the answer to SHOW GRANTS opens."""
+    """The tables visible to an account, from its SHOW GRANTS."""
 
     def __init__(self, grants: Iterable[str]) -> None:
         self._reads, self._shows = _Extent(_READS), _Extent(_SHOWS)
@@ -89,12 +89,12 @@ class Sight:
         return self._reads.covers(name)
 
     def may_lack_columns(self, name: TableName) -> bool:
-        """Whether a table is shown with some of its columns only."""
+        """Whether only some of a table's columns may be shown."""
         return self._shows.covers_in_part(name)
 
 
 def remedy(name: TableName, to: str) -> str:
-    """The statement that lets an account see a table; ``to`` as ``remedies.account`` writes it."""
+    """The statement that lets an account see a table; ``to`` in the form of ``remedies.account``."""
     database, table = (part.replace("`", "``") for part in name)
     return grant("SELECT", f"`{database}`.`{table}`", to)
 
@@ -104,7 +104,7 @@ def _plain(name: str | None) -> str | None:
 
 
 def _pattern(database: str) -> re.Pattern[str]:
-    """A database's name in a grant, where ``_`` and ``%`` stand for others."""
+    """A database name in a grant, where ``_`` and ``%`` are wildcards."""
     parts = re.split(r"(\\.|_|%)", database, flags=re.DOTALL)
     signs = {"_": ".", "%": ".*"}
     return re.compile(

@@ -1,17 +1,17 @@
-"""The statements that errors advise, written so that they run as printed.
+"""The statements that errors recommend, written so that they run as printed.
 
-Invariant: an account is named with its host, as the server knows it; a statement ends in a semicolon, and what
-else is to be done follows it.
+Invariant: an account is named with its host, as the server knows it; a statement ends in a
+semicolon, and further steps follow it.
 """
 
 from __future__ import annotations
 
 PERSISTS = (8, 0)
-"""MySQL keeps a setting over a restart by itself since then; MariaDB never does."""
+"""Since this version MySQL can persist settings over restarts; MariaDB cannot."""
 
 
 def account(current_user: str, user: str) -> str:
-    """An account as GRANT takes it: of ``CURRENT_USER()``, else a user of any host."""
+    """An account in the form of GRANT: from ``CURRENT_USER()``, else a user of any host."""
     name, at, host = current_user.rpartition("@")
     return f"{_quoted(name)}@{_quoted(host)}" if at else f"{_quoted(user)}@'%'"
 
@@ -22,13 +22,13 @@ def grant(privileges: str, on: str, to: str) -> str:
 
 
 def database_pattern(database: str) -> str:
-    """All tables of a database, as GRANT takes it: there ``_`` and ``%`` stand for others."""
+    """All tables of a database, in the form of GRANT, where ``_`` and ``%`` are wildcards."""
     escaped = database.replace("`", "``").replace("_", r"\_").replace("%", r"\%")
     return f"`{escaped}`.*"
 
 
 def setting(name: str, value: str, *, persists: bool) -> str:
-    """The statement that sets a variable, and what else lets that outlive a restart."""
+    """The statement that sets a variable, and the further step that keeps it over a restart."""
     if persists:
         return f"SET PERSIST {name} = '{value}';"
     return f"SET GLOBAL {name} = '{value}'; and {name} = {value} in its configuration"

@@ -1,6 +1,6 @@
-"""Whether a server is somebody's replica, and how its replication is.
+"""The replication state of a server: whether it is a replica, and of what.
 
-The law: only asked, never changed; what an account may not see counts as not known.
+Invariant: only queried, never changed; what an account may not see counts as unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STATEMENTS = ("SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS", "SHOW SLAVE STAT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """Of a replica: one of those it follows."""
+    """One replication channel of a replica."""
 
     source: str
     """``host:port``"""
@@ -38,7 +38,7 @@ class Channel:
 
 
 def channels(address: SourceAddress) -> list[Channel]:
-    """Those of a server; none where it is no replica. Raise SourceLost where it does not answer."""
+    """The channels of a server; none if it is no replica. Raises SourceLost if it does not answer."""
     with connected(address) as cursor:
         for statement in _STATEMENTS:
             try:
@@ -65,7 +65,8 @@ _STILL_APPLY = {("ONLINE", "SECONDARY"), ("RECOVERING", "SECONDARY"), ("RECOVERI
 
 
 def follows_group(address: SourceAddress) -> str:
-    """How a member of group replication is that still applies what others write; empty of any other server."""
+    """The state of a member of group replication that still applies the writes of others; empty
+    for any other server."""
     try:
         with connected(address) as cursor:
             cursor.execute(_MEMBER)
@@ -79,7 +80,7 @@ def follows_group(address: SourceAddress) -> str:
 
 
 def _remedy(address: SourceAddress) -> str:
-    """The grant that lets the account ask, by the server's own name of it."""
+    """The grant that lets the account query it, under the server's own name of it."""
     with connected(address) as cursor:
         cursor.execute("SELECT CURRENT_USER(), VERSION()")
         user, version = cursor.fetchone() or ("", "")
@@ -91,23 +92,23 @@ _NOT_KNOWN = {pymysql.constants.ER.PARSE_ERROR, pymysql.constants.ER.SPECIFIC_AC
 
 
 def _channel(row: dict[str, object]) -> Channel:
-    def told(*names: str) -> str:
+    def value_of(*names: str) -> str:
         return next((str(row[name]) for name in names if row.get(name) is not None), "")
 
-    behind = told("seconds_behind_source", "seconds_behind_master")
+    lag = value_of("seconds_behind_source", "seconds_behind_master")
     return Channel(
-        source=f"{told('source_host', 'master_host')}:{told('source_port', 'master_port')}",
-        receives=told("replica_io_running", "slave_io_running"),
-        applies=told("replica_sql_running", "slave_sql_running") == "Yes",
-        behind_seconds=int(behind) if behind.isdigit() else None,
-        error=told("last_io_error") or told("last_sql_error"),
+        source=f"{value_of('source_host', 'master_host')}:{value_of('source_port', 'master_port')}",
+        receives=value_of("replica_io_running", "slave_io_running"),
+        applies=value_of("replica_sql_running", "slave_sql_running") == "Yes",
+        behind_seconds=int(lag) if lag.isdigit() else None,
+        error=value_of("last_io_error") or value_of("last_sql_error"),
     )
 
 
 def clock_ms(address: SourceAddress) -> int:
-    """How far a server's clock is ahead of ours, in milliseconds; below 0 where it is behind.
+    """The offset of a server's clock from ours, in milliseconds; positive if the server's clock is fast.
 
-    A clock that was set to local time shows here too: binlogs know no time zones.
+    A clock that was set to local time shows here too: binlogs contain no time zones.
     """
     with connected(address) as cursor:
         ours = time.time()

@@ -1,9 +1,10 @@
-"""The filters by which a server leaves out changes when it replicates.
+"""The filters by which a server excludes changes from its replication.
 
-They are asked for in every place where a version keeps them: the status of its channels, the tables of
-``performance_schema``, and MariaDB's variables. A server that replicates no more keeps its global filters.
+They are read from every source that some version has: the status of its channels, the tables of
+``performance_schema``, and MariaDB's variables. A server that no longer replicates keeps its global
+filters.
 
-Invariant: what an account may not see counts as no filter; what was left out shows in the rows that are
+Invariant: what an account may not see counts as no filter; excluded changes show when rows are
 compared.
 """
 
@@ -35,8 +36,9 @@ _NOT_KNOWN = {
 
 
 def replication_filters(cursor: Cursor, facts: ServerFacts) -> list[ReplicationFilter]:
-    """All that a server says of itself, each once."""
-    # Once a filter was taken back, performance_schema may give the others wrong names; the status does not.
+    """All replication filters of a server, each once."""
+    # After a filter is removed, performance_schema may show wrong names for the others; the status
+    # does not.
     of_channels = _of_channels(cursor)
     found = [
         *(_of_schema(cursor) if of_channels is None else of_channels),
@@ -46,7 +48,7 @@ def replication_filters(cursor: Cursor, facts: ServerFacts) -> list[ReplicationF
 
 
 def _of_channels(cursor: Cursor) -> list[ReplicationFilter] | None:
-    """Those of the channels; None where the server has no channel."""
+    """The filters of the channels; None if the server has no channel."""
     for statement in _STATEMENTS:
         rows = _asked(cursor, statement)
         if rows is None:
@@ -76,7 +78,7 @@ def _of_schema(cursor: Cursor) -> list[ReplicationFilter]:
 
 
 def _of_variables(facts: ServerFacts) -> list[ReplicationFilter]:
-    """MariaDB's, and what makes any server pass over what it cannot apply."""
+    """MariaDB's filters, and any server's variables that skip events it cannot apply."""
     found = [
         _rule(f"REPLICATE_{name.upper()}", rule)
         for name in _RULES
@@ -101,7 +103,7 @@ def _split(value: object, *, whole: bool) -> list[str]:
 
 
 def _asked(cursor: Cursor, statement: str) -> list[dict[str, object]] | None:
-    """The rows of a statement; None where the server does not know it or does not permit it."""
+    """The rows of a statement; None if the server does not support or permit it."""
     try:
         cursor.execute(statement)
     except pymysql.MySQLError as error:

@@ -1,6 +1,6 @@
-"""The databases that a server keeps for itself."""
+"""The server's system databases."""
 
 from __future__ import annotations
 
 SYSTEM = ("information_schema", "mysql", "ndbinfo", "performance_schema", "sys")
-"""Databases of the server's own."""
+"""The server's own databases."""

@@ -1,7 +1,7 @@
-"""From generated source to a function.
+"""Compilation of generated source to a function.
 
-The law: source is made of numbers and of names of our own, so tables and documents of the same layout share its
-code; what comes from a server stands in the namespace alone.
+Invariant: source consists of numbers and of names of our own, so tables and documents of the same
+layout share its code; values from a server are in the namespace only.
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ def _code(source: str) -> CodeType:
 
 
 def function_of(source: str, namespace: dict[str, Any]) -> Any:
-    """The function ``made`` that the source defines, with the namespace for its globals."""
+    """The function ``made`` that the source defines, with the namespace as its globals."""
     exec(_code(source), namespace)  # noqa: S102 - see the law
     return namespace["made"]

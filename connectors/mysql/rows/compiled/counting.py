@@ -1,7 +1,7 @@
-"""Counting rows that nobody subscribes to, by code generated for each pattern of NULLs.
+"""Counting the rows of uncaptured tables, with code generated for each pattern of NULLs.
 
-The law: the count is that of ``skipping``, which also takes what is not as usual; a walk ends where its event
-does, or is refused.
+Invariant: the count is that of ``skipping``, which also handles unusual events; a walk ends exactly
+at its event's end, or is refused.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from connectors.mysql.rows.decoder import PARTIAL, UPDATES, V1
 _MOST_PATTERNS = 64
 
 Walk = Callable[[bytes, int, int], tuple[int, int]]
-"""From an event's body, an image's offset and the body's end: how many images follow with the same NULLs, and
-where the first stands that has others."""
+"""Takes an event's body, an image's offset and the body's end; returns the number of successive
+images with the same NULLs, and the offset of the first with others."""
 
 
 class RowCounter:
@@ -34,9 +34,9 @@ class RowCounter:
         self._walks: dict[bytes, Walk] = {}
 
     def count(self, event_type: int, body: bytes) -> int:
-        """How many rows an event holds, a compressed one too; an update's two images are one row.
+        """The number of rows in an event, also a compressed one; an update's two images are one row.
 
-        Raises MalformedEvent where the bytes do not fit.
+        Raises MalformedEvent if the bytes do not fit.
         """
         try:
             return self._counted(*plain_rows(event_type, body))
@@ -74,7 +74,7 @@ class RowCounter:
 
 
 def _generated(nulls: bytes, extents: Sequence[tuple[int, int]]) -> Walk:
-    """Values of fixed size are stepped over together with what stands before them."""
+    """Values of fixed size are skipped together with what precedes them."""
     steps, fixed = [], len(nulls)
     for size, length_size in extents:
         fixed += size

@@ -1,7 +1,7 @@
 """DECIMAL as text, with code generated for each precision and scale.
 
-The law: the code is for numbers that are not negative; a negative one has all its bits turned, and is the same
-number with a minus. Source: MySQL's strings/decimal.cc, decimal2bin.
+Invariant: the code is for non-negative numbers; a negative one has all its bits inverted, and is
+the same number with a minus sign. Source: MySQL's strings/decimal.cc, decimal2bin.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from connectors.mysql.rows.values.numbers import decimal_groups
 
 _FORMATS = {1: ("B",), 2: ("H",), 3: ("B", "H"), 4: ("I",)}
 _BIAS = {"B": 1 << 7, "H": 1 << 15, "I": 1 << 31}
-"""The first bit is set in what is not negative."""
+"""The first bit is set in non-negative numbers."""
 _WORD = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Decimal:
-    """How a DECIMAL(precision, scale) is read."""
+    """The code that reads a DECIMAL(precision, scale)."""
 
     formats: tuple[str, ...]
-    """Of struct, big-endian, for ``$a``, ``$b``, …"""
+    """Struct formats, big-endian, for ``$a``, ``$b``, …"""
     text: str
-    """The f-string of a number that is not negative."""
+    """The f-string of a non-negative number."""
     bias: int
-    """The least ``$a`` of such a number."""
+    """The smallest ``$a`` of such a number."""
 
 
 @cache
@@ -56,7 +56,7 @@ def decimal_code(precision: int, scale: int) -> Decimal:
 
 
 def _digits(number: str, count: int) -> str:
-    """Pieces of an f-string: a number with leading zeros, three digits at a time."""
+    """Parts of an f-string: a number with leading zeros, three digits at a time."""
     pieces = []
     while count > 3:
         pieces.append((number, 3))
@@ -99,5 +99,5 @@ def decimal_json(precision: int, scale: int) -> Callable[[bytes], str]:
 
 
 def named(text: str, names: Sequence[str], **more: str) -> str:
-    """An expression with names for its ``$a``, ``$b`` and so on."""
+    """An expression with names substituted for ``$a``, ``$b`` and so on."""
     return Template(text).substitute(dict(zip(ascii_lowercase, names, strict=False)), **more)

@@ -1,7 +1,8 @@
-"""Decoding the rows events of one table version with generated code.
+"""Decoder of one table version's rows events, with generated code.
 
-The law: an image is read to its last byte or refused. Rows whose images lack columns, hold only what changed in
-a document, or have characters that Unicode lacks are rare and go through ``rows``, which marks them.
+Invariant: an image is read to its last byte or refused. Rare rows, whose images lack columns,
+contain only the changes of a document, or have characters that Unicode lacks, go through ``rows``,
+which marks them.
 """
 
 from __future__ import annotations
@@ -44,19 +45,19 @@ from connectors.mysql.rows.decoder import (
 from connectors.mysql.rows.image_key import key_contradiction
 
 _MOST_PATTERNS = 64
-"""Patterns of NULLs that get a function of their own; the others share one that looks at each bit."""
+"""Number of NULL patterns with a function of their own; the others share one that tests each bit."""
 _MOST_COLUMNS = 8192
-"""Columns that all those functions have together, so that a wide table's are fewer."""
+"""Total number of columns in those functions, so that a wide table has fewer."""
 
 
 SPLIT = "\0"
-"""Between two texts of marks: no JSON has it."""
+"""Separator of two texts of marks: no JSON contains it."""
 
 
 class RowText(NamedTuple):
     """A changed row as JSON text: no ``before`` for an insert, no ``after`` for a delete.
 
-    Keys are the JSON of the key's columns, None where the table has no key or there is no such image.
+    Keys are the JSON of the key's columns; None if the table has no key or there is no such image.
     """
 
     before: str | None
@@ -64,13 +65,13 @@ class RowText(NamedTuple):
     old_key: str | None
     new_key: str | None
     marks: str | None = None
-    """Members of a JSON object: ``absent`` lists the columns that no image holds, ``replaced`` those with
-    characters that Unicode lacks. Of a row whose key changed there may be two, with SPLIT between: those of the
-    image before, and of the one after."""
+    """Members of a JSON object: ``absent`` lists the columns that no image contains,
+    ``replaced`` those with characters that Unicode lacks. For a row whose key changed there may
+    be two, with SPLIT between: those of the image before, and of the one after."""
 
 
 class _Kind:
-    """Events of one type, of which all images hold all columns."""
+    """Events of one type whose images contain all columns."""
 
     __slots__ = ("bitmap_size", "change", "head_size", "heads", "runs")
 
@@ -82,14 +83,14 @@ class _Kind:
         self.bitmap_size = size = (columns + 7) // 8
         count = bytes([columns]) if columns < 251 else b"\xfc" + columns.to_bytes(2, "little")
         extra = b"" if event_type in V1 else b"\x02\x00"
-        # What the bits behind the last column are is the server's affair.
+        # Bits after the last column may have any value.
         full = [(1 << columns) - 1, (1 << 8 * size) - 1]
         bitmaps = [bits.to_bytes(size, "little") * (2 if update else 1) for bits in full]
         self.heads = {extra + count + bitmap for bitmap in bitmaps}
-        """What stands between the flags of a body and its first row."""
+        """The bytes between the flags of a body and its first row."""
         self.head_size = 8 + len(extra + count + bitmaps[0])
         self.runs: dict[bytes, RowsFunction] = {}
-        """By head and the first row's NULLs."""
+        """Functions by head and the first row's NULLs."""
 
 
 def _one_insert(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
@@ -116,7 +117,7 @@ _ONE_BY_ONE: dict[Change, RowsFunction] = {
     Change.DELETE: _one_delete,
     Change.UPDATE: _one_update,
 }
-"""For the patterns of NULLs that have no function."""
+"""Functions for NULL patterns without one of their own."""
 
 
 class CompiledDecoder:
@@ -154,16 +155,16 @@ class CompiledDecoder:
         self._images: dict[bytes, ImageFunction] = {}
         self._any: ImageFunction | None = None
         self._room = min(_MOST_PATTERNS, _MOST_COLUMNS // count)
-        """How many more functions may be made for patterns of NULLs."""
+        """Number of further functions allowed for NULL patterns."""
 
     def decode(self, event_type: int, body: bytes) -> Iterator[RowText]:
-        """The rows of one event's body, in order; raise MalformedEvent where the bytes do not fit."""
+        """The rows of one event's body, in order; raises MalformedEvent if the bytes do not fit."""
         return map(RowText._make, self.rows(event_type, body))
 
     def rows(self, event_type: int, data: bytes, at: int = 0, end: int | None = None) -> list[Row]:
         """The rows of the event whose body is ``data[at:end]``, in order, each as the fields of a RowText.
 
-        Raises MalformedEvent where the bytes do not fit.
+        Raises MalformedEvent if the bytes do not fit.
         """
         if end is None:
             end = len(data)
@@ -196,7 +197,7 @@ class CompiledDecoder:
         return found
 
     def _run(self, kind: _Kind, head: bytes, data: bytes, at: int) -> RowsFunction:
-        """What reads the rows from there on."""
+        """The function that reads the rows from this offset."""
         nulls, _ = taken(data, at, kind.bitmap_size)
         run = kind.runs.get(head + nulls)
         if run is None:
@@ -207,7 +208,7 @@ class CompiledDecoder:
         return run
 
     def image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
-        """One image, of whatever pattern."""
+        """One image with any NULL pattern."""
         size = self._table.bitmap_size
         nulls = data[at : at + size]
         made = self._images.get(nulls)
@@ -222,7 +223,7 @@ class CompiledDecoder:
         return self._any(data, at)
 
     def _rarely(self, event_type: int, body: bytes) -> list[Row]:
-        """Rows of which not all columns are in the binlog, and events whose head is not as usual."""
+        """Rows of which the binlog lacks columns, and events with an unusual head."""
         if not self._key_is_told and event_type not in WRITES:
             self._compare_key(self._partial.columns_before(event_type, body))
         return [self._from_images(change) for change in self._partial.decode(event_type, body)]
@@ -237,7 +238,7 @@ class CompiledDecoder:
         old_key, new_key = self._key_of(before), self._key_of(after)
         marks = self._marks(after or before or (), before, after)
         if before is not None and after is not None and old_key != new_key:
-            # A record of its own shows the image before alone, which may lack more than the other.
+            # A separate record shows the image before alone, which may lack more columns than the other.
             of_before = self._marks(before, before, after)
             if of_before != marks:
                 marks = f"{of_before or ''}{SPLIT}{marks or ''}"
@@ -250,7 +251,7 @@ class CompiledDecoder:
         return _dumped({name: value for name, value in shown if value is not ABSENT})
 
     def _told(self, image: Image | tuple[()]) -> Iterator[tuple[str, Any]]:
-        """The columns by name, without those that are left out."""
+        """The columns by name, except omitted ones."""
         for index, (name, value) in enumerate(zip(self._names, image, strict=True)):
             if index not in self._table.left_out:
                 yield name, value
@@ -291,7 +292,7 @@ class CompiledDecoder:
 
 
 def _completed(change: RowChange) -> tuple[Image | None, Image | None]:
-    """An after image lacks columns that did not change; they are as they were before."""
+    """Fill in the columns that an after image lacks because they did not change."""
     before, after = change.before, change.after
     if before is None or after is None or ABSENT not in after:
         return before, after

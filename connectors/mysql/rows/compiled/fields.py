@@ -1,8 +1,9 @@
-"""How each column's bytes become a value that orjson writes: its layout, and an expression over what is read.
+"""Columns in generated code: the layout of each one's bytes, and the expression that converts them for orjson.
 
-The law: an expression is Python source over what its layout reads and names of our own; it never contains
-anything from a server. A type without an expression of its own goes through its reader in ``values``. Text that
-is not exact raises UnicodeDecodeError or Replaced, and its rows are marked by ``rows``.
+Invariant: an expression is Python source over the values of its layout and names of our own; it
+never contains anything from a server. A type without an expression of its own goes through its
+reader in ``values``. Inexact text raises UnicodeDecodeError or Replaced, and its rows are marked by
+``rows``.
 """
 
 from __future__ import annotations
@@ -33,20 +34,21 @@ _T = FieldType
 class Field:
     """One column: a value of fixed size is read by ``little`` or ``big``, another has a ``length_size``.
 
-    ``value`` is an expression of a str, int or float: ``$a``, ``$b`` and so on are what the formats read,
-    or ``$a`` the bytes behind the length; ``$raw`` the bytes of a fixed size; ``$n`` is ``bound``.
+    ``value`` is an expression of a str, int or float: ``$a``, ``$b`` and so on are what the formats
+    read, or ``$a`` the bytes after the length; ``$raw`` the bytes of a fixed size; ``$n`` is
+    ``bound``.
     """
 
     value: str
     little: tuple[str, ...] = ()
-    """Formats of struct, little-endian."""
+    """Struct formats, little-endian."""
     big: tuple[str, ...] = ()
-    """Formats of struct, big-endian."""
+    """Struct formats, big-endian."""
     length_size: int = 0
     bound: Any = None
     is_integer: bool = False
     rule: ColumnRule | None = None
-    """What is applied to the expression's value; None: it is published as it is."""
+    """Applied to the expression's value; None: it is published unchanged."""
 
     @property
     def size(self) -> int:
@@ -55,11 +57,11 @@ class Field:
 
 
 NAMES: dict[str, Any] = temporal.NAMES | {"base64": b2a_base64, "zero_timestamp": ZERO_TIMESTAMP}
-"""What expressions refer to besides."""
+"""Other names that expressions refer to."""
 
 
 def field_of(column: MappedColumn, charsets: Charsets, rule: ColumnRule | None = None) -> Field:
-    """The field of a column; raise UnsupportedEvent where its type or character set cannot be read."""
+    """The field of a column; raises UnsupportedEvent if its type or character set cannot be read."""
     field = _as_is(column, charsets)
     return field if rule is None else replace(field, rule=rule, is_integer=False)
 
@@ -83,7 +85,7 @@ def _as_is(column: MappedColumn, charsets: Charsets) -> Field:
 
 
 _FEW_BYTES = 3
-"""Values of so few bytes come again."""
+"""Values of at most so many bytes are likely to recur."""
 _INTEGERS = {_T.TINY: "bB", _T.SHORT: "hH", _T.LONG: "iI", _T.LONGLONG: "qQ"}
 
 
@@ -106,7 +108,7 @@ def _float(_column: MappedColumn, _charsets: Charsets) -> Field:
 
 
 def _double(_column: MappedColumn, _charsets: Charsets) -> Field:
-    # Of what is not a number, and of that alone, the difference to itself is none.
+    # Only for NaN and infinities is the difference to itself not 0.
     return Field(value="$a if $a - $a == 0 else $n($a)", little=("d",), bound=_refused)
 
 
@@ -156,7 +158,7 @@ def _set(column: MappedColumn, charsets: Charsets) -> Field:
 
 
 class _Remembered(dict[bytes, Any]):
-    """Values by their bytes, made when first asked for; forgotten when there are too many."""
+    """Values by their bytes, computed on first use; cleared when there are too many."""
 
     def __init__(self, make: Callable[[bytes], Any]) -> None:
         super().__init__()

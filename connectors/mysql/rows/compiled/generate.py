@@ -1,8 +1,8 @@
-"""Generating the functions that turn row images into JSON text.
+"""Generator of the functions that convert row images to JSON text.
 
-The law: neighbouring values of fixed size are unpacked at once, the NULL bitmap before them and the length
-behind them too; with the NULLs known there is no test in the code, without them one for each column. A value
-read from behind the end may be short and says nothing: whoever calls looks where a row ended.
+Invariant: neighbouring values of fixed size are unpacked at once, with the NULL bitmap before them
+and the length after them; with known NULLs the code has no test, without them one for each column.
+A value read past the end may be short without an error: the caller checks where a row ended.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from connectors.mysql.rows.compiled.fields import NAMES, Field
 Row = tuple[str | None, str | None, str | None, str | None, str | None]
 """``before``, ``after``, old key, new key, marks: JSON texts, as RowText has them."""
 ImageFunction = Callable[[bytes, int], tuple[str, str | None, int]]
-"""From an event and the offset of an image in it: the image, the key, and the offset behind."""
+"""From an event and the offset of an image in it: the image, the key, and the offset after it."""
 
 
 class Images(Protocol):
-    """What reads an image of whatever pattern of NULLs."""
+    """Reader of images with any NULL pattern."""
 
     def image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
-        """As an ImageFunction."""
+        """See ImageFunction."""
         ...
 
 
 RowsFunction = Callable[[bytes, int, int, list[Row], Images], int]
-"""Takes an event, the offset of a row, the event's end, the list that gets the rows, and what reads images of
-other patterns; reads rows while they have the pattern of NULLs, and returns the offset behind."""
+"""Takes an event, the offset of a row, the event's end, the list that receives the rows, and a
+reader of images with other NULL patterns; reads rows while they have its pattern, and returns
+the offset after them."""
 
 
 class Change(Enum):
-    """What happened to the rows of an event; the value is what is appended for each."""
+    """The change of an event's rows; the value is what is appended for each."""
 
     INSERT = "None, {image}, None, {key}, None"
     DELETE = "{image}, None, {key}, None, None"
@@ -48,22 +49,22 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What functions are generated for."""
+    """The table that functions are generated for."""
 
     names: Sequence[str]
     fields: Sequence[Field]
     key: Sequence[int]
     left_out: frozenset[int] = frozenset()
-    """Columns that are read and not told."""
+    """Columns that are read and omitted from images."""
 
     @property
     def told(self) -> list[str]:
-        """The names that an image has."""
+        """The names that an image contains."""
         return [name for at, name in enumerate(self.names) if at not in self.left_out]
 
     @property
     def bitmap_size(self) -> int:
-        """Bytes that hold a bit for each column."""
+        """Size of a bitmap with a bit for each column."""
         return (len(self.fields) + 7) // 8
 
 
@@ -88,7 +89,7 @@ _BITMAPS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 @dataclass(slots=True)
 class _Run:
-    """Neighbouring values that are unpacked together, and how their own names are."""
+    """Neighbouring values that are unpacked together, and the names for them."""
 
     little: list[str] = field(default_factory=list)
     big: list[str] = field(default_factory=list)
@@ -100,23 +101,24 @@ class _Run:
         return calcsize("<" + "".join(self.little))
 
     def add(self, formats: Iterable[str], names: Iterable[str]) -> None:
-        """Little-endian values."""
+        """Add little-endian values."""
         self.little += formats
         self.little_names += names
         self.big += [f"{calcsize('<' + format_)}x" for format_ in formats]
 
     def add_big(self, formats: Iterable[str], names: Iterable[str]) -> None:
-        """Big-endian ones."""
+        """Add big-endian values."""
         self.big += formats
         self.big_names += names
         self.little += [f"{calcsize('<' + format_)}x" for format_ in formats]
 
 
 class _Writer:
-    """Writes source, and gathers what it refers to.
+    """Writes source, and collects the objects that it refers to.
 
-    In it ``d`` is the event, ``p`` the offset so far, ``o`` the image as a dict, ``m`` the bitmap, ``v3a`` what
-    is read for column 3, ``l3`` its name, ``x3`` its value if the key has it, ``r3`` its rule if it has one.
+    In it ``d`` is the event, ``p`` the current offset, ``o`` the image as a dict, ``m`` the bitmap,
+    ``v3a`` what is read for column 3, ``l3`` its name, ``x3`` its value if the key has it, ``r3``
+    its rule if it has one.
     """
 
     def __init__(self, table: Table) -> None:
@@ -124,7 +126,7 @@ class _Writer:
         self._structs = 0
         self.namespace: dict[str, Any] = NAMES | {
             "dumps": orjson.dumps,
-            # In the columns' order; each row's values take the places of the last one's.
+            # In the columns' order; each row's values replace those of the previous one.
             "blank": dict.fromkeys(table.told),
         }
         for index, name in enumerate(table.names):
@@ -170,7 +172,7 @@ class _Writer:
         )
 
     def any_image(self) -> str:
-        """One image of any pattern: each column is read by itself, if it is there."""
+        """One image of any pattern: each column is read by itself, if present."""
         size = self._table.bitmap_size
         lines = [
             "def made(d, p):",
@@ -187,7 +189,7 @@ class _Writer:
         return "\n".join([*lines, f"    return dumps(o).decode(), {key}, p"])
 
     def _columns(self, nulls: bytes) -> list[int]:
-        """Those that are not NULL."""
+        """The columns that are not NULL."""
         self.namespace["nulls"] = (
             int.from_bytes(nulls, "little") if len(nulls) in _BITMAPS else nulls
         )
@@ -200,12 +202,12 @@ class _Writer:
         return self._table.bitmap_size + sum(one.length_size or one.size for one in fields)
 
     def _read(self, columns: Sequence[int], test: str, *, deeper: bool = False) -> list[str]:
-        """Lines that read an image into ``o``; ``test`` comes when the bitmap is known."""
+        """Lines that read an image into ``o``; ``test`` follows once the bitmap is known."""
         run = _Run()
         size = self._table.bitmap_size
         run.add([_BITMAPS.get(size, f"{size}s")], ["m"])
         lines = self._read_columns(columns, run)
-        # The first line unpacks, and has the bitmap.
+        # The first line unpacks, and reads the bitmap.
         rest = lines[1:]
         return [lines[0], *test.splitlines(), *(_indented(1, rest) if deeper else rest)]
 
@@ -253,7 +255,7 @@ class _Writer:
                 yield f"{', '.join(names)}, = {name}(d, p)"
 
     def _kept(self, index: int, names: Sequence[str], raw: str, *, is_kept: bool) -> Iterator[str]:
-        """A column's value, put into the image."""
+        """Lines that put a column's value into the image."""
         if index in self._table.left_out:
             return
         one = self._table.fields[index]
@@ -292,7 +294,7 @@ class _Writer:
         return "f'" + "".join(pieces) + "}}'"
 
     def _key_value(self, index: int) -> str:
-        """A plain integer is what was read, others have a name."""
+        """The key value's expression: a plain integer as read; others have a name."""
         one = self._table.fields[index]
         return f"v{index}a" if one.value == "$a" and one.rule is None else f"x{index}"
 

@@ -1,8 +1,8 @@
-"""JSON documents to text, with a function generated for each set of member names that comes often.
+"""JSON documents to text, with a function generated for each frequent set of member names.
 
-The law: the text is that of ``values.documents``, which also takes what is rare: large containers, opaque
-values, names that change with every row. A function knows the names, and expects the types of the document it
-was made from; a value of another type is read the plain way.
+Invariant: the text is that of ``values.documents``, which also handles what is rare: large
+containers, opaque values, names that change with every row. A function knows the names, and expects
+the types of the document it was generated from; a value of another type is read without it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ ContainerFunction = Callable[[bytes, int, int], str]
 """From a document, the offset of a container in it, and its depth, to the container's text."""
 
 _OFTEN = 16
-"""Containers of one kind, of those looked at, that come before a function is made for it."""
+"""Number of sampled containers of one kind before a function is generated for it."""
 _EVERY = 8
-"""Of the containers without a function, one of so many is looked at."""
+"""One in so many of the containers without a function is sampled."""
 _MOST_FUNCTIONS = 128
 _MOST_COUNTED = 4096
 _MOST_MEMBERS = 64
@@ -31,19 +31,19 @@ _MOST_ELEMENTS = 16
 
 
 class Documents:
-    """Turns the binary documents of a column into text; remembers the functions it made."""
+    """Converts the binary documents of a column to text; keeps the functions it generated."""
 
     def __init__(self) -> None:
         self._objects: dict[bytes, ContainerFunction] = {}
-        """By the offsets and lengths of an object's names; the function looks at the names."""
+        """Functions by the offsets and lengths of an object's names; the function compares the names."""
         self._alike: dict[bytes, ContainerFunction] = {}
-        """By the names too, where there is a function for others of the same lengths."""
+        """Functions by the names too, if there is a function for others of the same lengths."""
         self._arrays: dict[int, ContainerFunction] = {}
-        """By the number of elements."""
+        """Functions by the number of elements."""
         self._counts: dict[bytes, int] = {}
         self._turn = 0
         self._left = [0]
-        """How many bytes of the document may still be read; functions hold this list itself."""
+        """The number of bytes of the document that may still be read; functions share this list."""
 
     def text(self, raw: bytes) -> str:
         """The text of a document, spaced as MySQL prints it."""
@@ -57,7 +57,7 @@ class Documents:
         return plain.document_text(raw)
 
     def _object(self, raw: bytes, at: int, depth: int) -> str:
-        """An object that has no function of its own, or one by its names."""
+        """An object without a function for its layout, or with one for its names."""
         count = raw[at] | raw[at + 1] << 8
         is_turn = self._is_turn()
         if not 0 < count <= _MOST_MEMBERS or not (is_turn or self._alike):
@@ -74,7 +74,7 @@ class Documents:
         text = plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._left)
         if not is_turn:
             return text
-        # It is sound, else that was an error; but its names could stand anywhere.
+        # The object is valid, or reading it would have failed; but its names may be at any offsets.
         places = list(_PLACE.iter_unpack(entries))
         if all(begin <= offset <= end - size for offset, size in places) and self._is_often(shape):
             names = [str(raw[at + offset :][:size], "utf-8") for offset, size in places]
@@ -88,7 +88,7 @@ class Documents:
         return text
 
     def _array(self, raw: bytes, at: int, depth: int) -> str:
-        """An array that has no function of its own."""
+        """An array without a function of its own."""
         count = raw[at] | raw[at + 1] << 8
         types = raw[at + 4 : at + 4 + 3 * count : 3]
         if count > _MOST_ELEMENTS and types == _INT16 * count:
@@ -104,7 +104,7 @@ class Documents:
         return text
 
     def _entry(self, raw: bytes, at: int, kind: int, word: int, depth: int) -> str:
-        """A value that is not of the type that was expected there."""
+        """A value of an unexpected type."""
         if kind == plain.SMALL_OBJECT:
             return self._object(raw, at + word, depth + 1)
         if kind == plain.SMALL_ARRAY:
@@ -148,7 +148,7 @@ _INT16 = bytes([plain.INT16])
 
 
 def _double(value: float) -> str:
-    # In this range orjson writes what MySQL does, at a fifth of what repr takes.
+    # In this range orjson writes what MySQL does, in a fifth of the time of repr.
     return orjson.dumps(value).decode() if 1e-4 <= value < 1e15 else plain.double_text(value)
 
 
@@ -175,18 +175,18 @@ _EXPRESSIONS = {
     plain.SMALL_ARRAY: "arrays.get(raw[(s := at + w{n})], array)(raw, s, depth + 1)",
 }
 _LONG = 40
-"""Bytes from which on orjson quotes faster, though it makes bytes."""
+"""From this many bytes on orjson quotes faster, although it returns bytes."""
 
 
 def _source(types: bytes, *, place: slice | None) -> str:
-    """A function for containers of so many entries; ``place`` is where an object's names stand in it.
+    """The source of a function for containers of so many entries; ``place`` is the range of an object's names.
 
     In it ``t0`` and ``w0`` are type and word of the first entry, ``x0`` is a string.
     """
     words = "".join("Bh" if kind == plain.INT16 else "BH" for kind in types)
     names_size = 0 if place is None else 4 * len(types)
     variables = "".join(f", t{n}, w{n}" for n in range(len(types)))
-    # What comes as a function's own may differ in the high byte of the count, and in the names.
+    # A container given to a function may differ in the high byte of the count, and in the names.
     unlike = f"count != {len(types)}"
     if place is not None:
         unlike += f" or raw[at + {place.start}:at + {place.stop}] != names"

@@ -1,8 +1,8 @@
-"""Dates and times as text, by parts that are remembered.
+"""Dates and times as text, assembled from cached parts.
 
-The law: the text is that of ``values.temporal``. A second's text is made once, since the rows of a while share
-few seconds; it is made of its hour's, and fractions stand in tables. What is remembered is bounded, and shared
-by all tables: a time's text does not depend on the column.
+Invariant: the text is that of ``values.temporal``. A second's text is made once, since successive
+rows share few seconds, from its hour's text; fractions come from tables. The caches are bounded,
+and shared by all tables: a time's text does not depend on the column.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from connectors.mysql.rows.values.temporal import datetime_text, timestamp_text
 
 _MOST = 10_000
 _MINUTES_AND_SECONDS = [f"{n >> 6:02d}:{n & 63:02d}" for n in range(4096)]
-"""By the 12 bits that DATETIME packs them in."""
+"""Text by the 12 bits in which DATETIME packs minutes and seconds."""
 _OF_AN_HOUR = [f"{n // 60:02d}:{n % 60:02d}" for n in range(3600)]
 _DATETIME_BIAS = 0x80_0000_0000 >> 12
 
@@ -21,7 +21,7 @@ THREE = [f"{n:03d}" for n in range(1000)]
 
 
 class _Dates(dict[bytes, str]):
-    """By the three bytes of a DATE."""
+    """Text by the three bytes of a DATE."""
 
     def __missing__(self, raw: bytes) -> str:
         if len(self) > _MOST:
@@ -32,7 +32,7 @@ class _Dates(dict[bytes, str]):
 
 
 class _DatetimeHours(dict[int, str]):
-    """``2026-11-21T10:`` by what DATETIME packs before the minutes."""
+    """``2026-11-21T10:`` by the bits of DATETIME before the minutes."""
 
     def __missing__(self, packed: int) -> str:
         if len(self) > _MOST:
@@ -64,13 +64,13 @@ class _TimestampHours(dict[int, str]):
     def __missing__(self, hours: int) -> str:
         if len(self) > _MOST:
             self.clear()
-        # The zero timestamp is not of this hour's seconds, so any second of it will do.
+        # The zero timestamp is not one of this hour's seconds, so the text of another second is used.
         text = self[hours] = timestamp_text(hours * 3600 + 1, "")[:-6]
         return text
 
 
 class _Timestamps(dict[int, str]):
-    """Whole seconds, without their Z, by the first four bytes of a TIMESTAMP read from their wrong end."""
+    """Whole seconds, without their Z, by the first four bytes of a TIMESTAMP read in reverse byte order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class _Timestamps(dict[int, str]):
 
 
 class _Fractions(dict[int, str]):
-    """``.123`` by the two bytes of a fraction of 3 or 4 digits read from their wrong end."""
+    """``.123`` by the two bytes of a fraction of 3 or 4 digits read in reverse byte order."""
 
     def __init__(self, digits: int) -> None:
         super().__init__()
@@ -122,11 +122,11 @@ NAMES = {
     "three": THREE,
     "from_bytes": int.from_bytes,
 }
-"""What the expressions refer to."""
+"""The names that expressions refer to."""
 
 
 def fraction(digits: int) -> tuple[str, str]:
-    """The format (of struct, little-endian) of a fraction's bytes, and the piece of an f-string over ``$b``."""
+    """The format (of struct, little-endian) of a fraction's bytes, and the part of an f-string over ``$b``."""
     if not digits:
         return "", ""
     if digits in _SMALL:

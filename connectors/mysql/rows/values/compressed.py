@@ -1,6 +1,7 @@
 """Text and bytes of MariaDB's compressed columns.
 
-The law: a value is what its column's plain type would hold, or an error; no more is unpacked than it announces.
+Invariant: a value is that of the column's plain type, or an error; no more is unpacked than
+announced.
 Source: MariaDB's sql/field.cc, Field_longstr::uncompress, and sql/field_comp.cc.
 """
 
@@ -21,7 +22,7 @@ _METHOD, _WITHOUT_HEAD, _LENGTH_SIZE = 0xF0, 0x08, 0x07
 
 
 def compressed(column: MappedColumn, charsets: Charsets) -> Reader:
-    """VARCHAR, VARBINARY, TEXT and BLOB with COMPRESSED: a length, a head byte, then bytes or zlib's."""
+    """VARCHAR, VARBINARY, TEXT and BLOB with COMPRESSED: a length, a head byte, then plain or zlib bytes."""
     length_size = length_size_of(column)
     binary = charset_of(column, charsets) == BINARY
     decode = decoder_of(column, charsets)
@@ -35,14 +36,14 @@ def compressed(column: MappedColumn, charsets: Charsets) -> Reader:
 
 
 def length_size_of(column: MappedColumn) -> int:
-    """Bytes of a value's length; a VARCHAR's metadata is one more than its bytes, for the head."""
+    """Bytes of a value's length; a VARCHAR's metadata is its size plus one, for the head."""
     if column.type == FieldType.BLOB_COMPRESSED:
         return column.metadata
     return 1 if column.metadata < 256 else 2
 
 
 def unpacked(raw: bytes) -> bytes:
-    """The value that a column's bytes stand for; the empty one has no head."""
+    """The value in a column's bytes; the empty value has no head."""
     if not raw:
         return raw
     head = raw[0]

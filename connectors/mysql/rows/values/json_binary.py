@@ -1,6 +1,7 @@
 """JSON documents: from MySQL's binary form to text.
 
-The law: every number, string and opaque value keeps its value and its kind; what cannot be read is an error.
+Invariant: every number, string and opaque value keeps its value and its kind; what cannot be read
+is an error.
 Source: MySQL's sql-common/json_binary.h, whose grammar is followed rule by rule.
 """
 
@@ -33,7 +34,7 @@ MAX_DEPTH = 100
 
 
 def json_document(column: MappedColumn) -> Reader:
-    """JSON: a length, then the document; no bytes at all is what a NULL made NOT NULL holds."""
+    """JSON: a length, then the document; a NULL converted to NOT NULL has no bytes at all."""
     length_size = column.metadata
 
     def read(data: bytes, at: int) -> tuple[str, int]:
@@ -49,14 +50,15 @@ def document_text(raw: bytes) -> str:
 
 
 def spend(left: list[int], size: int) -> None:
-    """Note so much of a document as read; what is read twice, offsets that lead astray could make endless."""
+    """Count bytes of a document as read; without a limit, invalid offsets could cause endless
+    repeated reads."""
     left[0] -= size
     if left[0] < 0:
         raise ValueError("parts of a JSON document share their bytes")
 
 
 def value_text(data: bytes, kind: int, at: int, depth: int, left: list[int]) -> str:
-    """The value of that type whose bytes begin at ``at``; ``left`` is how many may still be read."""
+    """The value of a type whose bytes begin at ``at``; ``left`` is how many bytes may still be read."""
     if kind <= LARGE_ARRAY:
         if depth > MAX_DEPTH:
             raise ValueError("a JSON document is nested too deep")
@@ -87,22 +89,22 @@ def value_text(data: bytes, kind: int, at: int, depth: int, left: list[int]) -> 
 
 
 class _Layout:
-    """How wide offsets are in a container, and all its entries unpacked at once."""
+    """The width of offsets in a container, and functions that unpack all its entries at once."""
 
     def __init__(self, offset: str, inlined: dict[int, int]) -> None:
         self.head = struct.Struct(f"<{offset}{offset}").unpack_from
         self.width = struct.calcsize(f"<{offset}")
         self.inlined = inlined
-        """Types whose value stands in its entry, and the bytes of that value; 0 for literals."""
+        """Types whose value is in its entry, with the value's size in bytes; 0 for literals."""
         self._offset = offset
         self._known: dict[tuple[str, int], struct.Struct] = {}
 
     def keys(self, data: bytes, at: int, count: int) -> tuple[int, ...]:
-        """Offset and length of each key, in turns."""
+        """Offset and length of each key, alternating."""
         return self._entries("key", f"{self._offset}H", count).unpack_from(data, at)
 
     def values(self, data: bytes, at: int, count: int) -> tuple[int, ...]:
-        """Type and offset (or value) of each value, in turns."""
+        """Type and offset (or value) of each value, alternating."""
         return self._entries("value", f"B{self._offset}", count).unpack_from(data, at)
 
     def _entries(self, what: str, entry: str, count: int) -> struct.Struct:
@@ -142,7 +144,7 @@ def _array(data: bytes, at: int, layout: _Layout, count: int, depth: int, left: 
 
 @lru_cache(maxsize=4096)
 def _name(raw: bytes) -> str:
-    """A member's name; the same few come again in every row."""
+    """A member's name; the same few recur in every row."""
     return encode_basestring(raw.decode()) + ": "
 
 
@@ -162,9 +164,9 @@ def entry_text(
 
 
 def double_text(value: float) -> str:
-    """As MySQL prints it: with a point, or with an exponent below 1e-15 and, if whole, from 1e15 on.
+    """A number as MySQL prints it: with a point, or with an exponent below 1e-15 and, if whole, from 1e15 on.
 
-    Source: strings/dtoa.cc, my_gcvt, where DBL_DIG decides between the two.
+    Source: strings/dtoa.cc, my_gcvt, where DBL_DIG is the threshold.
     """
     if not isfinite(value):
         raise ValueError(f"{value} is no number of JSON")
@@ -185,7 +187,7 @@ _LAST_FIXED = 14
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    """A length in groups of 7 bits, low first; the high bit says that more follow."""
+    """A length in groups of 7 bits, low first; the high bit means that more follow."""
     value = 0
     for n in range(5):
         byte = data[at + n]
@@ -211,7 +213,7 @@ _BASE64_LINE = 76
 
 
 def _base64(raw: bytes) -> str:
-    """As the server writes it in a document, with a line feed between lines of 76 characters.
+    """Base64 as the server writes it in a document, with a line feed between lines of 76 characters.
 
     Source: MySQL's mysys/base64.cc, base64_encode.
     """

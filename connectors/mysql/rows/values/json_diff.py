@@ -1,8 +1,10 @@
-"""Partial updates of JSON documents: a list of diffs, applied to the document as it was.
+"""Partial updates of JSON documents: a list of diffs, applied to the document before the update.
 
-The law: the result is the whole document that the server holds, spelled as it prints it; a diff that does not
-fit the document is an error, never ignored. Numbers keep their digits: they are never turned into floats.
-Source: MySQL's sql-common/json_diff.cc, Json_diff_vector::read_binary, and json_path.cc for the paths.
+Invariant: the result is the whole document that the server stores, as the server prints it; a diff
+that does not fit the document is an error, never ignored. Numbers keep their digits: they are never
+converted to floats.
+Source: MySQL's sql-common/json_diff.cc, Json_diff_vector::read_binary, and json_path.cc for the
+paths.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _REPLACE, _INSERT, _REMOVE = 0, 1, 2
 
 
 class _Number(str):
-    """A number as it is spelled."""
+    """A number in its original spelling."""
 
     __slots__ = ()
 
@@ -37,7 +39,7 @@ class Diff:
 def patched(document: str, diffs: bytes) -> str:
     """The text of a document after these diffs, as PARTIAL_UPDATE_ROWS packs them.
 
-    Raises ValueError, IndexError or KeyError where they do not fit the document.
+    Raises ValueError, IndexError or KeyError if they do not fit the document.
     """
     tree = _parsed(document)
     for diff in read_diffs(diffs):
@@ -46,7 +48,7 @@ def patched(document: str, diffs: bytes) -> str:
 
 
 def read_diffs(data: bytes) -> list[Diff]:
-    """The diffs, in order: an operation, a path, and but for removals a binary value."""
+    """The diffs, in order: an operation, a path, and except for removals a binary value."""
     found, at = [], 0
     while at < len(data):
         operation = data[at]
@@ -65,7 +67,7 @@ _LEG = re.compile(r'\[(\d+)\]|\.("(?:[^"\\]|\\.)*"|[^."\[\s]+)')
 
 
 def parse_path(text: str) -> tuple[str | int, ...]:
-    """``$.a."b c"[3]`` as its legs; raise ValueError where it is no such path."""
+    """The legs of a path such as ``$.a."b c"[3]``; raises ValueError for other text."""
     if not text.startswith("$"):
         raise ValueError(f"not a JSON path: {text!r}")
     legs: list[str | int] = []
@@ -112,7 +114,7 @@ def _at(parent: Any, leg: str | int) -> Any:
 
 def _change_array(array: list[Any], index: int, diff: Diff) -> None:
     if diff.operation == _INSERT:
-        # Behind the end it is appended, as the server does with it.
+        # Past the end it is appended, as the server does.
         array.insert(min(index, len(array)), diff.value)
     elif diff.operation == _REMOVE:
         del array[index]
@@ -128,7 +130,7 @@ def _change_object(members: dict[str, Any], name: str, diff: Diff) -> None:
         return
     members[name] = diff.value
     if diff.operation == _INSERT:
-        # The server keeps members by the length of their names, then by their bytes.
+        # The server sorts members by the length of their names, then by their bytes.
         ordered = sorted(
             members.items(), key=lambda member: (len(member[0].encode()), member[0].encode())
         )

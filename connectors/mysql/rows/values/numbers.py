@@ -1,7 +1,7 @@
 """Integers, floats, decimals, bits and years.
 
-The law: a number on the wire is exactly the number in the table: integers whole, DECIMAL as text with its
-scale, FLOAT as the shortest number that is the same 32-bit float.
+Invariant: a number on the wire is exactly the number in the table: integers whole, DECIMAL as text
+with its scale, FLOAT as the shortest number that is the same 32-bit float.
 Source for DECIMAL: MySQL's strings/decimal.cc, decimal2bin.
 """
 
@@ -26,7 +26,7 @@ _WIDTHS = {
 
 
 def integer(column: MappedColumn) -> Reader:
-    """TINYINT to BIGINT; raise UnsupportedEvent where the table map does not tell signed from unsigned."""
+    """TINYINT to BIGINT; raises UnsupportedEvent if the table map does not contain signedness."""
     if column.unsigned is None:
         raise UnsupportedEvent(
             f"the binlog does not state whether column {column.name!r} is unsigned",
@@ -78,7 +78,7 @@ def shortest_float32(raw: bytes) -> float:
 
 
 _FLOAT_OVERFLOW = 2.0**128 - 2.0**103
-"""From there on a number is rounded to infinity; FLT_MAX itself is half a step below."""
+"""From here on a number rounds to infinity; FLT_MAX itself is half a step below."""
 _FLOAT_MIN_NORMAL = 2.0**-126
 
 
@@ -97,7 +97,7 @@ def float64(_column: MappedColumn) -> Reader:
 
 _DIGITS_PER_WORD = 9
 _BYTES_FOR = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes that hold a group of that many decimal digits."""
+"""Bytes for a group of that many decimal digits."""
 
 
 def decimal(column: MappedColumn) -> Reader:
@@ -136,7 +136,7 @@ def decimal_text(raw: bytes, groups: list[tuple[int, int]], whole_groups: int) -
 
 
 def decimal_groups(precision: int, scale: int) -> tuple[list[tuple[int, int]], int]:
-    """The groups of a DECIMAL(precision, scale), and how many stand before the point."""
+    """The groups of a DECIMAL(precision, scale), and the number of groups before the point."""
     lead, words = (precision - scale) % _DIGITS_PER_WORD, (precision - scale) // _DIGITS_PER_WORD
     fraction_words, tail = divmod(scale, _DIGITS_PER_WORD)
     whole = ([(_BYTES_FOR[lead], lead)] if lead else []) + [(4, _DIGITS_PER_WORD)] * words

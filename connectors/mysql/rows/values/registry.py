@@ -1,4 +1,4 @@
-"""Which reader a column needs: the one place that knows all families of types."""
+"""The reader of each column type: the only module that knows all families of types."""
 
 from __future__ import annotations
 

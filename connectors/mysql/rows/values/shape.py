@@ -1,4 +1,4 @@
-"""The one shape that all readers of values have."""
+"""The signature of all value readers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Geometries and vectors.
 
-The law: a geometry keeps its SRID and its bytes in stored axis order; a vector keeps each 32-bit float.
+Invariant: a geometry keeps its SRID and its bytes in stored axis order; a vector keeps each 32-bit
+float.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from connectors.mysql.rows.values.shape import Reader
 
 
 def geometry(column: MappedColumn) -> Reader:
-    """GEOMETRY and its kin: a length, four bytes of SRID, then WKB."""
+    """GEOMETRY and its subtypes: a length, four bytes of SRID, then WKB."""
     length_size = column.metadata
 
     def read(data: bytes, at: int) -> tuple[dict[str, int | str], int]:

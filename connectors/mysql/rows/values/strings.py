@@ -1,7 +1,8 @@
 """Text, binary strings, ENUM and SET.
 
-The law: text is decoded by the column's own character set or not at all; bytes are base64; labels come from
-the table map that came with the row. Where Unicode lacks a character, the text is a ReplacedText.
+Invariant: text is decoded by the column's own character set or not at all; bytes are base64; labels
+come from the table map that came with the row. If Unicode lacks a character, the text is a
+ReplacedText.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from connectors.mysql.rows.values.shape import Reader
 
 
 def charset_of(column: MappedColumn, charsets: Charsets) -> str:
-    """The character set of a string column; raise UnsupportedEvent where it cannot be known."""
+    """The character set of a string column; raises UnsupportedEvent if it is unknown."""
     if column.collation is None:
         raise UnsupportedEvent(
             f"the binlog does not state the character set of column {column.name!r}",
@@ -33,12 +34,12 @@ def charset_of(column: MappedColumn, charsets: Charsets) -> str:
 
 
 def decoder_of(column: MappedColumn, charsets: Charsets) -> TextDecoder:
-    """What a client gets for a column's bytes; raise UnsupportedEvent where its character set is not known."""
+    """The decoder to the text that a client gets; raises UnsupportedEvent if the character set is unknown."""
     return _decoder_of(column, charsets, column_decoder)
 
 
 def exact_decoder_of(column: MappedColumn, charsets: Charsets) -> TextDecoder:
-    """The same, but UnicodeDecodeError is raised for every character that Unicode lacks."""
+    """A decoder that raises UnicodeDecodeError for every character that Unicode lacks."""
     return _decoder_of(column, charsets, text_decoder)
 
 
@@ -89,7 +90,7 @@ def _binary(length_size: int, padded: int) -> Reader:
 
 
 def labels_of(column: MappedColumn, charsets: Charsets) -> tuple[str, ...]:
-    """The labels of an ENUM or SET as text; raise UnsupportedEvent where the binlog does not hold them."""
+    """The labels of an ENUM or SET as text; raises UnsupportedEvent if the binlog does not contain them."""
     if column.labels is None:
         raise UnsupportedEvent(
             f"the binlog does not hold the labels of column {column.name!r}",

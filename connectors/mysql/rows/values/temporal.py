@@ -1,8 +1,8 @@
-"""Dates and times, in the present format and in that of tables made before MySQL 5.6.4.
+"""Dates and times, in the current format and in that of tables made before MySQL 5.6.4.
 
-The law: the text has exactly the column's digits of fraction, and a date that is not one (zero, partial,
+Invariant: the text has exactly the column's digits of fraction, and an invalid date (zero, partial,
 impossible) is kept as MySQL writes it.
-Source: MySQL's mysys/my_time.cc, my_time_packed_from_binary and its kin.
+Source: MySQL's mysys/my_time.cc, my_time_packed_from_binary and related functions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def date(_column: MappedColumn) -> Reader:
 
 
 def datetime_text(ymd: tuple[int, int, int], hms: tuple[int, int, int], fraction: str) -> str:
-    """ISO text, or MySQL's own where there is no such date: month or day is 0, or the month has fewer days."""
+    """ISO text, or MySQL's own text for an invalid date: month or day 0, or a day past the month's end."""
     year, month, day = ymd
     hour, minute, second = hms
     joint = "T" if _is_date(year, month, day) else " "
@@ -66,7 +66,7 @@ def _microseconds(raw: bytes) -> int:
 
 
 def datetime2(column: MappedColumn) -> Reader:
-    """DATETIME(n): 40 bits, the number of years and months, day, hour, minute, second; then the fraction."""
+    """DATETIME(n): 40 bits: years and months as one number, day, hour, minute, second; then the fraction."""
     digits = column.metadata
     size = 5 + _fraction_size(digits)
 
@@ -83,7 +83,8 @@ def datetime2(column: MappedColumn) -> Reader:
 
 
 def timestamp2(column: MappedColumn) -> Reader:
-    """TIMESTAMP(n): seconds since 1970 in UTC, big-endian, then the fraction; all zero is no time."""
+    """TIMESTAMP(n): seconds since 1970 in UTC, big-endian, then the fraction; all zero is the
+    zero timestamp."""
     digits = column.metadata
     size = 4 + _fraction_size(digits)
 
@@ -111,7 +112,7 @@ def time2(column: MappedColumn) -> Reader:
 
     def read(data: bytes, at: int) -> tuple[str, int]:
         raw, end = taken(data, at, size)
-        # Whole and fraction are one signed number, so its magnitude has both right.
+        # Whole and fraction are one signed number, so both are right in its magnitude.
         value = int.from_bytes(raw, "big") - bias
         clock, part = divmod(abs(value), 1 << (8 * fraction_size))
         sign = "-" if value < 0 else ""
