@@ -1,1 +1,1 @@
-"""DDL: statements parsed, and applied to the tables of a server as far as they are known."""
+"""DDL: statements parsed, and applied to a server's known tables."""

@@ -1,7 +1,7 @@
-"""All tables and databases of a server at one place of its binlog, and what each statement makes of them.
+"""Catalog: a server's tables and databases at one binlog position, and the effect of statements on them.
 
-The law: a statement is applied whole or not at all; what is not understood raises DdlUnresolved with the tables
-that it touches, and changes nothing.
+Invariant: a statement is applied whole or not at all; one that is not understood raises
+DdlUnresolved with the tables that it touches, and changes nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from connectors.mysql.ddl.state import State
 class Catalog(Mapping[TableName, Table]):
     """Tables by name, and databases.
 
-    ``logged`` says that statements come from a binlog, which holds only what worked: a table that is made was
-    not there before, whatever is known, and one that is dropped may be unknown. Else both are refused as a
-    server would.
+    ``logged``: statements come from a binlog, which contains only successful ones: a created table
+    did not exist before, whatever is known, and a dropped one may be unknown. Otherwise both are
+    refused as a server would.
     """
 
     def __init__(self, server: Server, *, logged: bool = True) -> None:
@@ -44,11 +44,11 @@ class Catalog(Mapping[TableName, Table]):
         return dict(self._state.databases.values())
 
     def put(self, name: TableName, table: Table) -> None:
-        """A table as it is from now on."""
+        """Set a table's current definition."""
         self._state.tables[self._state.key(name)] = (name, table)
 
     def remove(self, name: TableName) -> None:
-        """A table that is gone."""
+        """Remove a table."""
         self._state.tables.pop(self._state.key(name), None)
 
     @property
@@ -57,27 +57,27 @@ class Catalog(Mapping[TableName, Table]):
         return self._state.others
 
     def put_view(self, name: TableName) -> None:
-        """A view that is there."""
+        """Add a view."""
         self._state.others |= {self._state.key(name)}
 
     def put_database(self, name: str, database: Database) -> None:
-        """A database as it is from now on."""
+        """Set a database's current properties."""
         self._state.databases[self._state.folded(name)] = (name, database)
 
     def remove_database(self, name: str) -> None:
-        """A database that is gone; its tables are not looked at."""
+        """Remove a database; its tables are left unchanged."""
         self._state.databases.pop(self._state.folded(name), None)
 
     def forget_temporary(self) -> None:
-        """The server was started anew: no temporary table is left."""
+        """Remove all temporary tables, after a restart of the server."""
         self._state.temporary.clear()
 
     def hides(self, name: TableName, thread: int) -> bool:
-        """Whether a connection has a temporary table of that name, and so means that one."""
+        """Whether a connection has a temporary table of that name, which hides the other."""
         return (thread, self._state.key(name)) in self._state.temporary
 
     def copy(self) -> Catalog:
-        """Another catalog of the same tables, which goes its own way."""
+        """Return an independent copy."""
         new = Catalog(self.server, logged=self.logged)
         new._state = self._state.copy()
         return new
@@ -87,17 +87,18 @@ class Catalog(Mapping[TableName, Table]):
         return self.apply_parsed(parse_statement(sql, self.server, session))
 
     def apply_parsed(self, statement: ParsedStatement) -> tuple[Change, ...]:
-        """What a statement does, in order; raise DdlUnresolved, with the tables it touches, and change nothing.
+        """Apply a statement and return its changes in order; on failure raise DdlUnresolved, with
+        the tables it touches, and change nothing.
 
-        A rename is two changes, under the old name and then the new one, also where names are swapped; a table
-        that is made in another's place is first dropped.
+        A rename is two changes, under the old name and then the new one, also for swapped names; a
+        table created in another's place is first dropped.
         """
         if statement.tree is None:
             raise DdlUnresolved(statement.fault, tables=sorted(statement.tables))
         draft = Draft(self._state, statement.session, logged=self.logged)
         try:
             apply(statement.tree, draft)
-        # As all refusals are; a query may be of more parts than can be gone into.
+        # All refusals are ValueErrors; a query may be nested too deeply to process.
         except (ValueError, RecursionError) as fault:
             raise DdlUnresolved(str(fault), tables=sorted(statement.tables)) from None
         draft.commit()

@@ -1,6 +1,6 @@
-"""Which columns a statement renames, which its effect alone does not tell.
+"""The columns that a statement renames, which its effect alone does not show.
 
-The law: only what the statement says; one that is not understood renames nothing here.
+Invariant: only what the statement states is used; one that is not understood renames nothing here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from connectors.mysql.ddl.statement.statement import AlterTable
 
 
 def renamed_columns(statement: ParsedStatement) -> dict[TableName, dict[str, str]]:
-    """Of each table that the statement alters, its columns' old names to their new ones, as it writes them."""
+    """For each table that the statement alters, its columns' old names with their new ones, as written."""
     tree = statement.tree
     if not isinstance(tree, AlterTable):
         return {}

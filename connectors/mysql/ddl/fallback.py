@@ -1,7 +1,7 @@
-"""The tables of a statement that the grammar does not take.
+"""The tables of a statement that the grammar does not support.
 
-The law: the names that stand where a table's name would are told, rather one too many than one too few; nothing
-here decides what becomes of a table.
+Invariant: names in the positions of table names are returned, rather one too many than one too few;
+nothing here determines the effect on a table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TABLE = re.compile(
 )
 _WORDS = re.compile(r"[A-Za-z_]+")
 _EXECUTABLE = re.compile(r"/\*M?!\d*|\*/")
-"""The edges of comments that some server executes."""
+"""The delimiters of comments that some server executes."""
 _FOLLOWED = frozenset({"TABLE", "TABLES", "TO", "AS"})
 
 
@@ -29,17 +29,17 @@ def guessed_type(sql: str) -> str:
 
 
 def named_tables(reader: Reader) -> list[TableRef]:
-    """The names that seem to be of tables, in a statement that the reader is at the beginning of."""
+    """The likely table names in a statement that the reader is at the start of."""
     while reader.take("SET", "STATEMENT"):
         while reader.key not in ("FOR", ""):
             reader.at += 1
         reader.take("FOR")
     verb = reader.take_one(_VERBS)
-    return [] if verb is None else _behind(reader, verb)
+    return [] if verb is None else _names_after(reader, verb)
 
 
-def _behind(reader: Reader, verb: str) -> list[TableRef]:
-    """The names behind TABLE, or ON of an index; of RENAME and DROP, all of the list."""
+def _names_after(reader: Reader, verb: str) -> list[TableRef]:
+    """The names after TABLE, or ON for an index; for RENAME and DROP, all of the list."""
     found: list[TableRef] = []
     wanted = _FOLLOWED | (
         {","} if verb in ("DROP", "RENAME") else {"ON"} if verb != "ALTER" else set()
@@ -67,7 +67,7 @@ def _one(reader: Reader) -> list[TableRef]:
 
 
 def tables_by_pattern(sql: str) -> list[TableRef]:
-    """The same of a text that cannot even be taken apart."""
+    """The same for a text that the lexer cannot split into tokens."""
     sql = _EXECUTABLE.sub(" ", sql)
     if (verb := _WORDS.search(sql)) is None or verb[0].upper() not in _VERBS:
         return []

@@ -1,10 +1,10 @@
-"""A statement that was parsed: its text, its syntax tree or the fault in it, and the tables that it names.
+"""A parsed statement: its text, its syntax tree or the fault in it, and the tables that it names.
 
-It is made once, where a text comes in, and passed on: to the tables that it is applied to, to their history,
-and to whoever asks what it renames or touches.
+It is created once, where a text is read, and passed on to the catalog, the schema history, and all
+code that needs its renames or affected tables.
 
-Invariant: parsing never fails; of what is not understood, the first words are known, and the names that stand
-where a table's would. No table is looked up.
+Invariant: parsing never fails; for a statement that is not understood, the first words are known,
+and the names in the positions of table names. No table is looked up.
 """
 
 from __future__ import annotations
@@ -32,47 +32,47 @@ from connectors.mysql.ddl.statement.table_ref import TableRef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedStatement:
-    """A statement as a server and a session mean it."""
+    """A statement as interpreted by a server and a session."""
 
     text: str
     server: Server
     session: Session
     tree: Statement | None
-    """None where the text is not understood."""
+    """None if the text is not understood."""
     fault: str = ""
-    """Why it is not."""
+    """The reason why it is not understood."""
     guessed: tuple[TableRef, ...] = ()
-    """The names that seem to be of its tables, where it is not."""
+    """The likely table names of a text that is not understood."""
 
     @property
     def understood(self) -> bool:
-        """Whether all of its text is."""
+        """Whether all of its text is understood."""
         return self.tree is not None
 
     @property
     def type(self) -> str:
-        """Such as ``ALTER TABLE``, ``DROP DATABASE``, ``CREATE VIEW``, ``INSERT``."""
+        """The type, such as ``ALTER TABLE``, ``DROP DATABASE``, ``CREATE VIEW``, ``INSERT``."""
         return guessed_type(self.text) if self.tree is None else self.tree.type
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """What an ALTER TABLE does, such as ``ADD COLUMN``."""
+        """The actions of an ALTER TABLE, such as ``ADD COLUMN``."""
         return () if self.tree is None else actions_of(self.tree)
 
     @property
     def tables(self) -> frozenset[TableName]:
-        """Those it touches; all of them only if ``understood``. One without a database, where none is selected,
-        is left out."""
+        """The tables it touches; all of them only if ``understood``. A table without a database
+        is omitted if none is selected."""
         return self._full(self.guessed if self.tree is None else tables_of(self.tree))
 
     @property
     def database(self) -> str | None:
-        """The one it drops."""
+        """The database it drops."""
         return self.tree.name if isinstance(self.tree, DropDatabase) else None
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether it is of no kind that makes, changes or removes a table or database."""
+        """Whether it is of no kind that creates, changes or removes a table or database."""
         tree = self.tree
         return isinstance(tree, NoTable) or (isinstance(tree, CreateTable) and tree.temporary)
 
@@ -91,7 +91,7 @@ def parse_statement(sql: str, server: Server, session: Session) -> ParsedStateme
     made = partial(ParsedStatement, text=sql, server=server, session=session)
     if other is not None:
         return made(tree=other)
-    # All faults of lexer and grammar are ValueErrors, and so is what Python says of a number of 5000 digits.
+    # All faults of lexer and grammar are ValueErrors, like Python's error for a number of 5000 digits.
     try:
         tokens = lexed(sql, server, session)
     except (ValueError, RecursionError) as fault:

@@ -1,6 +1,7 @@
-"""From which version on a server does a thing.
+"""Server version checks.
 
-The law: MySQL and MariaDB number their versions apart, so a version is never asked for without saying whose.
+Invariant: MySQL and MariaDB number their versions independently, so a check always names both
+kinds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,6 @@ Version = tuple[int, int, int]
 
 
 def since(server: Server, *, mysql: Version | None, mariadb: Version | None) -> bool:
-    """Whether a server is at least of that version; None: that kind of server never does it."""
+    """Whether a server has at least the version of its kind; None: that kind of server never qualifies."""
     wanted = mariadb if server.mariadb else mysql
     return wanted is not None and server.version >= wanted

@@ -1,7 +1,7 @@
-"""A definition as a statement that makes the table again.
+"""A definition as a CREATE TABLE statement.
 
-The law: a server that runs it tells the same columns and keys of the new table as of the old one; partitions,
-foreign keys, checks and where the data lie are not kept.
+Invariant: on a server that runs it, the new table has the same columns and keys as the old one;
+partitions, foreign keys, checks and storage locations are not kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _column(column: Column) -> str:
     elif column.type.startswith(_LABELLED):
         words.append("CHARACTER SET binary")
     if column.generated is not None:
-        # What it is generated from stands before all other attributes.
+        # The expression of a generated column precedes all other attributes.
         words.append(column.definition)
         words += [] if column.nullable or is_of_period(column) else ["NOT NULL"]
     else:

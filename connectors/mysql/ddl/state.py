@@ -1,6 +1,6 @@
-"""What is there at one place of the binlog: tables, databases, temporary tables, and names that are no tables.
+"""The state at one binlog position: tables, databases, temporary tables, and view names.
 
-The law: names are compared as the server compares them, and kept as they were written.
+Invariant: names are compared as the server compares them, and kept in their original spelling.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 
 TemporaryName = tuple[int, TableName]
-"""A connection, and the name that a temporary table has there."""
+"""A connection, and the name of its temporary table."""
 
 
 class State:
-    """All of it, to be read and replaced."""
+    """The whole state, which can be read and replaced."""
 
     __slots__ = ("databases", "others", "server", "tables", "temporary")
 
@@ -22,12 +22,12 @@ class State:
         self.tables: dict[TableName, tuple[TableName, Table]] = {}
         self.databases: dict[str, tuple[str, Database]] = {}
         self.temporary: dict[TemporaryName, Table | None] = {}
-        """None: it is there, and its columns are not known."""
+        """None: it exists, and its columns are unknown."""
         self.others: frozenset[TableName] = frozenset()
         """Views."""
 
     def copy(self) -> State:
-        """Another state of the same content."""
+        """Return an independent copy."""
         new = State(self.server)
         new.tables = self.tables.copy()
         new.databases = self.databases.copy()
@@ -36,15 +36,15 @@ class State:
         return new
 
     def folded(self, name: str) -> str:
-        """A name as the server compares it."""
+        """A name in the form by which the server compares it."""
         return lowered(name) if self.server.lower_case_table_names else name
 
     def key(self, name: TableName) -> TableName:
-        """A table's name as the server compares it."""
+        """A table's name in the form by which the server compares it."""
         if not self.server.lower_case_table_names:
             return name
         return lowered(name[0]), lowered(name[1])
 
     def stored(self, name: str) -> str:
-        """A name as the server stores what is given that name now."""
+        """A new name in the form in which the server stores it."""
         return lowered(name) if self.server.lower_case_table_names == 1 else name

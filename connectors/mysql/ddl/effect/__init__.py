@@ -1,1 +1,1 @@
-"""DDL statements applied to the tables that are known."""
+"""The effects of DDL statements on the known tables."""

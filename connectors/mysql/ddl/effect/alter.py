@@ -1,8 +1,9 @@
-"""What ALTER TABLE makes of a table.
+"""The effect of ALTER TABLE on a table.
 
-The law: the server's order, not the statement's. First each column that was there is dropped, changed, renamed
-or kept, where it stands; then, in the statement's order, new ones come in and moved ones move, by the names
-that hold then; keys follow their columns. A column that is not touched stays the same object.
+Invariant: the server's order applies, not the statement's. First each existing column is dropped,
+changed, renamed or kept, in its position; then, in the statement's order, new columns are inserted
+and others moved, by their current names; keys follow their columns. An untouched column remains the
+same object.
 Source: ``mysql_prepare_alter_table`` in MySQL's ``sql_table.cc``.
 """
 
@@ -48,7 +49,7 @@ def altered_table(
 
 
 class _Alteration:
-    """One ALTER TABLE, while its effect is found."""
+    """One ALTER TABLE during the computation of its effect."""
 
     def __init__(
         self, table: Table, actions: tuple[Action, ...], defaults: Defaults, terms: Terms
@@ -59,20 +60,20 @@ class _Alteration:
         current = Database(charset=table.charset, collation=table.collation)
         self._defaults = charset.after(actions, current, defaults, terms)
         self._target = charset.target(actions, current, defaults, terms)
-        """What columns are converted to."""
+        """The character set that columns are converted to."""
         self._converted: dict[int, Column] = {}
-        """Those that are, by their identity: a new definition is read so that it needs no conversion."""
+        """Converted columns, by identity: a new definition is parsed so that it needs no conversion."""
         self._columns: list[Column] = []
         self._was: dict[str, str] = {}
-        """Old names of the columns that get another one, by that."""
+        """Old names of renamed columns, by their new names."""
         self._changed: set[str] = set()
-        """Names of columns that are defined anew."""
+        """Names of redefined columns."""
         self._new: set[str] = set()
-        """Names of columns that were not there."""
+        """Names of new columns."""
         self._indexes: list[IndexSpec] = []
 
     def result(self) -> Table:
-        """The table."""
+        """The resulting table."""
         self._keep_columns()
         self._place_columns()
         self._place_invisible_key()
@@ -94,14 +95,14 @@ class _Alteration:
         )
 
     def _versioned(self) -> bool | None:
-        """Whether MariaDB keeps the table's past from now on; None: as before."""
-        said = [one.added for one in self._actions if isinstance(one, SystemVersioning)]
-        return said[-1] if said else None
+        """Whether MariaDB keeps the table's history from now on; None: unchanged."""
+        added = [one.added for one in self._actions if isinstance(one, SystemVersioning)]
+        return added[-1] if added else None
 
     # --- columns ------------------------------------------------------------------------------------
 
     def _keep_columns(self) -> None:
-        """Each column that was there: dropped, changed, renamed, or as it was."""
+        """Drop, change, rename or keep each existing column."""
         by_name: dict[str, list[Action]] = {}
         for action in self._actions:
             if isinstance(action, ChangeColumn | DropColumn | RenameColumn | AlterColumn):
@@ -140,7 +141,7 @@ class _Alteration:
         return altered(column, action)
 
     def _made(self, spec: ColumnSpec) -> Column:
-        """A new column; CONVERT TO stands above what it says of its character set."""
+        """A new column; CONVERT TO takes precedence over its own character set."""
         column = made(spec, self._defaults, self._terms)
         if self._target is None or column.charset is None or spec.type.name.startswith("n"):
             return column
@@ -148,7 +149,7 @@ class _Alteration:
         return self._needs_no_conversion(made(kind, self._target, self._terms))
 
     def _remade(self, old: Column, spec: ColumnSpec) -> Column:
-        """A column of a new definition."""
+        """A column with a new definition."""
         new = self._made(spec)
         if self._target is None or not since(self._terms.server, mysql=(8, 0, 0), mariadb=None):
             return new
@@ -160,7 +161,7 @@ class _Alteration:
         return column
 
     def _place_columns(self) -> None:
-        """New columns and moved ones, in the statement's order."""
+        """Insert new columns and move others, in the statement's order."""
         for action in self._actions:
             if isinstance(action, AddColumn):
                 self._add(action)
@@ -180,7 +181,7 @@ class _Alteration:
         self._columns.insert(place, column)
 
     def _place_invisible_key(self) -> None:
-        """The primary key that the server made by itself stays first."""
+        """The primary key that the server generated stays first."""
         if not has_invisible_key(self._table, self._terms.server):
             return
         place = numbered(self._columns, self._table.columns[0].name)
@@ -205,7 +206,7 @@ class _Alteration:
         return place + 1
 
     def _convert(self) -> None:
-        """CONVERT TO: columns that this statement makes are converted, too."""
+        """CONVERT TO applies to columns that this statement creates, too."""
         to = self._target
         if to is None:
             return
@@ -241,7 +242,7 @@ class _Alteration:
 
 
 def _without(indexes: list[Index], action: DropIndex) -> list[Index]:
-    """The keys without one; that one is not known matters for the primary key only."""
+    """The keys without one; an unknown key matters only if it is the primary key."""
     found = next((index for index in indexes if same(index.name, action.name)), None)
     if found is None:
         if action.kind == "DROP PRIMARY KEY" and not action.if_exists:

@@ -1,8 +1,8 @@
-"""Which character set a table has after ALTER TABLE, and which its columns are converted to.
+"""The character set of a table after ALTER TABLE, and the one its columns are converted to.
 
-The law: CONVERT TO is about columns, and about the table's own character set as far as no option says that one;
-MySQL takes all of it in the statement's order, MariaDB lets options stand above. A collation counts until a
-character set behind it ends it.
+Invariant: CONVERT TO applies to columns, and to the table's own character set unless an option sets
+that; MySQL applies all of it in the statement's order, in MariaDB options take precedence. A
+collation is valid until a later character set replaces it.
 """
 
 from __future__ import annotations
@@ -23,67 +23,69 @@ from connectors.mysql.ddl.types.text import OF_BYTES, OF_TEXT, holding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What DEFAULT may mean."""
+    """The possible meanings of DEFAULT."""
 
     database: Database
-    """The table's."""
+    """The table's database."""
     selected: Database
-    """The session's."""
+    """The session's database."""
 
 
 def after(
     actions: Sequence[Action], current: Database, defaults: Defaults, terms: Terms
 ) -> Database:
     """A table's own character set after an ALTER."""
-    said = NO_CHARSET
+    clause = NO_CHARSET
     mariadb = terms.server.mariadb
     for action in actions:
         if isinstance(action, ConvertTo) and not mariadb:
-            said = _without_default(action.charset, defaults)
+            clause = _without_default(action.charset, defaults)
         elif isinstance(action, SetOptions):
-            said = _and_then(said, action.options.charset)
-    if not said and mariadb:
-        said = next((one.charset for one in reversed(actions) if isinstance(one, ConvertTo)), said)
-    return chosen(said, defaults.database, terms, current) if said else current
+            clause = _and_then(clause, action.options.charset)
+    if not clause and mariadb:
+        clause = next(
+            (one.charset for one in reversed(actions) if isinstance(one, ConvertTo)), clause
+        )
+    return chosen(clause, defaults.database, terms, current) if clause else current
 
 
 def target(
     actions: Sequence[Action], current: Database, defaults: Defaults, terms: Terms
 ) -> Database | None:
-    """What CONVERT TO converts columns to; None without it."""
+    """The character set to which CONVERT TO converts columns; None without it."""
     found = [action.charset for action in actions if isinstance(action, ConvertTo)]
     if not found:
         return None
-    said = found[-1] if terms.server.mariadb else _without_default(found[-1], defaults)
-    return chosen(said, defaults.database, terms, current)
+    clause = found[-1] if terms.server.mariadb else _without_default(found[-1], defaults)
+    return chosen(clause, defaults.database, terms, current)
 
 
-def _and_then(before: Charset, said: Charset) -> Charset:
-    """What two actions say of one thing."""
-    if not said:
+def _and_then(before: Charset, clause: Charset) -> Charset:
+    """Combine the clauses of two actions."""
+    if not clause:
         return before
-    if said.charset is None:
-        return replace(before, collation=said.collation, collation_first=False)
-    if said.collation is None:
+    if clause.charset is None:
+        return replace(before, collation=clause.collation, collation_first=False)
+    if clause.collation is None:
         first = before.collation is not None
-        return Charset(charset=said.charset, collation=before.collation, collation_first=first)
-    return said
+        return Charset(charset=clause.charset, collation=before.collation, collation_first=first)
+    return clause
 
 
-def _without_default(said: Charset, defaults: Defaults) -> Charset:
-    """CONVERT TO CHARACTER SET DEFAULT in full, for which MySQL looks at the database that is selected."""
-    if said.charset != "default":
-        return said
+def _without_default(clause: Charset, defaults: Defaults) -> Charset:
+    """CONVERT TO CHARACTER SET DEFAULT in full; MySQL uses the selected database."""
+    if clause.charset != "default":
+        return clause
     own = defaults.selected
-    return Charset(charset=own.charset, collation=said.collation or own.collation)
+    return Charset(charset=own.charset, collation=clause.collation or own.collation)
 
 
 # --- columns that are converted and changed at once -------------------------------------------------
 
 
 def converting(spec: ColumnSpec, to: Database, server: Server) -> ColumnSpec:
-    """A column's definition with what CONVERT TO says in place of its own character set; BINARY still counts,
-    though beside a character set of its own only in MySQL before 8.0."""
+    """A column's definition with CONVERT TO's character set in place of its own; BINARY still
+    applies, though together with a character set of its own only in MySQL before 8.0."""
     own = spec.type
     binary = own.binary and (
         own.charset is None or not since(server, mysql=(8, 0, 0), mariadb=(0, 0, 0))
@@ -94,8 +96,8 @@ def converting(spec: ColumnSpec, to: Database, server: Server) -> ColumnSpec:
 
 
 def resized(spec: ColumnSpec, old: Column, new: Column, to: Database) -> Column:
-    """A changed column as MySQL sizes it, where CONVERT TO stands in the same statement: a TEXT or BLOB, other
-    than the longest, is made to hold the characters of the column that was there."""
+    """A changed column as MySQL sizes it if the statement contains CONVERT TO: a TEXT or BLOB,
+    other than the longest, is enlarged to hold the characters of the old column."""
     word = OF_BYTES.get(new.type, new.type)
     if word not in OF_TEXT or spec.type.arguments or word.startswith(("long", "char", "varchar")):
         return new
@@ -106,11 +108,11 @@ def resized(spec: ColumnSpec, old: Column, new: Column, to: Database) -> Column:
 
 _SIZES = {"tiny": 0xFF, "": 0xFFFF, "medium": 0xFFFFFF, "long": 0xFFFFFFFF}
 _OTHER_WIDTH = 20
-"""Of a number or a time as text; only whether it is short matters."""
+"""For a number or a time as text; only whether it is short matters."""
 
 
 def _characters(column: Column) -> int:
-    """How many characters a column holds."""
+    """The number of characters that a column holds."""
     word, _, rest = column.type.partition("(")
     if word.endswith(("text", "blob")):
         size = _SIZES[word[:-4]]

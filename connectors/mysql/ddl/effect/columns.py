@@ -1,6 +1,6 @@
-"""A column as a server keeps it, from the words that define it.
+"""A column as a server stores it, from its definition in a statement.
 
-The law: what a definition does not say is what the server would take, by its version and the session's
+Invariant: anything a definition omits is the server's default, by its version and the session's
 settings.
 """
 
@@ -21,29 +21,29 @@ from connectors.mysql.ddl.types import types
 
 
 class Refused(ValueError):
-    """The server would refuse the statement, or something was not as the history has it."""
+    """The server would refuse the statement, or the known state contradicts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a statement is taken by: the server and the session."""
+    """The server and the session by which a statement is interpreted."""
 
     server: Server
     session: Session
 
 
 def same(name: str, other: str) -> bool:
-    """Whether two names of columns or keys are one: case says nothing."""
+    """Whether two names of columns or keys are equal, ignoring case."""
     return lowered(name) == lowered(other)
 
 
 def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
-    """The column that a definition makes in a table with this character set and collation."""
+    """The column that a definition creates in a table with this character set and collation."""
     own = types.resolved(spec.type, defaults, server=terms.server, session=terms.session)
     attributes = spec.attributes
     nullable = attributes.nullable
     if nullable is None:
-        # MariaDB makes no such difference for what is generated.
+        # MariaDB makes no such distinction for generated columns.
         plain = attributes.generated is None or not terms.server.mariadb
         nullable = not (plain and own.type.startswith("timestamp") and _implicit_timestamps(terms))
     if attributes.row_period is not None:
@@ -70,7 +70,7 @@ def _implicit_timestamps(terms: Terms) -> bool:
 
 
 def definition_of(attributes: Attributes) -> str:
-    """What else rebuilds a column, as text."""
+    """The rest of a column's definition, as text."""
     found: list[str] = []
     if attributes.generated is not None:
         kept = attributes.generated.upper()
@@ -101,7 +101,7 @@ def altered(column: Column, action: AlterColumn) -> Column:
 
 
 def attributes_in(definition: str) -> Attributes | None:
-    """A column's definition read again; None where it is not in our own words."""
+    """Parse a column's definition; None if it is not in our own form."""
     plain = Server(version=(99, 0, 0))
     try:
         reader = Reader(lexed(definition, plain, Session()), plain, Session())
@@ -112,7 +112,7 @@ def attributes_in(definition: str) -> Attributes | None:
 
 
 def required(column: Column) -> Column:
-    """The column, NOT NULL, which ends a default of NULL."""
+    """The column as NOT NULL, which removes a default of NULL."""
     if not column.nullable:
         return column
     definition = column.definition
@@ -124,6 +124,6 @@ def required(column: Column) -> Column:
 
 
 def numbered(columns: Sequence[Column], name: str) -> int | None:
-    """A column's place, or None."""
+    """A column's index, or None."""
     wanted = lowered(name)
     return next((n for n, column in enumerate(columns) if lowered(column.name) == wanted), None)

@@ -1,7 +1,7 @@
-"""The table that CREATE TABLE makes.
+"""The table that CREATE TABLE creates.
 
-The law: it is what the server would make, down to the names of keys that nobody named; a definition that the
-server would refuse is refused.
+Invariant: it is what the server would create, including generated names of keys; a definition that
+the server would refuse is refused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def created(
 
 
 def _joined(own: list[Column], selected: Sequence[Column]) -> list[Column]:
-    """The table's own columns and those of the query: one that both have stands where the query has it."""
+    """The table's own columns and those of the query: a column in both has the query's position."""
     by_name = {lowered(column.name): column for column in own}
     names = {lowered(column.name) for column in selected}
     first = [column for column in own if lowered(column.name) not in names]
@@ -88,7 +88,7 @@ def keyed(columns: list[Column], indexes: Sequence[Index]) -> list[Column]:
 
 
 def unique(columns: Sequence[Column]) -> None:
-    """Raise Refused if two columns have one name, or there is none at all."""
+    """Raise Refused if two columns have the same name, or there is none at all."""
     names = [lowered(column.name) for column in columns]
     if not names:
         raise Refused("a table has at least one column")

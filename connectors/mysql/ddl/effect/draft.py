@@ -1,6 +1,7 @@
-"""A statement's effect while it is found: the state as it was, with this statement's changes before it.
+"""Draft: a statement's changes on top of the state, while its effect is computed.
 
-The law: nothing of the state changes before ``commit``; what a statement does shows to its own later parts.
+Invariant: the state does not change before ``commit``; a statement's later parts see its earlier
+changes.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ class Draft:
     # --- names --------------------------------------------------------------------------------------
 
     def name(self, ref: TableRef) -> TableName:
-        """A table's full name; raise Refused where no database is selected."""
+        """A table's full name; raises Refused if no database is selected."""
         database = ref[0] or self.terms.session.database
         if not database:
             raise Refused(f"no database is selected for {ref[1]}")
         return self._state.stored(database), self._state.stored(ref[1])
 
     def written(self, name: TableName) -> TableName:
-        """The name as the table has it."""
+        """The name in the table's own spelling."""
         found = self._found(name)
         return found[0] if found else name
 
@@ -62,21 +63,21 @@ class Draft:
         return found[1] if found else None
 
     def change(self, name: TableName, new: Table | None) -> None:
-        """A table is made, altered or dropped."""
+        """Create, alter or drop a table."""
         old = self.table(name)
         if old != new:
             self.changes.append(TableChange(name=self.written(name), old=old, new=new))
             self._set(name, new)
 
     def make(self, name: TableName, new: Table) -> None:
-        """A table is made where none can have been."""
+        """Create a table under a name that must be free."""
         self.changes.append(TableChange(name=name, old=None, new=new))
         self.remove_other(name)
         self._set(name, None)
         self._set(name, new)
 
     def rename(self, name: TableName, to: TableName, new: Table) -> None:
-        """A table goes to another name; it may be altered on the way."""
+        """Rename a table, which may be altered at the same time."""
         old, written = self.table(name), self.written(name)
         self._set(name, None)
         self._set(to, new)
@@ -103,25 +104,25 @@ class Draft:
         return key not in self._gone and (key in self._temporary or key in self._state.temporary)
 
     def temporary(self, name: TableName) -> Table | None:
-        """This connection's temporary table; None where its columns are not known."""
+        """This connection's temporary table; None if its columns are unknown."""
         key = (self.terms.session.thread, self._state.key(name))
         return self._temporary[key] if key in self._temporary else self._state.temporary[key]
 
     def visible(self, name: TableName) -> Table | None:
-        """What this connection finds under a name; None also where its columns are not known."""
+        """The table that this connection finds under a name; None also if its columns are unknown."""
         return self.temporary(name) if self.is_temporary(name) else self.table(name)
 
     def set_temporary(self, name: TableName, table: Table | None) -> None:
-        """A temporary table is made or altered."""
+        """Create or alter a temporary table."""
         key = (self.terms.session.thread, self._state.key(name))
         self._temporary[key] = table
         self._gone.discard(key)
 
     def drop_temporary(self, name: TableName) -> None:
-        """A temporary table is dropped."""
+        """Drop a temporary table."""
         self._gone.add((self.terms.session.thread, self._state.key(name)))
 
-    # --- databases, and what is no table ------------------------------------------------------------
+    # --- databases and views ------------------------------------------------------------------------
 
     def database(self, name: str) -> Database | None:
         """A database."""
@@ -133,20 +134,20 @@ class Draft:
         return self._databases[key] if key in self._databases else self._state.databases.get(key)
 
     def defaults(self, name: str) -> Database:
-        """What tables of a database take; of one that is not known, what the server gives a new one."""
+        """The defaults of a database's tables; for an unknown database, those of a new one."""
         return self.database(name) or self.server_defaults()
 
     def selected_defaults(self) -> Database:
-        """What the database that is selected gives; the server, where none is."""
+        """The defaults of the selected database; the server's, if none is selected."""
         selected = self.terms.session.database
         return self.defaults(selected) if selected else self.server_defaults()
 
     def server_defaults(self) -> Database:
-        """What a database takes that is created without a word about it."""
+        """The defaults of a database created without options."""
         return server_default(self.terms.server, self.terms.session)
 
     def change_database(self, name: str, new: Database | None) -> None:
-        """A database is made, altered or dropped."""
+        """Create, alter or drop a database."""
         found = self._found_database(name)
         old = found[1] if found else None
         if old != new:
@@ -158,21 +159,21 @@ class Draft:
             self._others = frozenset(other for other in self._others if other[0] != folded)
 
     def is_other(self, name: TableName) -> bool:
-        """Whether it is known to be a view."""
+        """Whether a name is known to be a view's."""
         return self._state.key(name) in self._others
 
     def add_other(self, name: TableName) -> None:
-        """A view."""
+        """Add a view."""
         self._others |= {self._state.key(name)}
 
     def remove_other(self, name: TableName) -> None:
-        """A view that is gone, or has another name."""
+        """Remove a view that was dropped or renamed."""
         self._others -= {self._state.key(name)}
 
     # --- the end ------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """The state becomes what was found."""
+        """Apply the changes to the state."""
         state = self._state
         for key, entry in self._tables.items():
             if entry is None:

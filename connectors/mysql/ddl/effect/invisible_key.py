@@ -1,6 +1,7 @@
-"""The primary key that MySQL gives a table without one, if it is told to: an invisible column of a fixed name.
+"""The primary key that MySQL can generate for a table without one: an invisible column of a fixed name.
 
-The law: the server knows it by its form, and so do we; nothing else tells it from a column that a user made.
+Invariant: like the server, we recognize it by its form; nothing else distinguishes it from a user's
+column.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A table's keys as a statement leaves them.
+"""A table's keys after a statement.
 
-The law: a key without a name gets the server's; one that loses its last column is gone; the primary key's
-columns are NOT NULL. A key that is no row's identity is never a reason to give up.
+Invariant: a key without a name gets the server's name for it; one that loses its last column is
+dropped; the primary key's columns are NOT NULL. A key that identifies no row never makes a
+statement fail.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from connectors.mysql.ddl.statement.column_spec import IndexSpec, Part, Period
 
 PRIMARY = "PRIMARY"
 _MOST = 1000
-"""Keys in one statement; servers take 64 and, for foreign keys, a few more."""
+"""Keys in one statement; servers allow 64 and, for foreign keys, a few more."""
 _LENGTHY = ("char", "varchar", "binary", "varbinary")
 _SPECIAL = ("FULLTEXT", "SPATIAL", "VECTOR")
 _GEOMETRIES = frozenset(
@@ -28,7 +29,7 @@ _GEOMETRIES = frozenset(
 def added(
     indexes: Sequence[Index], specs: Iterable[IndexSpec], columns: Sequence[Column]
 ) -> tuple[Index, ...]:
-    """The keys with those that are added, the primary key first."""
+    """The keys after adding some, the primary key first."""
     found, wanted = list(indexes), list(specs)
     if len(wanted) > _MOST:
         raise Refused(f"{len(wanted)} keys are more than any server accepts")
@@ -50,9 +51,10 @@ def added(
 def with_geometries(
     indexes: Iterable[Index], columns: Sequence[Column], server: Server
 ) -> tuple[Index, ...]:
-    """The keys as MariaDB has them: of a geometry it keeps the first bytes, also where no length is said.
+    """The keys as MariaDB has them: of a geometry it indexes the first bytes, also without a given length.
 
-    MySQL before 8.0 takes such a key of a POINT for one of the whole column, and later ones refuse it.
+    MySQL before 8.0 treats such a key of a POINT as covering the whole column, and later versions
+    refuse it.
     """
     if not server.mariadb:
         return tuple(indexes)
@@ -66,7 +68,7 @@ def with_geometries(
 
 
 def with_periods(specs: Iterable[IndexSpec], periods: Sequence[Period]) -> list[IndexSpec]:
-    """The keys with a period's columns where one names the period: MariaDB's WITHOUT OVERLAPS."""
+    """The keys, with a period's columns in place of the period: MariaDB's WITHOUT OVERLAPS."""
     return [
         replace(spec, parts=_spread(spec.parts, periods))
         if any(part.without_overlaps for part in spec.parts)
@@ -89,7 +91,7 @@ def _spread(parts: Sequence[Part], periods: Sequence[Period]) -> tuple[Part, ...
 
 
 def _new(found: list[Index], spec: IndexSpec, columns: Sequence[Column]) -> Index | None:
-    """A key that is not there yet; None if it says that it need not be made."""
+    """A new key; None if IF NOT EXISTS applies."""
     index = _made(spec, found, columns)
     there = next((other for other in found if same(other.name, index.name)), None)
     if there is None:
@@ -98,7 +100,7 @@ def _new(found: list[Index], spec: IndexSpec, columns: Sequence[Column]) -> Inde
         return None
     if there.unique:
         raise Refused(f"there is a key {index.name} already")
-    # It cannot be there any more: perhaps one that a server made for a foreign key.
+    # It must be gone: perhaps a server created it for a foreign key.
     found.remove(there)
     return index
 
@@ -136,7 +138,7 @@ def _text(part: Part) -> str:
 
 
 def _name(spec: IndexSpec, named: Sequence[str], others: Sequence[Index]) -> str:
-    """Its name; one that is not given is its first column's, with a number where that is taken."""
+    """A key's name; by default that of its first column, with a number if it is taken."""
     if spec.kind == PRIMARY:
         return PRIMARY
     if spec.name is not None:
@@ -150,7 +152,7 @@ def _name(spec: IndexSpec, named: Sequence[str], others: Sequence[Index]) -> str
 
 
 def is_prefix(column: Column, length: int) -> bool:
-    """Whether so many characters are only the beginning of a column."""
+    """Whether that many characters are only the beginning of a column."""
     word, _, rest = column.type.partition("(")
     if word in _LENGTHY:
         whole = rest.partition(")")[0]
@@ -159,7 +161,7 @@ def is_prefix(column: Column, length: int) -> bool:
 
 
 def _is_covered(indexes: Iterable[Index], spec: IndexSpec) -> bool:
-    """Whether a foreign key needs no key of its own."""
+    """Whether a foreign key needs no new index."""
     wanted = [lowered(part.column) for part in spec.parts]
     return any(_begins_with(index, wanted) for index in indexes)
 
@@ -182,24 +184,24 @@ def _foreign_name(indexes: Sequence[Index], spec: IndexSpec) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """The columns of a table before and after an ALTER; all names but theirs are in lower case."""
+    """The columns of a table before and after an ALTER; all names except theirs are in lower case."""
 
     before: Sequence[Column]
     after: Sequence[Column]
     was: dict[str, str]
-    """Old names of columns that were renamed, by their new ones."""
+    """Old names of renamed columns, by their new ones."""
     changed: set[str]
-    """New names of columns that were defined anew."""
+    """New names of redefined columns."""
     new: set[str]
-    """Names of columns that were not there."""
+    """Names of new columns."""
 
 
 def with_columns(indexes: Iterable[Index], moved: Moved) -> list[Index]:
-    """The keys after columns were renamed, dropped, added or defined anew.
+    """The keys after columns were renamed, dropped, added or redefined.
 
-    As the server does it: a part goes to the first column, in the table's new order, that had its name before
-    or, if it is not a renamed one, has it now. So a new column may take the key of a renamed one before which
-    it stands.
+    As on the server, a part goes to the first column, in the table's new order, whose old name was
+    the part's or, if the column is not renamed, whose current name is. So a new column may take the
+    key of a renamed one that comes after it.
     """
     by_old_name: dict[str, Column] = {}
     for column in moved.after:
@@ -236,7 +238,7 @@ def _followed(
 
 
 def _refitted(part: str, old: Column | None, column: Column, moved: Moved) -> str:
-    """What is said of a part whose column is another or of another type."""
+    """The definition of a part whose column was replaced or changed its type."""
     name = lowered(column.name)
     length, order = _length(part)
     if name in moved.new:
@@ -248,7 +250,7 @@ def _refitted(part: str, old: Column | None, column: Column, moved: Moved) -> st
 
 
 def _length(part: str) -> tuple[int | None, str]:
-    """The characters of a part and what follows them; None where it is of the whole column."""
+    """The characters of a part and the text after them; None if it covers the whole column."""
     if not part.startswith("(") or not part[1:].partition(")")[0].isdecimal():
         return None, part
     length, _, order = part[1:].partition(")")
@@ -262,7 +264,7 @@ _SIZES = {
 
 
 def _whole(column: Column | None) -> int | None:
-    """The characters of a column of text, the bytes of others, where they are known."""
+    """The characters of a text column or bytes of others, if known."""
     word, _, rest = ("" if column is None else column.type).partition("(")
     length = rest.partition(")")[0]
     if word in _LENGTHY and length.isdecimal():

@@ -1,6 +1,6 @@
-"""A table's options, as later statements change them.
+"""A table's options after later statements.
 
-The law: an option that is said anew replaces itself; the others stay.
+Invariant: an option that is set again replaces itself; the others stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def text_of(options: TableOptions) -> str:
 
 
 def merged(text: str, changes: Sequence[TableOptions], versioned: bool | None = None) -> str:
-    """The text of a table's options after others were set, and system versioning turned on or off."""
+    """The text of a table's options after setting others, and turning system versioning on or off."""
     new = {name: value for options in changes for name, value in options.texts}
     if not new and versioned is None:
         return text
@@ -32,7 +32,7 @@ def merged(text: str, changes: Sequence[TableOptions], versioned: bool | None = 
 
 
 def is_sequence(table: Table | None) -> bool:
-    """Whether a table is what MariaDB counts with; its rows are no one's data."""
+    """Whether a table is a MariaDB sequence, whose rows are no user data."""
     if table is None or "SEQUENCE" not in table.options.upper():
         return False
     told = dict(_parsed(table.options).texts).get("SEQUENCE", "")

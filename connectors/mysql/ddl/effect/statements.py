@@ -1,7 +1,7 @@
-"""Each statement's effect on the tables that are known.
+"""The effect of each statement on the known tables.
 
-The law: a connection's temporary table stands before the real one of that name, and what becomes of it changes
-nothing that others see.
+Invariant: a connection's temporary table hides the real one of that name, and changes to it are
+invisible to other connections.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from connectors.mysql.ddl.statement.statement import (
 
 @singledispatch
 def apply(statement: Statement, _draft: Draft) -> None:
-    """Find what a statement does; raise Refused, TypeRefused or CharsetRefused."""
+    """Compute a statement's effect; raise Refused, TypeRefused or CharsetRefused."""
     raise AssertionError(f"no rule for {type(statement).__name__}")
 
 
@@ -57,7 +57,7 @@ def _make_view(name: TableName, draft: Draft, *, if_not_exists: bool) -> None:
     if draft.table(name) is not None:
         if if_not_exists or not draft.logged:
             return
-        # The server took it, so there is no such table: an older view of this name was taken for one.
+        # The server accepted it, so there is no such table: the known one was an older view of this name.
         draft.change(name, None)
     draft.add_other(name)
 
@@ -94,7 +94,7 @@ def _create_temporary(statement: CreateTable, name: TableName, draft: Draft) -> 
     try:
         table = _new_table(statement, name, draft)
     except ValueError:
-        table = None  # nobody else sees it
+        table = None  # invisible to other connections
     draft.set_temporary(name, table)
 
 
@@ -106,14 +106,14 @@ def _new_table(statement: CreateTable, name: TableName, draft: Draft) -> Table:
 
 
 def _selected(query: str, draft: Draft) -> tuple[Column, ...]:
-    # What reads queries takes long to import, and few statements have one.
+    # The query parser takes long to import, and few statements have a query.
     from connectors.mysql.ddl.effect.select.query import selected
 
     return selected(query, draft)
 
 
 def _pattern(name: TableName, draft: Draft) -> Table:
-    """The table that another is made like."""
+    """The table in CREATE TABLE … LIKE."""
     table = draft.visible(name)
     if table is None:
         raise Refused(f"the table {name[0]}.{name[1]} that it is created like is not known")
@@ -159,7 +159,7 @@ def _alter(statement: AlterTable, draft: Draft) -> None:
 
 
 def _changes_no_column(statement: AlterTable) -> bool:
-    """Whether it is work on partitions and the like, which servers write of tables that are not there, too."""
+    """Whether it is work on partitions and the like, which servers also log for missing tables."""
     return all(isinstance(action, NoColumnWork) for action in statement.actions)
 
 

@@ -1,7 +1,7 @@
-"""MariaDB's columns that tell since when and until when a row holds, where nobody asked for them by name.
+"""MariaDB's implicit columns for the start and end of a row's validity.
 
-The law: WITH SYSTEM VERSIONING alone makes them behind all others, and there they stay; a definition may have
-them or not, for ``information_schema`` does not tell them.
+Invariant: WITH SYSTEM VERSIONING alone adds them after all others, and there they stay; a
+definition may have them or not, as ``information_schema`` does not list them.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ _NAMES = ("row_start", "row_end")
 
 
 def is_of_period(column: Column) -> bool:
-    """Whether it tells since when or until when a row holds."""
+    """Whether a column is the start or the end of a row's validity."""
     return column.definition.startswith(_ROW)
 
 
 def is_hidden(column: Column) -> bool:
-    """Whether the server made it by itself."""
+    """Whether the server added a column implicitly."""
     return is_of_period(column) and column.invisible and column.name in _NAMES
 
 
 def with_hidden_last(columns: list[Column], *, versioned: bool | None) -> list[Column]:
-    """The columns with those at their end, or without them where the table keeps no past any more."""
+    """The columns with the implicit ones last, or without them if the table is no longer versioned."""
     hidden = [column for column in columns if is_hidden(column)]
     if not hidden:
         return columns

@@ -1,1 +1,1 @@
-"""DDL from text to statements: lexer, token reader, and one file for each kind of statement."""
+"""The DDL grammar, from text to statements: lexer, token reader, and one file per kind of statement."""

@@ -1,6 +1,6 @@
 """ALTER TABLE: its actions, one by one.
 
-The law: an action that is not known is a fault of the whole statement, for it might have been about columns.
+Invariant: an unknown action is a fault of the whole statement, for it might concern columns.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _AFTER_ORDER = frozenset(
         "RENAME",
     }
 )
-"""Words that are no names of columns without quotes."""
+"""Words that cannot be unquoted column names."""
 
 
 def alter_table(reader: Reader) -> AlterTable:
-    """What stands behind ALTER TABLE."""
+    """Parse the rest of ALTER TABLE."""
     if_exists = reader.take("IF", "EXISTS")
     name = reader.table()
     keys.skip_wait(reader)
@@ -77,7 +77,7 @@ def alter_table(reader: Reader) -> AlterTable:
 
 
 def _actions(reader: Reader) -> list[Action]:
-    """One action, or the several that ADD (…) is."""
+    """One action, or the several actions of ADD (…)."""
     if (work := partition_work(reader)) is not None:
         return [work]
     if reader.take("ADD"):
@@ -118,7 +118,7 @@ def _add_key(spec: IndexSpec) -> AddIndex:
 def _add_several(reader: Reader, if_not_exists: bool) -> list[Action]:
     elements = Elements()
     reader.enclosed(lambda: element(reader, elements))
-    # Those of the columns themselves come with them.
+    # Includes the keys defined within the columns.
     own = [key for spec in elements.columns for key in keys.of_column(spec, reader.server)]
     return [
         *(AddColumn(spec=spec, if_not_exists=if_not_exists) for spec in elements.columns),
@@ -255,7 +255,7 @@ def _order(reader: Reader) -> Action:
 
 
 def _ends_order(following: list[str]) -> bool:
-    """Whether what follows a comma is another action and no column."""
+    """Whether the tokens after a comma begin another action and not a column."""
     return following[0] in _AFTER_ORDER or following == ["ALGORITHM", "="]
 
 

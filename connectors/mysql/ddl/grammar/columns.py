@@ -1,7 +1,7 @@
-"""A column's definition: its type, and what stands behind that.
+"""A column's definition: its type and its attributes.
 
-The law: an attribute that is not known is left for the caller, who takes it for a fault; what is known is kept,
-if only as text that rebuilds the column.
+Invariant: an unknown attribute is left for the caller, who reports it as a fault; a known one is
+kept, if only as text for the column's definition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LITERALS = frozenset({lexer.STRING, lexer.HEX, lexer.BITS})
 
 
 class _Draft:
-    """A column while it is read: the fields of its type, those of its attributes, and other text."""
+    """A column being parsed: the fields of its type, those of its attributes, and other text."""
 
     __slots__ = ("attributes", "others", "type")
 
@@ -95,7 +95,7 @@ _DECIMAL = re.compile(r"([0-9]*)\.[0-9]*")
 
 
 def _arguments(reader: Reader) -> tuple[int, ...]:
-    """A type's numbers; of one alone the server takes what stands before its point."""
+    """A type's numbers; of a single number the server uses the part before its point."""
     if reader.keys[reader.at + 2] == ")" and (
         found := _DECIMAL.fullmatch(reader.texts[reader.at + 1])
     ):
@@ -105,7 +105,7 @@ def _arguments(reader: Reader) -> tuple[int, ...]:
 
 
 def _label(reader: Reader) -> Label:
-    """An ENUM's or a SET's label; an introducer before it says how it is written only."""
+    """An ENUM's or a SET's label; an introducer before it only determines how its bytes are read."""
     if reader.key.startswith("_") and reader.keys[reader.at + 1] in _LITERALS:
         reader.at += 1
     text = reader.texts[reader.at]
@@ -118,7 +118,7 @@ def _label(reader: Reader) -> Label:
     return reader.string()
 
 
-# --- what stands behind it --------------------------------------------------------------------------
+# --- attributes -------------------------------------------------------------------------------------
 
 
 def _read_attributes(reader: Reader, draft: _Draft) -> None:
@@ -128,7 +128,7 @@ def _read_attributes(reader: Reader, draft: _Draft) -> None:
             reader.at += 1
             attribute(reader, draft)
         elif reader.is_name() and reader.keys[begin + 1] == "=":
-            # What only an engine knows: an assignment of its own.
+            # An attribute that only an engine knows: an assignment.
             reader.at += 2
             skip_value(reader)
         else:
@@ -139,7 +139,7 @@ _Attribute = Callable[[Reader, _Draft], None]
 
 
 def _kept(**fields: object) -> _Attribute:
-    """An attribute of one word."""
+    """A single-word attribute."""
 
     def keep(_reader: Reader, draft: _Draft) -> None:
         draft.attributes.update(fields)
@@ -189,7 +189,7 @@ def _primary(reader: Reader, draft: _Draft) -> None:
 
 
 def _key(_reader: Reader, draft: _Draft) -> None:
-    # Alone behind a column, KEY means PRIMARY KEY.
+    # KEY alone in a column definition means PRIMARY KEY.
     draft.attributes.update(primary=True, nullable=False)
 
 

@@ -1,7 +1,7 @@
 """CREATE TABLE in all its forms.
 
-The law: the columns are read to the last attribute; only partitions and the query are passed over as a whole,
-and the query is kept.
+Invariant: the columns are parsed to the last attribute; only partitions and the query are skipped
+as a whole, and the query is kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connectors.mysql.ddl.statement.table_ref import TableRef
 
 
 class Elements:
-    """What stands in the parentheses, while it is read."""
+    """The contents of the parentheses during parsing."""
 
     __slots__ = ("columns", "indexes", "periods")
 
@@ -27,7 +27,7 @@ class Elements:
 
 
 def create_table(reader: Reader, *, or_replace: bool, temporary: bool) -> CreateTable:
-    """What stands behind CREATE TABLE."""
+    """Parse the rest of CREATE TABLE."""
     if_not_exists = reader.take("IF", "NOT", "EXISTS")
     name = reader.table()
     like = _like(reader)
@@ -62,7 +62,7 @@ def _like(reader: Reader) -> TableRef | None:
 
 
 def element(reader: Reader, elements: Elements) -> None:
-    """One column, key, check or period between the commas."""
+    """Parse one column, key, check or period between commas."""
     if keys.is_key(reader):
         if (key := keys.key(reader)) is not None:
             elements.indexes.append(key)
@@ -75,7 +75,7 @@ def element(reader: Reader, elements: Elements) -> None:
 
 
 def period(reader: Reader) -> Period:
-    """What stands behind PERIOD FOR: its name, and the columns where it begins and ends."""
+    """Parse the rest of PERIOD FOR: its name, and its start and end columns."""
     name = reader.name()
     reader.need("(")
     begin = reader.column()

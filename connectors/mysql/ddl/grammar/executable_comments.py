@@ -1,7 +1,7 @@
-"""Comments between ``/*`` and ``*/``: those whose content is part of the statement, and where the others end.
+"""Comments between ``/*`` and ``*/``: those whose content is executed, and the ends of the others.
 
-Invariant: the server's own reading decides, by its version. A plain comment ends at the first ``*/``, whatever
-it holds; one that the server does not execute may hold one more comment.
+Invariant: the behaviour is the server's, by its version. A plain comment ends at the first ``*/``,
+whatever it contains; one that the server does not execute may contain one nested comment.
 Source: ``lex_one_token`` and ``consume_comment`` in MySQL's and MariaDB's ``sql_lex.cc``.
 """
 
@@ -15,15 +15,15 @@ _VERSION = re.compile(r"[0-9]{5}")
 _SIX_BEFORE_BLANK = re.compile(r"[0-9]{6}(?=[\t\n\v\f\r ])")
 _SIX = re.compile(r"[0-9]{6}")
 _NOT_EXECUTED = re.compile(r"/\* [0-9]{5}")
-"""How a server writes the beginning of a comment that it did not execute: a blank for the ``!``."""
+"""The rewritten start of a comment that a server did not execute: a blank for the ``!``."""
 
-# MariaDB leaves out what was written for the versions of MySQL that it has no part in.
+# MariaDB skips comments for those versions of MySQL that it shares nothing with.
 _MYSQL_ONLY = range(50700, 100000)
 _SIX_DIGITS_SINCE = (8, 1, 0)
 
 
 def content(sql: str, start: int, server: Server) -> int | None:
-    """Where the content of the comment at ``start`` begins if it is part of the statement; else None."""
+    """The start of the content of the comment at ``start`` if it is part of the statement; else None."""
     maria = sql.startswith("/*M!", start)
     if not sql.startswith("/*!", start) and not (maria and server.mariadb):
         return None
@@ -40,7 +40,7 @@ def content(sql: str, start: int, server: Server) -> int | None:
 
 
 def _asked(sql: str, begin: int, server: Server) -> str | None:
-    """The digits of the version that a comment asks for; None where it is for any."""
+    """The digits of the version that a comment requires; None if it is for any."""
     if server.mariadb:
         six = _SIX.match(sql, begin)
     elif server.version >= _SIX_DIGITS_SINCE:
@@ -53,9 +53,10 @@ def _asked(sql: str, begin: int, server: Server) -> str | None:
 
 
 def end_of_comment(sql: str, start: int, server: Server, *, rewritten: bool = False) -> int | None:
-    """Where the comment at ``start`` ends, which is not executed; None if it never does.
+    """The end of the unexecuted comment at ``start``; None if it never ends.
 
-    ``rewritten``: one that begins as servers rewrite what they did not execute may hold another comment.
+    ``rewritten``: a comment with the start that servers give unexecuted ones may contain another
+    comment.
     """
     if sql.startswith("/*!", start) or (server.mariadb and sql.startswith("/*M!", start)):
         return _end(sql, start + 2, nests=True)
@@ -76,5 +77,5 @@ def _end(sql: str, at: int, *, nests: bool = False) -> int | None:
 
 
 def may_be_rewritten(sql: str) -> bool:
-    """Whether a comment begins as servers rewrite one that they did not execute."""
+    """Whether a comment has the start that servers give to unexecuted ones."""
     return _NOT_EXECUTED.search(sql) is not None

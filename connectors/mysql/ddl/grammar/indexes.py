@@ -1,6 +1,6 @@
-"""CREATE INDEX and DROP INDEX, which are ALTER TABLE in other words.
+"""CREATE INDEX and DROP INDEX, which are forms of ALTER TABLE.
 
-The law: they become the same actions, so that there is one rule for what they do.
+Invariant: they become the same actions, so that their effects follow the same rules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _METHOD = frozenset({"USING", "TYPE"})
 
 
 def create_index(reader: Reader, kind: str) -> AlterTable:
-    """What stands behind CREATE INDEX."""
+    """Parse the rest of CREATE INDEX."""
     if_not_exists = reader.take("IF", "NOT", "EXISTS")
     name = reader.name()
     if reader.take_one(_METHOD):
@@ -45,7 +45,7 @@ _KINDS: dict[str, IndexKind] = {
 
 
 def drop_index(reader: Reader) -> AlterTable:
-    """What stands behind DROP INDEX."""
+    """Parse the rest of DROP INDEX."""
     if_exists = reader.take("IF", "EXISTS")
     name = reader.name()
     reader.need("ON")
@@ -57,7 +57,7 @@ def drop_index(reader: Reader) -> AlterTable:
 
 
 def _skip_ways(reader: Reader) -> None:
-    """Step over how it is to be done."""
+    """Skip algorithm and lock clauses."""
     skip_wait(reader)
     while reader.take("ALGORITHM") or reader.take("LOCK"):
         reader.take("=")

@@ -1,7 +1,7 @@
 """Keys and constraints: PRIMARY KEY, UNIQUE, INDEX, FULLTEXT, SPATIAL, FOREIGN KEY, CHECK.
 
-The law: of a key its columns are kept, for they decide about rows; of a foreign key the index that it needs;
-of a check nothing.
+Invariant: a key's columns are kept, because they identify rows; for a foreign key the index that it
+needs; for a check nothing.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def key(reader: Reader) -> IndexSpec | None:
 
 
 def of_column(spec: ColumnSpec, server: Server) -> list[IndexSpec]:
-    """The keys that a column's own definition makes."""
+    """The keys that a column's own definition creates."""
     found: list[IndexSpec] = []
     parts = (Part(column=spec.name),)
     if spec.attributes.primary:
         found.append(IndexSpec(kind="PRIMARY", parts=parts))
     if spec.attributes.unique:
         found.append(IndexSpec(kind="UNIQUE", parts=parts))
-    # Before, REFERENCES behind a column was read and forgotten.
+    # In earlier versions REFERENCES after a column was parsed and ignored.
     if spec.attributes.references and since(server, mysql=(9, 0, 0), mariadb=(10, 5, 0)):
         found.append(IndexSpec(kind="FOREIGN", parts=parts))
     return found
@@ -125,7 +125,7 @@ def part(reader: Reader) -> Part:
 
 
 def key_options(reader: Reader) -> str:
-    """What stands behind a key's columns, as far as it rebuilds the key."""
+    """The options after a key's columns that are part of the key's definition."""
     found: list[str] = []
     while True:
         begin = reader.at
@@ -152,7 +152,7 @@ _STATEMENT_OPTIONS = frozenset({"ALGORITHM", "LOCK"})
 
 
 def _option_left_out(reader: Reader) -> bool:
-    """Step over an option that is a matter of storage, known or an engine's own."""
+    """Skip an option about storage, known or an engine's own."""
     following = reader.keys[reader.at + 1]
     assigned = reader.is_name() and following == "=" and reader.key not in _STATEMENT_OPTIONS
     if reader.key not in _LEFT_OUT and not assigned:
@@ -163,11 +163,11 @@ def _option_left_out(reader: Reader) -> bool:
     return True
 
 
-# --- constraints that no key stands for -------------------------------------------------------------
+# --- constraints that are no keys -------------------------------------------------------------------
 
 
 def skip_check(reader: Reader) -> None:
-    """Step over what stands behind CHECK."""
+    """Skip the rest of CHECK."""
     reader.skip_parentheses()
     _ = reader.take("NOT", "ENFORCED") or reader.take("ENFORCED")
 
@@ -182,7 +182,7 @@ def _foreign(reader: Reader, symbol: str | None) -> IndexSpec:
 
 
 def skip_references(reader: Reader) -> None:
-    """Step over what stands behind REFERENCES."""
+    """Skip the rest of REFERENCES."""
     reader.table()
     if reader.key == "(":
         reader.skip_parentheses()
@@ -201,7 +201,7 @@ def skip_references(reader: Reader) -> None:
 
 
 def skip_wait(reader: Reader) -> None:
-    """Step over MariaDB's WAIT n and NOWAIT."""
+    """Skip MariaDB's WAIT n and NOWAIT."""
     if reader.take("NOWAIT"):
         return
     if reader.key == "WAIT" and reader.keys[reader.at + 1] == lexer.NUMBER:

@@ -1,7 +1,7 @@
-"""A statement as words, names, literals and signs, each with its position.
+"""Lexer: a statement as words, names, literals and signs, each with its position.
 
-Invariant: tokens end where the server's own lexer ends them, by its version and the session's sql_mode; which
-word is a keyword, the grammar decides where it stands.
+Invariant: tokens end where the server's own lexer ends them, by its version and the session's
+sql_mode; whether a word is a keyword is left to the grammar.
 Source: ``lex_one_token`` in MySQL's ``sql_lex.cc``.
 """
 
@@ -31,19 +31,19 @@ END: Final = ""
 
 
 class LexicalFault(ValueError):
-    """The statement cannot even be taken apart: a quote or a comment does not end."""
+    """The statement cannot be split into tokens: a quote or a comment does not end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lexed:
-    """A statement's tokens, in four lists of one length; the last two of each stand for the end, so that one
-    may always look one further."""
+    """A statement's tokens, in four lists of one length; the last two entries of each mark the
+    end, so that reading one token further is always possible."""
 
     sql: str
-    """The statement with blanks for the marks of executed comments and for skipped ones; the rest keeps its
-    place."""
+    """The statement with blanks for the delimiters of executed comments and for skipped ones;
+    other text keeps its position."""
     keys: list[str]
-    """Of a word or sign: itself in upper case; of a quoted name or a literal: which kind it is."""
+    """A word or sign in upper case; for a quoted name or a literal, its kind."""
     texts: list[str]
     """A name's or a string's content; else the text itself."""
     starts: list[int]
@@ -57,7 +57,7 @@ _NUMBER = (
     rf"[0-9]+{_EXPONENT}|[0-9]+\.[0-9]*(?:{_EXPONENT})?|\.[0-9]+(?:{_EXPONENT})?|[0-9]+(?!{_WORD})"
 )
 _AFTER_POINT = re.compile(_WORD + "+")
-"""A word after a point that follows a name at once is a name, whatever it looks like."""
+"""A word right after a name and a point is always a name."""
 _HOST = re.compile(r"[0-9A-Za-z._$]+")
 _DOLLARS = re.compile(r"\$([0-9A-Za-z_\u0080-\U0010ffff]*)\$")
 _DOLLARS_SINCE = (9, 0, 0)
@@ -66,7 +66,7 @@ _BEYOND = re.compile("[\U00010000-\U0010ffff]")
 
 @cache
 def _pattern(*, ansi_quotes: bool, backslashes: bool, brackets: bool) -> re.Pattern[str]:
-    """One token or gap; the group's name tells which."""
+    """One token or gap; the name of the matching group is its kind."""
     escape = r"|\\." if backslashes else ""
     not_escape = r"\\" if backslashes else ""
 
@@ -128,11 +128,12 @@ def _meant(found: re.Match[str], quote: str) -> str:
 
 
 def lexed(sql: str, server: Server, session: Session) -> Lexed:
-    """Take a statement apart; raise LexicalFault where that cannot be done."""
+    """Split a statement into tokens; raise LexicalFault if that is not possible."""
     scan = _Scan(sql, server, session)
     scan.run()
     if (scan.fault or scan.stray) and may_be_rewritten(sql):
-        # What old servers did not execute, they write with comments within it: as a plain one, it ends early.
+        # Old servers log what they did not execute with nested comments: read as a plain comment,
+        # it ends early.
         again = _Scan(sql, server, session, rewritten=True)
         again.run()
         if not again.fault and not again.stray:
@@ -143,7 +144,7 @@ def lexed(sql: str, server: Server, session: Session) -> Lexed:
 
 
 class _Scan:
-    """One way through a statement."""
+    """One pass over a statement."""
 
     def __init__(self, sql: str, server: Server, session: Session, *, rewritten: bool = False):
         modes = session.sql_mode
@@ -162,12 +163,12 @@ class _Scan:
         self._pieces: list[str] = []
         self._copied = 0
         self.stray = False
-        """Whether a comment ends that did not begin."""
+        """Whether a comment ended that did not begin."""
         self.fault = ""
-        """Why it did not come to the end."""
+        """The reason why the pass did not reach the end."""
 
     def run(self) -> None:
-        """To the end, or to a fault."""
+        """Scan to the end, or to a fault."""
         at = 0
         try:
             while found := self._match(self._sql, at):
@@ -176,7 +177,7 @@ class _Scan:
             self.fault = str(fault)
 
     def result(self) -> Lexed:
-        """What was found."""
+        """The tokens found."""
         text = "".join((*self._pieces, self._sql[self._copied :]))
         columns = [*zip(*self._tokens, strict=True)] or [(), (), (), ()]
         keys, texts, starts, ends = map(list, columns)
@@ -184,7 +185,7 @@ class _Scan:
         return Lexed(text, [*keys, END, END], [*texts, "", ""], [*starts, *last], [*ends, *last])
 
     def _take(self, kind: str, start: int, end: int) -> int:
-        """One token or gap; where the next begins."""
+        """Read one token or gap; return the start of the next."""
         if kind == "gap":
             return end
         if kind == "comment":
@@ -284,7 +285,7 @@ class _Scan:
 
 
 def named(text: str) -> str:
-    """A name as the server keeps it: it has a question mark for each character outside the BMP."""
+    """A name as the server stores it: with a question mark for each character outside the BMP."""
     return text if text.isascii() else _BEYOND.sub("?", text)
 
 

@@ -1,6 +1,7 @@
-"""Literals and other values where a statement has one: as a default, or as an option's.
+"""Literals and other values in a statement: defaults, or options' values.
 
-The law: a value ends where MySQL's grammar ends it, so that what stands behind it is an attribute of its own.
+Invariant: a value ends where MySQL's grammar ends it, so that the text after it is a separate
+attribute.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ _SIGNS = frozenset("+-")
 
 
 def default_value(reader: Reader) -> str:
-    """What stands behind DEFAULT or ON UPDATE, as text."""
+    """The value after DEFAULT or ON UPDATE, as text."""
     begin = reader.at
     skip_value(reader)
     return reader.rendered(begin, reader.at)
 
 
 def skip_value(reader: Reader) -> None:
-    """Step over a literal, a name, a function's call or an expression in parentheses."""
+    """Skip a literal, a name, a function call or an expression in parentheses."""
     while reader.take_one(_SIGNS):
         pass
     key = reader.key
@@ -47,7 +48,7 @@ def skip_value(reader: Reader) -> None:
 
 
 def _skip_word(reader: Reader) -> None:
-    """Step over a name; with an introducer its literal, with a function its arguments."""
+    """Skip a name; with an introducer its literal, with a function its arguments."""
     while reader.take("@"):
         pass
     word = reader.key
@@ -62,7 +63,7 @@ def _skip_word(reader: Reader) -> None:
 
 
 def _skip_of_odbc(reader: Reader) -> None:
-    """Step over the rest of a literal as ODBC writes it: ``{d '2020-01-01'}``."""
+    """Skip the rest of an ODBC literal: ``{d '2020-01-01'}``."""
     reader.name()
     skip_value(reader)
     if not reader.take("}"):

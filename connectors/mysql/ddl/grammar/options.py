@@ -1,7 +1,7 @@
 """Options of tables and databases, and the partitions of a table.
 
-The law: an option's value is read by its own rule; a character set is kept, and what rebuilds the
-table.
+Invariant: an option's value is parsed by its own rule; character sets and the options of a table's
+definition are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SELECT = frozenset({"SELECT", "AS", "IGNORE", "REPLACE", "WITH", "VALUES", "TAB
 
 
 class _Found:
-    """Options while they are read."""
+    """Options during parsing."""
 
     __slots__ = ("charset", "collation", "names", "texts", "versioned")
 
@@ -44,7 +44,7 @@ class _Found:
 
 
 def table_options(reader: Reader, *, commas: bool = True) -> TableOptions:
-    """A table's options, as many as follow; where a comma ends them, it is left."""
+    """A table's options, as many as follow; a comma that ends them is left for the caller."""
     found = _Found()
     while _table_option(reader, found):
         if commas and reader.key == ",":
@@ -77,7 +77,7 @@ def _database_option(reader: Reader) -> bool:
 
 
 def charset_clause(reader: Reader) -> Charset:
-    """What stands behind CONVERT TO: a character set and perhaps a collation."""
+    """The clause after CONVERT TO: a character set and an optional collation."""
     found = _Found()
     if not _charset_option(reader, found):
         raise reader.fault("expected CHARACTER SET")
@@ -147,7 +147,7 @@ def is_table_option(reader: Reader) -> bool:
 
 
 def skip_partitions(reader: Reader, ends: Callable[[Reader], bool] | None = None) -> bool:
-    """Step over PARTITION BY and all that belongs to it; no column depends on it."""
+    """Skip PARTITION BY and all its clauses; no column depends on it."""
     if not reader.take("PARTITION", "BY"):
         return False
     while reader.key not in (lexer.END, ";") and not (ends and ends(reader)):
@@ -159,7 +159,7 @@ def skip_partitions(reader: Reader, ends: Callable[[Reader], bool] | None = None
 
 
 def begins_query(reader: Reader) -> bool:
-    """Whether CREATE TABLE goes on with the query that it takes rows from."""
+    """Whether CREATE TABLE continues with a query."""
     if reader.key == "WITH":
         return reader.keys[reader.at + 1] not in ("SYSTEM", "PARSER")
     if reader.key == "(":

@@ -1,7 +1,7 @@
 """ALTER TABLE's work on partitions and tablespaces.
 
-The law: it changes no column; but it may touch another table, and where MariaDB makes a table of a partition,
-that is told.
+Invariant: it changes no column; but it may touch another table, which is returned, like a table
+that MariaDB makes of a partition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SECONDARY = frozenset({"SECONDARY_LOAD", "SECONDARY_UNLOAD"})
 
 
 def partition_work(reader: Reader) -> Action | None:
-    """Work on partitions; None where something else follows."""
+    """Work on partitions; None if something else follows."""
     key, following = reader.key, reader.keys[reader.at + 1]
     if key in _VERBS and following == "PARTITION":
         return _to_its_end(reader, f"{key} PARTITION")
@@ -58,7 +58,7 @@ def partition_work(reader: Reader) -> Action | None:
 
 
 def _to_its_end(reader: Reader, kind: str) -> Action:
-    """Step over the whole rest: nothing else can stand behind work on partitions."""
+    """Skip the whole rest: nothing else can follow work on partitions."""
     while reader.key not in (lexer.END, ";"):
         reader.at += 1
     return NoColumnWork(kind=kind)

@@ -1,6 +1,7 @@
-"""The items of a query's SELECT list as they are written, which name its columns.
+"""The items of a query's SELECT list as written, which name its columns.
 
-The law: an item without a name is called by its own text, a string's literal by its content.
+Invariant: the name of an item without an alias is its own text, that of a string literal its
+content.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _MODIFIERS = frozenset({
 
 
 def item_names(query: str, server: Server, session: Session) -> list[str]:
-    """The items of the first SELECT in a query; none where it does not begin with one."""
+    """The items of the first SELECT in a query; none if it does not begin with one."""
     reader = Reader(lexed(query, server, session), server, session)
     while reader.take("("):
         pass

@@ -1,7 +1,9 @@
-"""MariaDB's sequences: tables of one row whose columns the server chooses, and whose rows nobody subscribes to.
+"""MariaDB's sequences: tables of one row whose columns the server defines, and whose rows are not captured.
 
-The law: a sequence is a table in all that concerns its name; of what it counts, only its numbers' type matters.
-Source: MariaDB Server, sql/sql_sequence.cc, ``sequence_structure``, and what 10.11 and 11.8 tell of theirs.
+Invariant: in all that concerns its name, a sequence is a table; of its properties only its numbers'
+type matters.
+Source: MariaDB Server, sql/sql_sequence.cc, ``sequence_structure``, and the output of 10.11 and
+11.8.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from connectors.mysql.ddl.statement.statement import (
 )
 
 _WIDTHS = {"TINYINT": 5, "SMALLINT": 7, "MEDIUMINT": 10, "INT": 12, "INTEGER": 12, "BIGINT": 21}
-"""Types that a sequence's numbers may have since 11.5, and the display widths that the server gives them."""
+"""Types that a sequence's numbers may have since 11.5, with the server's display widths for them."""
 _USUAL = "bigint(21)"
 
 
 def create_sequence(reader: Reader, *, or_replace: bool, temporary: bool) -> CreateSequence:
-    """What stands behind CREATE SEQUENCE."""
+    """Parse the rest of CREATE SEQUENCE."""
     if_not_exists = reader.take("IF", "NOT", "EXISTS")
     name = reader.table()
     made = _structure(_type(reader) or _USUAL)
@@ -42,7 +44,7 @@ def create_sequence(reader: Reader, *, or_replace: bool, temporary: bool) -> Cre
 
 
 def alter_sequence(reader: Reader) -> Statement:
-    """What stands behind ALTER SEQUENCE; most of it changes no column."""
+    """Parse the rest of ALTER SEQUENCE; most of it changes no column."""
     reader.take("IF", "EXISTS")
     name = reader.table()
     kind = _type(reader)
@@ -52,7 +54,7 @@ def alter_sequence(reader: Reader) -> Statement:
 
 
 def drop_sequences(reader: Reader, *, temporary: bool) -> DropSequences:
-    """What stands behind DROP SEQUENCE."""
+    """Parse the rest of DROP SEQUENCE."""
     if_exists = reader.take("IF", "EXISTS")
     return DropSequences(
         names=reader.listed(reader.table), temporary=temporary, if_exists=if_exists
@@ -60,7 +62,7 @@ def drop_sequences(reader: Reader, *, temporary: bool) -> DropSequences:
 
 
 def _type(reader: Reader) -> str | None:
-    """The type of its numbers, if it is said; all that is said of it is read."""
+    """Read all options, and return the type of its numbers if given."""
     found = None
     while reader.key != END:
         if reader.take("AS"):

@@ -1,7 +1,7 @@
-"""A place within a statement's tokens, and what a grammar asks there.
+"""A cursor over a statement's tokens, with the operations that the grammar uses.
 
-The law: whatever a rule does not understand is a fault with its place; nothing is passed over but what a rule
-names.
+Invariant: whatever a rule does not understand is a fault with its position; only what a rule names
+is skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GrammarFault(ValueError):
 
 
 class Reader:
-    """Where a statement is read; the current token is ``keys[at]``."""
+    """The position in a statement; the current token is ``keys[at]``."""
 
     __slots__ = ("at", "keys", "lexed", "server", "session", "texts")
 
@@ -40,7 +40,7 @@ class Reader:
 
     @property
     def key(self) -> str:
-        """The current word or sign in upper case, or the mark of its kind."""
+        """The current word or sign in upper case, or the token's kind."""
         return self.keys[self.at]
 
     def follows(self, *words: str) -> bool:
@@ -50,14 +50,14 @@ class Reader:
         return all(keys[at + n] == word for n, word in enumerate(words))
 
     def take(self, *words: str) -> bool:
-        """Step over these words if all of them come next."""
+        """Skip these words if all of them come next."""
         if self.keys[self.at] != words[0] or not (len(words) == 1 or self.follows(*words)):
             return False
         self.at += len(words)
         return True
 
     def take_one(self, words: frozenset[str]) -> str | None:
-        """Step over one of these words, and tell which."""
+        """Skip one of these words, and return it."""
         key = self.keys[self.at]
         if key not in words:
             return None
@@ -65,14 +65,14 @@ class Reader:
         return key
 
     def need(self, *words: str) -> None:
-        """Step over these words; they must come next."""
+        """Skip these words, which must come next."""
         for word in words:
             if self.keys[self.at] != word:
                 raise self.fault(f"expected {word}")
             self.at += 1
 
     def fault(self, what: str) -> GrammarFault:
-        """The fault that something else was expected here."""
+        """A fault: something else was expected here."""
         if self.key == END:
             return GrammarFault(f"{what} at the statement's end")
         start, end = self.lexed.starts[self.at], self.lexed.ends[self.at]
@@ -111,7 +111,7 @@ class Reader:
         return (first, self.name()) if self.take(".") else (None, first)
 
     def column(self) -> str:
-        """A column's name; a table's before it says nothing."""
+        """A column's name; a table name before it is ignored."""
         name = self.name()
         while self.take("."):
             name = self.name()
@@ -122,7 +122,7 @@ class Reader:
         return self.keys[self.at] in _STRINGS
 
     def string(self) -> str:
-        """A string; those that follow it at once belong to it."""
+        """A string; adjacent strings are concatenated."""
         if not self.is_string():
             raise self.fault("expected a string")
         text = ""
@@ -132,7 +132,7 @@ class Reader:
         return text
 
     def name_or_string(self) -> str:
-        """What may be written either way, such as a character set."""
+        """A value that may be written either way, such as a character set."""
         return self.string() if self.is_string() else self.name()
 
     def integer(self) -> int:
@@ -147,10 +147,11 @@ class Reader:
         self.at += 1
         return value
 
-    # --- stretches ------------------------------------------------------------------------------
+    # --- token ranges ---------------------------------------------------------------------------
 
     def skip_parentheses(self) -> tuple[int, int]:
-        """Step over what parentheses hold; return where it begins and where the last one stands."""
+        """Skip the contents of parentheses; return the index after the opening one and that of
+        the closing one."""
         self.need("(")
         begin, depth = self.at, 1
         while depth:
@@ -176,7 +177,7 @@ class Reader:
         return found
 
     def rendered(self, begin: int, end: int) -> str:
-        """A stretch of tokens as text that means the same in any mode of quoting."""
+        """A range of tokens as text that means the same in any quoting mode."""
         lexed = self.lexed
         pieces: list[str] = []
         for n in range(begin, end):
@@ -203,6 +204,6 @@ def quoted_name(name: str) -> str:
 
 
 def quoted_string(text: str) -> str:
-    """A string literal, for a session that knows backslashes."""
+    """A string literal, for a session with backslash escapes."""
     escaped = text.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0")
     return f"'{escaped}'"

@@ -1,1 +1,1 @@
-"""Online schema changes: the shadow tables of gh-ost and its like, and their cut-over."""
+"""Online schema changes: the shadow tables of gh-ost and similar tools, and their cut-over."""

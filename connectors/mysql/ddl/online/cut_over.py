@@ -1,7 +1,7 @@
-"""What an online change of a table means to those who know nothing of its tool: one ALTER, where tables swap.
+"""Cut-over: the swap of tables at the end of an online schema change, presented as one ALTER.
 
-The law: a shadow's own coming and going is noise; the table that takes another's place is that table, altered;
-whatever else a statement did is told as it is.
+Invariant: a shadow's own creation and removal is noise; a table that takes another's place is that
+table, altered; every other effect of a statement is returned unchanged.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from connectors.mysql.ddl.online.table_names import Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineAlter:
-    """A table's place was taken by its shadow."""
+    """A table was replaced by its shadow."""
 
     name: TableName
     old: Table | None
-    """None where it is not known any more."""
+    """None if it is no longer known."""
     new: Table
     tool: str
     shadow: TableName
-    """The name that the new table had."""
+    """The old name of the new table."""
     kept_as: TableName | None = None
-    """The name that the old table has now; None where it is gone, or went with an earlier statement."""
+    """The current name of the old table; None if it was dropped, now or by an earlier statement."""
 
     @property
     def change(self) -> TableChange:
-        """The same as an ALTER TABLE would have told it."""
+        """The equivalent change of an ALTER TABLE."""
         return TableChange(name=self.name, old=self.old, new=self.new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A table is gone, and its shadow stands ready: the first of two steps, or an end."""
+    """A table is gone, and its shadow is ready: the first of two steps, or the end."""
 
     name: TableName
     old: Table
     tool: str
     to: TableName | None
-    """None where it was dropped."""
+    """None if it was dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """A shadow was made, altered, dropped, or took another name."""
+    """A shadow was created, altered, dropped, or renamed."""
 
     change: TableChange
     shadow: Shadow
@@ -64,10 +64,10 @@ def logical(
     known: Collection[TableName],
     before: Callable[[TableName], Table | None],
 ) -> tuple[Logical, ...]:
-    """What one statement's changes mean.
+    """The logical changes of one statement.
 
-    ``known`` are the tables that are there after it, best as ``Standing``; ``before`` gives the last definition
-    that a name had before it, also where it had gone by then.
+    ``known`` are the tables that exist after it, preferably as ``Standing``; ``before`` returns the
+    last definition of a name before it, also if the table was gone by then.
     """
     return tuple(_Reading(changes, rules, known=known, before=before).told())
 
@@ -104,10 +104,10 @@ class _Reading:
                 yield change
 
     def _gone(self, change: TableChange) -> Iterator[Logical]:
-        """A table left a name for another, or for none that it has at the end."""
+        """A table left a name, for another or for none."""
         name, end = change.name, self._ends.get(change.name)
         if end is None or self._rules.could_shadow(name, end) or self._is_replaced(name):
-            # It only passed through this name; or what came of it is told where it comes, or its shadow does.
+            # It only passed through this name; or it is reported under its new name, or with its shadow.
             return
         aside = self._rules.could_shadow(end, name)
         if aside is not None and change.old is not None:
@@ -118,7 +118,7 @@ class _Reading:
             yield change
 
     def _come(self, change: TableChange) -> Iterator[Logical]:
-        """A table came to a name, perhaps not to stay."""
+        """A table received a name, perhaps temporarily."""
         name, origin = change.name, self._origins.get(change.name)
         if origin is None:
             return
@@ -138,14 +138,14 @@ class _Reading:
         return origin is not None and self._rules.could_shadow(origin, name) is not None
 
     def _replaced(self, name: TableName) -> tuple[Table | None, TableName | None]:
-        """The table that had a name before, and where it is now."""
+        """The table that had a name before, and its current name."""
         for change in self._changes:
             if isinstance(change, TableChange) and change.name == name and change.old is not None:
                 return change.old, self._ends.get(name)
         return self._before(name), None
 
     def _ready(self, change: TableChange) -> str | None:
-        """The tool whose shadow stands ready to take the place of a table that was dropped."""
+        """The tool whose shadow is ready to replace a dropped table."""
         if change.new is not None:
             return None
         after = self._after
@@ -154,7 +154,7 @@ class _Reading:
 
 
 class _Both(Collection[TableName]):
-    """The tables that are there after a statement, and those that it touched."""
+    """The tables that exist after a statement, and those that it touched."""
 
     def __init__(self, after: Collection[TableName], changes: Sequence[Change]) -> None:
         self._after = after
@@ -174,7 +174,7 @@ class _Both(Collection[TableName]):
 def _moves(
     changes: Sequence[Change],
 ) -> tuple[dict[TableName, TableName], dict[TableName, TableName]]:
-    """Where the tables that have changed their names were at first, by their last names; and the other way."""
+    """The first names of renamed tables, by their last names; and the reverse."""
     origins: dict[TableName, TableName] = {}
     for change in changes:
         if isinstance(change, TableChange) and change.renamed_to is not None:

@@ -1,10 +1,10 @@
-"""Which tables are the shadows of others: what tools that change tables online make beside the real ones.
+"""Shadow rules: the names of tables that online schema change tools create beside the real ones.
 
-The law: a name is a shadow only beside the table that it is the shadow of; a table of a user's that merely
-looks like one is a table. Only names that no user would give need no table beside them.
-Sources: gh-ost's go/base/context.go; pt-online-schema-change; Spirit's pkg/utils/tablename.go; Facebook's
-OnlineSchemaChange, core/lib/constant.py; LHM's lib/lhm/migration.rb; Vitess' go/vt/schema/name.go and
-tablegc.go; of Alibaba Cloud's DMS, what others saw in its binlogs.
+Invariant: a name is a shadow only if the table it belongs to exists; a user's table with a similar
+name is a table. Only names that no user would give need no such table.
+Sources: gh-ost's go/base/context.go; pt-online-schema-change; Spirit's pkg/utils/tablename.go;
+Facebook's OnlineSchemaChange, core/lib/constant.py; LHM's lib/lhm/migration.rb; Vitess'
+go/vt/schema/name.go and tablegc.go; for Alibaba Cloud's DMS, published binlogs.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from connectors.mysql.ddl.definition import TableName
 
 
 class Role(Enum):
-    """What a shadow is to its table."""
+    """A shadow's role for its table."""
 
     GHOST = "ghost"
-    """It is filled to take the table's place."""
+    """It is being filled to replace the table."""
     OLD = "old"
-    """It was the table, before another took its place."""
+    """It was the table before its replacement."""
     LOG = "log"
-    """The tool's own notes."""
+    """The tool's own log table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowRule:
-    """Names that one tool gives."""
+    """The names that one tool uses."""
 
     tool: str
     role: Role
     pattern: re.Pattern[str]
-    """Of the whole name. Its group ``table`` is the table's name; without one, it is always a shadow."""
+    """Matches the whole name. Its group ``table`` is the table's name; without one, it is always a shadow."""
     tail: str | None = None
-    """What stands behind the table's name where a name that is too long is cut at its end, and not within the
-    table's name."""
+    """The suffix after the table's name, for tools that cut a name that is too long at its end,
+    and not within the table's name."""
     padded: bool = False
-    """Whether the table's name may have more underscores before it, because a name was taken."""
+    """Whether the table's name may have additional underscores before it, because a name was taken."""
 
     def tables(self, name: str) -> Iterator[str]:
-        """The tables that it may be a shadow of."""
+        """The tables that a name may be a shadow of."""
         found = self.pattern.fullmatch(name)
         table = found["table"] if found and "table" in found.groupdict() else ""
         while table:
@@ -51,7 +51,7 @@ class ShadowRule:
             table = table[1:] if self.padded and table[0] == "_" else ""
 
     def may_be_cut(self, name: str, table: str) -> bool:
-        """Whether a name of the greatest length is that of a shadow of ``table``, which did not fit whole."""
+        """Whether a name of the maximum length may be a truncated one for a shadow of ``table``."""
         if self.tail is None:
             return any(table.startswith(part) for part in self.tables(name))
         head = self.pattern.pattern.partition("(?P<table>")[0]
@@ -64,12 +64,12 @@ class ShadowRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shadow:
-    """What a name is the shadow of."""
+    """The table and the role of a shadow's name."""
 
     tool: str
     role: Role
     of: TableName | None
-    """None where the name does not tell."""
+    """None if the name does not contain it."""
 
 
 def _rule(
@@ -116,14 +116,14 @@ RULES: tuple[ShadowRule, ...] = (
     _rule("Vitess", Role.OLD, rf"_{_UUID}_\d{{14}}_del"),
     _rule("Vitess", Role.LOG, rf"_{_UUID}_\d{{14}}_ghc"),
 )
-"""Of the tools that are known; where several fit, the first whose table is there."""
+"""The rules of known tools; if several match, the first whose table exists."""
 
 MAX_NAME = 64
-"""The most characters of a name; what would be longer is cut."""
+"""The maximum length of a name in characters; longer ones are cut."""
 
 
 def rule(pattern: str, role: Role) -> ShadowRule:
-    """A rule of an operator's own; raise ValueError where it is no expression."""
+    """A rule defined by an operator; raises ValueError for an invalid expression."""
     try:
         return _rule("a rule of the settings", role, pattern)
     except re.error as error:
@@ -131,29 +131,30 @@ def rule(pattern: str, role: Role) -> ShadowRule:
 
 
 class ShadowRules:
-    """Rules, and the expressions over ``database.table`` for what is never a shadow whatever its name is."""
+    """Rules, and expressions over ``database.table`` for tables that are never shadows, whatever
+    their names."""
 
     def __init__(self, rules: Iterable[ShadowRule] = RULES, *, never: Iterable[str] = ()) -> None:
         self._rules = tuple(rules)
         self._never = [re.compile(each, re.IGNORECASE | re.DOTALL) for each in never]
 
     def shadow(self, name: TableName, known: Collection[TableName]) -> Shadow | None:
-        """What a table is the shadow of, among the tables that are there; None where it is a table itself."""
+        """The table that this name is a shadow of, among existing tables; None if it is a table itself."""
         for each in self._fitting(name):
             for of in self._tables(each, name, known):
                 return Shadow(tool=each.tool, role=each.role, of=of)
         return None
 
     def fits(self, name: TableName) -> bool:
-        """Whether a name is one that a tool may give, even if no table that it would be of is known."""
+        """Whether a tool may use this name, even if no table for it is known."""
         return any(True for _ in self._fitting(name))
 
     def could_shadow(self, name: TableName, table: TableName) -> Shadow | None:
-        """What a name is to a table, whether or not that is there."""
+        """The role of a name for a table, whether or not that exists."""
         return self.shadow(name, (table,)) if name != table else None
 
     def ghost_of(self, name: TableName) -> set[TableName | None]:
-        """The tables that a name may be a ghost of; None among them where it may be cut, so of others too."""
+        """The tables that a name may be a ghost of; includes None if it may be cut, so of others too."""
         found: set[TableName | None] = set()
         for each in self._fitting(name):
             if each.role is Role.GHOST and "table" in each.pattern.groupindex:
@@ -187,5 +188,5 @@ class ShadowRules:
 
 
 def _may_be_cut(name: str) -> bool:
-    """Whether it is of the greatest length; some tools count bytes."""
+    """Whether a name has the maximum length; some tools count bytes."""
     return MAX_NAME in (len(name), len(name.encode()))

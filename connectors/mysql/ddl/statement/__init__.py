@@ -1,1 +1,1 @@
-"""DDL statements as values: the syntax tree that the grammar makes and the effects read."""
+"""DDL statements as values: the syntax tree that the grammar builds and ``effect`` reads."""

@@ -1,6 +1,6 @@
-"""What ALTER TABLE says, action by action, as values.
+"""The actions of ALTER TABLE as values.
 
-The law: each has a ``kind``, as people are told of it: ``ADD COLUMN``, ``DROP INDEX``.
+Invariant: each has a ``kind`` for display: ``ADD COLUMN``, ``DROP INDEX``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from connectors.mysql.ddl.statement.column_spec import (
 from connectors.mysql.ddl.statement.table_ref import TableRef
 
 FIRST = ""
-"""Instead of the column to stand behind: none."""
+"""In place of the preceding column: the first position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,19 +28,19 @@ class AddColumn:
     kind: ClassVar[str] = "ADD COLUMN"
     spec: ColumnSpec
     behind: str | None = None
-    """The column to stand behind, or FIRST; None: at the end."""
+    """The preceding column, or FIRST; None: at the end."""
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeColumn:
-    """CHANGE COLUMN, and MODIFY COLUMN where the name stays."""
+    """CHANGE COLUMN, and MODIFY COLUMN if the name is unchanged."""
 
     kind: str
     name: str
     spec: ColumnSpec
     behind: str | None = None
-    """None: where it is."""
+    """None: its position is unchanged."""
     if_exists: bool = False
 
 
@@ -65,14 +65,14 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterColumn:
-    """ALTER COLUMN: another default, or another visibility."""
+    """ALTER COLUMN: a new default, or a new visibility."""
 
     kind: ClassVar[str] = "ALTER COLUMN"
     name: str
     default: str | None = None
     """None: dropped."""
     invisible: bool | None = None
-    """None: as it was, and this is about the default."""
+    """None: unchanged, and the action sets the default."""
     if_exists: bool = False
 
 
@@ -130,11 +130,11 @@ class SetOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoColumnWork:
-    """What changes neither columns nor keys, such as work on partitions."""
+    """An action that changes neither columns nor keys, such as work on partitions."""
 
     kind: str
     tables: tuple[TableRef, ...] = ()
-    """Others that it touches."""
+    """Other tables that it touches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class SystemVersioning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionToTable:
-    """MariaDB's CONVERT PARTITION … TO TABLE: a table of the same columns comes to be."""
+    """MariaDB's CONVERT PARTITION … TO TABLE: creates a table of the same columns."""
 
     kind: ClassVar[str] = "CONVERT PARTITION"
     table: TableRef
@@ -163,7 +163,7 @@ class PartitionToTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableToPartition:
-    """MariaDB's CONVERT TABLE … TO PARTITION: that table is gone."""
+    """MariaDB's CONVERT TABLE … TO PARTITION: removes that table."""
 
     kind: ClassVar[str] = "CONVERT TABLE"
     table: TableRef

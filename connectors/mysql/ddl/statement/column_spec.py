@@ -1,6 +1,6 @@
-"""What statements say of columns, keys and options, as values.
+"""Definitions of columns, keys and options in a statement, as values.
 
-The law: a value holds the statement's own words; what they mean for a table depends on the table.
+Invariant: a value holds the statement's own words; their meaning for a table depends on the table.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ IndexKind = Literal["PRIMARY", "UNIQUE", "KEY", "FULLTEXT", "SPATIAL", "VECTOR",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """What a column definition says behind the type."""
+    """The attributes of a column definition after the type."""
 
     nullable: bool | None = None
-    """None: it says nothing."""
+    """None: not specified."""
     generated: Literal["virtual", "stored"] | None = None
     expression: str = ""
     """Of a generated column; with its parentheses."""
@@ -30,7 +30,7 @@ class Attributes:
     comment: str | None = None
     invisible: bool = False
     others: str = ""
-    """What rebuilds it beside these."""
+    """The rest of its definition."""
     references: bool = False
     row_period: Literal["start", "end"] | None = None
     """MariaDB's GENERATED ALWAYS AS ROW START or END."""
@@ -59,7 +59,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSpec:
-    """A key as a statement defines it; of a foreign key, the one that it needs."""
+    """A key as a statement defines it; for a foreign key, the index that it needs."""
 
     kind: IndexKind
     name: str | None = None
@@ -79,12 +79,12 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charset:
-    """A character set and a collation, each as far as it is said."""
+    """A character set and a collation, each if specified."""
 
     charset: str | None = None
     collation: str | None = None
     collation_first: bool = False
-    """COLLATE stands before CHARACTER SET."""
+    """COLLATE precedes CHARACTER SET."""
 
     def __bool__(self) -> bool:
         return self.charset is not None or self.collation is not None
@@ -92,11 +92,11 @@ class Charset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What stands behind a table's columns."""
+    """The table options after the columns."""
 
     charset: Charset = Charset()
     texts: tuple[tuple[str, str], ...] = ()
-    """Names and values of those that rebuild it."""
+    """Names and values of those that are part of the table's definition."""
     names: tuple[str, ...] = ()
     """All of them, in upper case."""
     versioned: bool = False

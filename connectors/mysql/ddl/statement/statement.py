@@ -1,6 +1,6 @@
-"""What a statement says, as a value: nothing of it is applied yet, and no table is looked up.
+"""A statement as a value: nothing of it is applied yet, and no table is looked up.
 
-The law: a value holds the statement's own words; what they mean for a table is ``effect``'s to find out.
+Invariant: a value holds the statement's own words; ``effect`` determines their meaning for a table.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class CreateTable:
     options: TableOptions = NO_OPTIONS
     like: TableRef | None = None
     select: str | None = None
-    """The query that it takes its rows from."""
+    """The query that its rows come from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSequence(CreateTable):
-    """CREATE SEQUENCE: a table whose columns the server chooses."""
+    """CREATE SEQUENCE: a table whose columns the server defines."""
 
     type: ClassVar[str] = "CREATE SEQUENCE"
 
@@ -74,7 +74,7 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenameTables:
-    """RENAME TABLE; one after the other."""
+    """RENAME TABLE; the renames apply in order."""
 
     type: ClassVar[str] = "RENAME TABLE"
     pairs: tuple[tuple[TableRef, TableRef], ...]
@@ -125,7 +125,7 @@ class AlterDatabase:
     name: str | None
     charset: Charset = NO_CHARSET
     to: str | None = None
-    """Its new name, of ``UPGRADE DATA DIRECTORY NAME``."""
+    """Its new name, for ``UPGRADE DATA DIRECTORY NAME``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,16 +139,16 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoTable:
-    """A statement that changes no table: of a view, a routine, a user; or no DDL at all."""
+    """A statement that changes no table: for a view, a routine, a user; or no DDL at all."""
 
     type: str
     """Its first words."""
     made: tuple[TableRef, ...] = ()
-    """Views that exist from now on."""
+    """Created views."""
     if_not_exists: bool = False
-    """A view is not made where there is a table of its name."""
+    """A view is not created if a table has its name."""
     dropped: tuple[TableRef, ...] = ()
-    """Views that are gone."""
+    """Dropped views."""
 
 
 Statement = (
@@ -185,7 +185,7 @@ def tables_of(statement: Statement) -> Iterator[TableRef]:
 
 
 def actions_of(statement: Statement) -> tuple[str, ...]:
-    """What an ALTER does, action by action; empty for other statements."""
+    """The actions of an ALTER; empty for other statements."""
     if isinstance(statement, AlterTable):
         return tuple(action.kind for action in statement.actions)
     return ()

@@ -1,7 +1,7 @@
-"""A data type as a statement writes it, before anybody asks what a server makes of it.
+"""A data type as a statement writes it, before it is resolved for a server.
 
-The law: these are the statement's own words; what they become depends on the server, its mode and the table's
-character set, and ``types`` alone knows that.
+Invariant: these are the statement's own words; the resulting type depends on the server, its mode
+and the table's character set, and only ``types`` resolves it.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 Label = str | bytes
-"""Of ENUM and SET: text; or bytes where it is written as a hexadecimal or bit literal."""
+"""For ENUM and SET: text; or bytes if written as a hexadecimal or bit literal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeSpec:
-    """A data type with the attributes that belong to it, in any order that a statement has them."""
+    """A data type with the attributes that belong to it, in any order of the statement."""
 
     name: str
     """Its words in lower case with single blanks, one of ``types.NAMES``: ``int``, ``int4``,
-    ``double precision``, ``national char varying``, ``long varchar``; synonyms stay as they are."""
+    ``double precision``, ``national char varying``, ``long varchar``; synonyms are kept."""
     arguments: tuple[int, ...] = ()
     """Length, precision and scale, fractional digits, dimensions."""
     labels: tuple[Label, ...] = ()
-    """Of ENUM and SET, unquoted and unescaped."""
+    """For ENUM and SET, unquoted and unescaped."""
     unsigned: bool = False
     zerofill: bool = False
     charset: str | None = None
-    """Behind CHARACTER SET, CHAR SET or CHARSET; for the attribute ASCII it is ``latin1``, and for UNICODE and
-    BYTE ``unicode`` and ``byte``."""
+    """After CHARACTER SET, CHAR SET or CHARSET; for the attribute ASCII it is ``latin1``, and
+    for UNICODE and BYTE ``unicode`` and ``byte``."""
     by_word: bool = False
     """Whether ASCII or UNICODE gives the character set."""
     collation: str | None = None
-    """Behind COLLATE; MariaDB's may be ``default``."""
+    """After COLLATE; MariaDB's may be ``default``."""
     binary: bool = False
     """The attribute BINARY: the character set's collation that ends in ``_bin``."""
     srid: int | None = None
-    """Behind SRID, or MariaDB's REF_SYSTEM_ID."""
+    """After SRID, or MariaDB's REF_SYSTEM_ID."""
     compressed: bool = False
     """MariaDB's attribute COMPRESSED, with or without a method."""
     qualifier: str | None = None
@@ -48,14 +48,14 @@ class TypeRefused(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedType:
-    """A type as the server keeps it."""
+    """A type as the server stores it."""
 
     type: str
     """``column_type`` of ``information_schema``."""
     exact: str = ""
-    """The same with exact labels, where a label of ``type`` has a question mark."""
+    """The same with exact labels, if a label of ``type`` has a question mark."""
     charset: str | None = None
-    """Of text, else None; ``binary`` is none."""
+    """For text only; bytes, whose charset is ``binary``, have None."""
     collation: str | None = None
     serial: bool = False
     """SERIAL: the column is NOT NULL, AUTO_INCREMENT and UNIQUE too."""

@@ -1,7 +1,7 @@
 """A column after ``ALTER TABLE … CONVERT TO CHARACTER SET``.
 
-The law: a column of text keeps its length in characters, and becomes a larger type where its bytes need one;
-columns of bytes stay as they are.
+Invariant: a text column keeps its length in characters, and becomes a larger type if its bytes need
+one; byte columns are unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connectors.mysql.ddl.types.enum_labels import exactly, labelled, labels_in,
 
 
 def converted(column: Column, to: Database, *, server: Server, session: Session) -> Column:
-    """A column after the conversion of its table; raise TypeRefused where it does not fit."""
+    """A column after the conversion of its table; raises TypeRefused if it does not fit."""
     if column.charset is None:
         return column
     name, exact = column.type.partition("(")[0], ""
@@ -28,7 +28,7 @@ def converted(column: Column, to: Database, *, server: Server, session: Session)
             exact = exactly(name, labels, to.charset)
         new = labelled(name, labels, to.charset, server=server, strict=strict)
     else:
-        # MariaDB prints behind it that a column is compressed.
+        # MariaDB prints COMPRESSED after the type.
         plain, _, note = column.type.partition(" ")
         new = _text(column, plain, to, server=server, session=session) + (
             f" {note}" if note else ""

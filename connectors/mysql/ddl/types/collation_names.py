@@ -1,7 +1,7 @@
-"""The character sets and collations that servers have, by name.
+"""The names of the servers' character sets and collations.
 
-The law: a name is here if a server of the series 5.5 to 9.7, or of MariaDB up to 11.8, lists it; the tests
-compare with servers. MySQL's ``utf8`` is here by its lasting name, ``utf8mb3``.
+Invariant: a name is here if a server of the series 5.5 to 9.7, or of MariaDB up to 11.8, lists it;
+the tests compare with servers. MySQL's ``utf8`` has its permanent name here, ``utf8mb3``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ utf8mb4 4 general_ci bin
 """Each character set, the bytes of its longest character, and its collations, the first of them its default."""
 
 _UNICODE = ("ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4")
-"""Those that have a collation for each of many languages."""
+"""Character sets with a collation for each of many languages."""
 
 _LANGUAGES = (
     "croatian", "czech", "danish", "esperanto", "estonian", "german2", "hungarian", "icelandic", "latvian",
@@ -79,7 +79,7 @@ _OF_MARIADB = (
 )  # fmt: skip
 
 CONTEXTUAL = re.compile(rf"uca1400_(?:(?:{'|'.join(_LANGUAGES)})_)?(?:nopad_)?a[is]_c[is]")
-"""MariaDB's collations of UCA 14.0.0, which any of the Unicode character sets may stand before, or none."""
+"""MariaDB's collations of UCA 14.0.0, with or without the name of a Unicode character set before them."""
 
 
 def _parsed() -> dict[str, tuple[int, tuple[str, ...]]]:
@@ -94,10 +94,10 @@ def _parsed() -> dict[str, tuple[int, tuple[str, ...]]]:
 _PARSED = _parsed()
 
 LONGEST: Mapping[str, int] = {name: size for name, (size, _) in _PARSED.items()}
-"""The bytes of each character set's longest character."""
+"""Bytes of each character set's longest character."""
 
 FIRST: Mapping[str, str] = {name: collations[0] for name, (_, collations) in _PARSED.items()}
-"""The default collation of each character set, as it was before servers had newer ones for some."""
+"""The original default collation of each character set, before servers had newer ones for some."""
 
 _SHARED = frozenset(
     [collation for _, collations in _PARSED.values() for collation in collations]
@@ -129,12 +129,12 @@ _MARIADB = frozenset(
 
 
 def has_charset(server: Server, name: str) -> bool:
-    """Whether a server has a character set, by its lasting name."""
+    """Whether a server has a character set, by its permanent name."""
     return name in LONGEST and (name != "gb18030" or since(server, mysql=(5, 7, 4), mariadb=None))
 
 
 def has_collation(server: Server, name: str) -> bool:
-    """Whether a server has a collation, by its lasting name; one newer than all that are known is believed."""
+    """Whether a server has a collation, by its permanent name; one newer than all known ones is accepted."""
     charset, _, order = name.partition("_")
     if not has_charset(server, charset):
         return False

@@ -1,7 +1,7 @@
-"""Which character set and collation a database, a table or a column gets from the words that a statement has.
+"""The character set and collation of a database, a table or a column, from the clauses of a statement.
 
-The law: a default is that of the server's version; what a version does not know is refused. Names come out as
-that version prints them.
+Invariant: a default is that of the server's version; names that a version does not know are
+refused. Names are returned as that version prints them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _NEWER_DEFAULTS = ("ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4")
 
 
 class CharsetRefused(ValueError):
-    """The server knows no such character set or collation, or the two do not go together."""
+    """The server has no such character set or collation, or the two do not match."""
 
 
 def server_default(server: Server, session: Session) -> Database:
-    """What a database gets that is created without any word about it."""
+    """The default of a database that is created without options."""
     collation = session.server_collation
     if collation is None and since(server, mysql=(8, 0, 1), mariadb=(11, 6, 0)):
         collation = "utf8mb4_uca1400_ai_ci" if server.mariadb else "utf8mb4_0900_ai_ci"
@@ -42,16 +42,17 @@ def chosen(
     current: Database | None = None,
     collation_first: bool = False,
 ) -> Database:
-    """What a database or a table gets: ``[DEFAULT] CHARACTER SET charset COLLATE collation``, either or both
-    missing, or ``default``, which is written in lower case here.
+    """The result for a database or a table of ``[DEFAULT] CHARACTER SET charset COLLATE
+    collation``, either or both missing, or ``default``, which is written in lower case here.
 
-    ``inherited`` is what it would get without a word, ``current`` what an ALTER finds. ``collation_first`` says
-    that COLLATE stands before CHARACTER SET: MySQL 8.0 and before forget it then. Raises CharsetRefused.
+    ``inherited`` is the default without these clauses, ``current`` the state before an ALTER.
+    ``collation_first``: COLLATE precedes CHARACTER SET, and MySQL 8.0 and earlier then ignore it.
+    Raises CharsetRefused.
     """
     if "default" in (charset, collation) and since(server, mysql=(8, 0, 0), mariadb=None):
         raise CharsetRefused("DEFAULT names no character set or collation since MySQL 8.0")
     named = None if charset is None else _named(charset, inherited, server, session)
-    # MySQL takes DEFAULT for no word at all, so that any collation goes with it.
+    # MySQL treats DEFAULT like a missing clause, so that any collation is compatible with it.
     free = charset is None or (charset == "default" and not server.mariadb)
     own = None if free or named is None else named.charset
     base = current or inherited
@@ -61,7 +62,7 @@ def chosen(
         found = inherited
     else:
         found = collated(own, collation, base, server=server, session=session)
-    # 5.5 to 8.0.26 do it, 9.7 does not; between them it changed.
+    # 5.5 to 8.0.26 do it, 9.7 does not; the version of the change is unknown.
     forgets = collation_first and not since(server, mysql=(8, 4, 0), mariadb=(0, 0, 0))
     return named if named is not None and forgets else found
 
@@ -70,7 +71,7 @@ def _named(charset: str, inherited: Database, server: Server, session: Session) 
     if charset == "default":
         if not server.mariadb:
             return inherited
-        # Of what is inherited it takes the character set alone, with the collation that this had first.
+        # Only the character set is inherited, with its original default collation.
         first = FIRST[lasting(inherited.charset)]
         return Database(charset=inherited.charset, collation=_printed_collation(first, server))
     return Database(
@@ -82,7 +83,7 @@ def _named(charset: str, inherited: Database, server: Server, session: Session) 
 def collated(
     named: str | None, collation: str, base: Database, *, server: Server, session: Session
 ) -> Database:
-    """What a collation means behind a character set, or else on ``base``; raise CharsetRefused."""
+    """The result of a collation after a character set, or else on ``base``; raises CharsetRefused."""
     own, word = named or base.charset, lasting(collation)
     if server.mariadb and word == "default":
         return _named(own, base, server, session)
@@ -101,7 +102,7 @@ def _apart(collation: str, charset: str) -> CharsetRefused:
 
 
 def default_collation(charset: str, *, server: Server, session: Session) -> str:
-    """The collation of a character set that is named alone; raise CharsetRefused."""
+    """The collation of a character set named without one; raises CharsetRefused."""
     name = lasting(charset_named(charset, server=server))
     own = session.utf8mb4_collation if name == "utf8mb4" else None
     if session.charset_collations is not None:
@@ -114,12 +115,12 @@ def default_collation(charset: str, *, server: Server, session: Session) -> str:
 
 
 def charset_of_collation(collation: str, *, server: Server) -> str:
-    """The character set that a collation orders, as the server prints it; raise CharsetRefused."""
+    """The character set of a collation, as the server prints it; raises CharsetRefused."""
     return of_collation(collation, server=server).charset
 
 
 def of_collation(collation: str, *, server: Server) -> Database:
-    """A collation with its character set, both as the server prints them; raise CharsetRefused."""
+    """A collation with its character set, both as the server prints them; raises CharsetRefused."""
     name = lasting(collation)
     if not has_collation(server, name):
         raise CharsetRefused(f"Unknown collation: '{collation}'")
@@ -135,7 +136,7 @@ def binary_collation(charset: str, *, server: Server) -> Database:
 
 
 def charset_named(charset: str, *, server: Server) -> str:
-    """A character set as the server prints it; raise CharsetRefused where it has none of that name."""
+    """A character set as the server prints it; raises CharsetRefused if it has none of that name."""
     name = lasting(charset)
     if not has_charset(server, name):
         raise CharsetRefused(f"Unknown character set: '{charset}'")
@@ -143,12 +144,12 @@ def charset_named(charset: str, *, server: Server) -> str:
 
 
 def longest(charset: str) -> int:
-    """How many bytes a character may take."""
+    """The maximum size of a character in bytes."""
     return LONGEST[lasting(charset)]
 
 
 def lasting(name: str) -> str:
-    """The lasting name of a character set or collation: MySQL's ``utf8`` became ``utf8mb3``."""
+    """The permanent name of a character set or collation: MySQL's ``utf8`` became ``utf8mb3``."""
     name = name.lower()
     return "utf8mb3" + name[4:] if name == "utf8" or name.startswith("utf8_") else name
 

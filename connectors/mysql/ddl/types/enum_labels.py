@@ -1,7 +1,7 @@
-"""The labels of ENUM and SET, as a server keeps and prints them.
+"""The labels of ENUM and SET, as a server stores and prints them.
 
-The law: a label is what its column's character set can hold of it, and is printed in three-byte UTF-8, as
-``information_schema`` does; what either cannot hold is a question mark.
+Invariant: a label is limited to the characters of its column's character set, and is printed in
+three-byte UTF-8, like ``information_schema``; a character missing from either is a question mark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ESCAPES = str.maketrans({"'": "''", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r
 def labelled(
     name: str, labels: Sequence[Label], charset: str, *, server: Server, strict: bool
 ) -> str:
-    """``enum('a','b')``; raise TypeRefused for labels that are refused."""
+    """``enum('a','b')``; raises TypeRefused for labels that are refused."""
     kept = [_kept(label, charset) for label in labels]
     if not 0 < len(kept) <= _MOST[name]:
         raise TypeRefused(f"{name} takes 1 to {_MOST[name]} labels, not {len(kept)}")
@@ -34,7 +34,7 @@ def labelled(
 
 
 def exactly(name: str, labels: Sequence[Label], charset: str) -> str:
-    """The same with labels as they are; empty where ``labelled`` prints no question mark."""
+    """The same with unchanged labels; empty if ``labelled`` prints no question mark."""
     if charset == BINARY:
         return ""
     kept = [_kept(label, charset) for label in labels]
@@ -45,7 +45,7 @@ def exactly(name: str, labels: Sequence[Label], charset: str) -> str:
 
 
 def _bytes(label: str, name: str, server: Server) -> str:
-    """A label that is bytes: MySQL prints what is no text in hexadecimal digits, others a part of it."""
+    """A label of bytes: MySQL prints bytes that are not text in hexadecimal digits, others a part of them."""
     if all(char <= "\uffff" and not "\udc80" <= char <= "\udcff" for char in label):
         return _quoted(label)
     if name == "enum" and since(server, mysql=(8, 0, 0), mariadb=None):
@@ -54,7 +54,7 @@ def _bytes(label: str, name: str, server: Server) -> str:
 
 
 def labels_in(column_type: str) -> list[str]:
-    """The labels in a text that ``labelled`` wrote."""
+    """The labels in the output of ``labelled``."""
     inside = column_type.partition("(")[2].rpartition(")")[0]
     found, at = [], 0
     while at < len(inside):
@@ -65,8 +65,8 @@ def labels_in(column_type: str) -> list[str]:
 
 
 def read_again(labels: Sequence[str], old: str, new: str) -> list[str]:
-    """Labels whose bytes a server takes for another character set, unconverted, as ALTER TABLE … CONVERT TO
-    does; raise TypeRefused where they are none there."""
+    """Labels whose bytes a server reinterprets in another character set, without conversion, as
+    ALTER TABLE … CONVERT TO does; raises TypeRefused if they are invalid there."""
     encode = text_encoder(old) or _from_utf8
     decode = text_decoder(new) or bytes.decode
     try:
@@ -120,7 +120,7 @@ _UNESCAPED = {"0": "\0", "n": "\n", "r": "\r"}
 
 
 def _unquoted(text: str, at: int) -> tuple[str, int]:
-    """A label from behind its opening quote, and the place behind the closing one."""
+    """A label, starting after its opening quote, and the offset after the closing one."""
     found: list[str] = []
     while True:
         char = text[at]

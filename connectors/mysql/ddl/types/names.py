@@ -1,7 +1,7 @@
-"""The names that a data type may have, and which of them mean the same.
+"""The names of data types, and their synonyms.
 
-The law: a name is here if a server of some version and mode takes it; what it means there is decided in
-``types``.
+Invariant: a name is here if a server of some version and mode accepts it; its meaning there is
+determined in ``types``.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ def _kinds() -> dict[str, str]:
 
 
 KINDS: Mapping[str, str] = _kinds()
-"""From each name to the first of those that mean the same."""
+"""From each name to the first of its synonyms."""
 
 NATIONAL = frozenset(
     name for name in KINDS if name.startswith(("n", "national ")) and "char" in name
 )
-"""Those that are in the national character set, which is three-byte UTF-8."""
+"""Names in the national character set, which is three-byte UTF-8."""
 
 OF_ORACLE: Mapping[str, str] = {
     "date": "datetime",
@@ -86,6 +86,6 @@ OF_ORACLE: Mapping[str, str] = {
     "raw": "varbinary",
     "number": "number",
 }
-"""What MariaDB takes a name for in its mode ORACLE, where it differs."""
+"""The meaning of a name in MariaDB's mode ORACLE, if it differs."""
 
 ORACLE_ONLY = frozenset({"varchar2", "clob", "raw", "number"})

@@ -1,6 +1,7 @@
 """Numbers, bits and years, as a server prints their types.
 
-The law: a width that a server's version no longer prints is not printed, one that it would refuse is refused.
+Invariant: a width that a server's version no longer prints is not printed, one that it would refuse
+is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from connectors.mysql.ddl.statement.type_spec import TypeRefused, TypeSpec
 INTEGERS = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
 }  # fmt: skip
-"""The widths that are printed for those without one: signed, unsigned."""
+"""Default display widths: signed, unsigned."""
 
 _MOST_WIDTH, _MOST_BITS = 255, 64
 _MOST_DIGITS, _DIGITS, _MOST_SCALE = 65, 10, 30
@@ -20,7 +21,7 @@ _MOST_FLOAT_BITS, _SINGLE_BITS = 53, 24
 
 
 def integer(name: str, spec: TypeSpec, server: Server) -> str:
-    """``int(11)``, or ``int`` where the version has no display widths."""
+    """``int(11)``, or ``int`` if the version has no display widths."""
     given = _only(spec)
     if given > _MOST_WIDTH:
         raise TypeRefused(f"a display width of {given} is more than {_MOST_WIDTH}")
@@ -73,7 +74,7 @@ def bit(spec: TypeSpec, server: Server) -> str:
 
 
 def year(spec: TypeSpec, server: Server) -> str:
-    """``year(4)``, or ``year`` where the version has no display widths; ``year(2)`` was once another type."""
+    """``year(4)``, or ``year`` if the version has no display widths; ``year(2)`` was formerly another type."""
     width = _only(spec) if spec.arguments else 4
     if width != 4 and since(server, mysql=(5, 7, 5), mariadb=None):
         raise TypeRefused(f"year({width}) is no type")

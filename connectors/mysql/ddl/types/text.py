@@ -1,7 +1,7 @@
 """Text and bytes, as a server prints their types: CHAR to LONGTEXT, BINARY to LONGBLOB, ENUM and SET.
 
-The law: a type of text whose character set is ``binary`` is one of bytes; lengths are in characters, limits in
-bytes.
+Invariant: a text type whose character set is ``binary`` is a byte type; lengths are in characters,
+limits in bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OF_TEXT = {
     "char": "binary", "varchar": "varbinary",
     "tinytext": "tinyblob", "text": "blob", "mediumtext": "mediumblob", "longtext": "longblob",
 }  # fmt: skip
-"""Each type of text, with what it is for bytes."""
+"""Each text type with its equivalent for bytes."""
 
 OF_BYTES = {of_bytes: of_text for of_text, of_bytes in OF_TEXT.items()}
 _SIZES = {"tinytext": 0xFF, "text": 0xFFFF, "mediumtext": 0xFFFFFF, "longtext": 0xFFFFFFFF}
@@ -55,7 +55,7 @@ def label_type(
 
 
 def as_kept(column_type: str, own: Database) -> ResolvedType:
-    """A type that is text, with its character set; bytes have none."""
+    """A type that is text, with its character set; byte types have none."""
     if own.charset != BINARY:
         return ResolvedType(type=column_type, charset=own.charset, collation=own.collation)
     word = column_type.partition("(")[0].partition(" ")[0]
@@ -80,10 +80,11 @@ def of_column(spec: TypeSpec, inherited: Database, *, server: Server, session: S
 
 
 def _binary(spec: TypeSpec, found: Database, server: Server) -> Database:
-    """The attribute BINARY: MySQL lets it win over COLLATE, MariaDB refuses the two, unless they agree.
+    """The attribute BINARY: in MySQL it takes precedence over COLLATE, MariaDB refuses both
+    together, unless they agree.
 
-    From 8.0 on, BINARY with a character set of the column's own is no more than that one's collation, which
-    COLLATE replaces; before, that holds for ASCII and UNICODE only. Source: sql/sql_yacc.yy,
+    From 8.0 on, BINARY with a character set of the column's own only selects its collation, which
+    COLLATE replaces; before, that is so for ASCII and UNICODE only. Source: sql/sql_yacc.yy,
     opt_charset_with_opt_binary.
     """
     if server.mariadb and spec.collation is not None:
@@ -100,7 +101,7 @@ def _of_bytes(spec: TypeSpec, inherited: Database, server: Server, session: Sess
     collation = spec.collation
     if collation is None or collation.lower() == BINARY:
         return Database(charset=BINARY, collation=BINARY)
-    # MariaDB makes text of bytes that are given a collation.
+    # MariaDB makes bytes with a collation text.
     named = None if server.mariadb else BINARY
     return collations.collated(named, collation, inherited, server=server, session=session)
 
@@ -108,7 +109,7 @@ def _of_bytes(spec: TypeSpec, inherited: Database, server: Server, session: Sess
 def sized(
     name: str, arguments: tuple[int, ...], charset: str, *, server: Server, session: Session
 ) -> str:
-    """A type of text with its length in characters; one that is too long may be another type."""
+    """A text type with its length in characters; a too long one may become another type."""
     if len(arguments) > 1 or (arguments and name not in ("char", "varchar", "text")):
         raise TypeRefused(f"{name} takes no such length")
     if arguments and arguments[0] > _LONGEST_LENGTH:
@@ -131,7 +132,7 @@ def _char(length: int) -> str:
 def _varchar(arguments: tuple[int, ...], charset: str, *, server: Server, session: Session) -> str:
     if not arguments:
         raise TypeRefused("varchar takes a length")
-    # MariaDB counts what else the row needs for it.
+    # MariaDB subtracts other bytes that the row needs.
     most, size = 65532 if server.mariadb else 65535, arguments[0] * collations.longest(charset)
     if size <= most:
         return f"varchar({arguments[0]})"
@@ -141,15 +142,15 @@ def _varchar(arguments: tuple[int, ...], charset: str, *, server: Server, sessio
 
 
 def holding(size: int) -> str:
-    """The smallest of the TEXT types that holds so many bytes."""
+    """The smallest of the TEXT types that holds that many bytes."""
     return next((name for name, most in _SIZES.items() if size <= most), "longtext")
 
 
 def capacity(name: str) -> int:
-    """How many bytes one of the TEXT types holds."""
+    """The capacity in bytes of one of the TEXT types."""
     return _SIZES[name]
 
 
 def is_strict(session: Session) -> bool:
-    """Whether what does not fit is refused, and not changed."""
+    """Whether values that do not fit are refused, and not changed."""
     return not _STRICT.isdisjoint(session.sql_mode)

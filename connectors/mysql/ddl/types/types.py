@@ -1,7 +1,7 @@
-"""What a server makes of a data type: its text in ``information_schema``, its character set and collation.
+"""Resolution of a data type for a server: its text in ``information_schema``, its character set and collation.
 
-The law: the text is the server's own, digit for digit, for its version and mode; what it would refuse is
-refused.
+Invariant: the text is the server's own, digit for digit, for its version and mode; a type that it
+would refuse is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from connectors.mysql.ddl.types.names import KINDS, NATIONAL, OF_ORACLE, ORACLE_
 __all__ = ["NAMES", "ResolvedType", "TypeRefused", "TypeSpec", "converted", "resolved"]
 
 NAMES = frozenset(KINDS)
-"""Every name that a TypeSpec may have; those of several words are to be read before their beginnings."""
+"""Every name that a TypeSpec may have; names of several words must be tried before their prefixes."""
 
 _SINCE: dict[str, tuple[Version | None, Version | None]] = {
     "json": ((5, 7, 8), (10, 2, 7)),
@@ -31,7 +31,7 @@ _SINCE: dict[str, tuple[Version | None, Version | None]] = {
     "inet6": (None, (10, 5, 0)),
     "uuid": (None, (10, 7, 1)),
 }
-"""Types that came later than the others, with their first versions of MySQL and MariaDB."""
+"""Types introduced later than the others, with their first versions of MySQL and MariaDB."""
 
 _MOST_FRACTION = 6
 _MOST_DIMENSIONS, _DIMENSIONS = 16383, 2048
@@ -40,7 +40,7 @@ _MOST_DIMENSIONS, _DIMENSIONS = 16383, 2048
 def resolved(
     spec: TypeSpec, inherited: Database, *, server: Server, session: Session
 ) -> ResolvedType:
-    """What a server keeps of a type; ``inherited`` is the table's character set and collation.
+    """The type as a server stores it; ``inherited`` is the table's character set and collation.
 
     Raises TypeRefused, or CharsetRefused for an unknown character set or collation.
     """
@@ -54,7 +54,7 @@ def resolved(
 
 
 def _kind(spec: TypeSpec, server: Server, session: Session) -> tuple[str, TypeSpec]:
-    """Which type a name means here, and the type without what the name says beside it."""
+    """The meaning of a name here, and the type without additional information from the name."""
     name, kind = spec.name, KINDS.get(spec.name)
     mysql, mariadb = _SINCE.get(name, ((0, 0, 0), (0, 0, 0)))
     if kind is None or not since(server, mysql=mysql, mariadb=mariadb):
@@ -78,7 +78,7 @@ def _kind(spec: TypeSpec, server: Server, session: Session) -> tuple[str, TypeSp
 
 
 def _is_as(spec: TypeSpec, mode: str, server: Server, session: Session) -> bool:
-    """Whether types mean what another kind of database means by them."""
+    """Whether types have another database's meaning."""
     if mode == "ORACLE" and not server.mariadb:
         return False
     if spec.qualifier is not None:
@@ -87,7 +87,7 @@ def _is_as(spec: TypeSpec, mode: str, server: Server, session: Session) -> bool:
 
 
 def _json(spec: TypeSpec, inherited: Database, server: Server, session: Session) -> ResolvedType:
-    """MariaDB's is text that is checked."""
+    """MariaDB's JSON is text with a check."""
     if not server.mariadb:
         if spec.collation not in (None, BINARY):
             raise TypeRefused("json has no collation")
@@ -148,4 +148,4 @@ _PLAIN: dict[str, _Plain] = {
     **dict.fromkeys(("geometry", "point", "linestring", "polygon"), _alone),
     **dict.fromkeys(("multipoint", "multilinestring", "multipolygon"), _alone),
 }
-"""How the types are printed that have no character set."""
+"""Formats of the types without a character set."""

@@ -1,6 +1,7 @@
 """Types of numbers in a query: sums, products, aggregates, and CAST.
 
-The law: digits are counted as MySQL counts them, where it decides between INT and BIGINT, and for DECIMAL.
+Invariant: digits are counted as MySQL counts them, if they decide between INT and BIGINT, and for
+DECIMAL.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MOST_DIGITS, _MOST_SCALE = 65, 30
 
 
 def is_integer(column: Column) -> bool:
-    """Whether it is of an integer type."""
+    """Whether a column is of an integer type."""
     return _word(column) in _DIGITS
 
 
@@ -35,7 +36,7 @@ def _is_unsigned(column: Column) -> bool:
 
 
 def _precision(column: Column) -> tuple[int, int]:
-    """All digits, and those behind the point."""
+    """All digits, and those after the point."""
     if is_integer(column):
         digits = _DIGITS[_word(column)]
         return digits + (digits == 19 and _is_unsigned(column)), 0
@@ -58,13 +59,13 @@ def negative(column: Column) -> Column:
 
 
 def computed(item: exp.Expression, left: Column, right: Column) -> Column:
-    """``left + right``, and with other signs; literals are columns of theirs."""
+    """``left + right``, and other operators; literals are columns of their own type."""
     nullable = left.nullable or right.nullable or isinstance(item, exp.Div)
     if _word(left) in _FLOATS or _word(right) in _FLOATS:
         return plain("double", nullable=nullable)
     a, b = (_literal_precision(item.this, left), _literal_precision(item.expression, right))
     if isinstance(item, exp.Div):
-        # div_precision_increment is 4 where nobody changed it.
+        # div_precision_increment is 4 by default.
         return _decimal(a[0] + 4 + b[1], a[1] + 4, nullable=True)
     scale = a[1] + b[1] if isinstance(item, exp.Mul) else max(a[1], b[1])
     whole = max(a[0] - a[1], b[0] - b[1]) + 1

@@ -1,7 +1,7 @@
-"""The type of an expression in a query, as the server would make a column of it.
+"""The type of an expression in a query, as the server would create a column of it.
 
-The law: rules that were seen on a server of 9.7 hold from 8.4 on; other servers take columns and nothing else.
-What has no rule is refused.
+Invariant: rules observed on a 9.7 server apply from 8.4 on; for other servers only plain columns
+are supported. An expression without a rule is refused.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Evaluation:
     # --- choices ------------------------------------------------------------------------------------
 
     def _chosen(self, branches: list[exp.Expression | None]) -> list[Column]:
-        """The columns of several values; a literal's text is taken for one of the others' collation."""
+        """The columns of several values; a literal's text counts as having one of the others' collation."""
         items = [one for one in branches if one is not None and not isinstance(one, exp.Null)]
         columns = [self.column(one) for one in items]
         own = next(

@@ -1,6 +1,6 @@
-"""The columns that literals make.
+"""The columns that literals create.
 
-The law: of a text's literal the character set is that of the connection, which a statement's session tells.
+Invariant: a text literal has the connection's character set, which a statement's session contains.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _INT_DIGITS, _BIGINT, _UNSIGNED = 8, 2**63 - 1, 2**64 - 1
 
 
 def plain(name: str, *, nullable: bool) -> Column:
-    """A column of a type that is no text."""
+    """A column of a type other than text."""
     return Column(name="", type=name, nullable=nullable)
 
 
 def text(length: int, own: Database, *, nullable: bool) -> Column:
-    """A column of text of so many characters."""
+    """A text column of that many characters."""
     if length > 512:
         raise Refused("a string in its query is too long to determine its type")
     if own.charset == "binary":
@@ -56,7 +56,7 @@ def of_introducer(introducer: str, value: str, terms: Terms) -> Column:
 
 
 def named(charset: str, terms: Terms) -> Database:
-    """A character set that is named alone."""
+    """A character set named without a collation."""
     name = collations.charset_named(charset, server=terms.server)
     first = collations.default_collation(name, server=terms.server, session=terms.session)
     return Database(charset=name, collation=first)

@@ -1,7 +1,9 @@
 """The columns that the query of CREATE TABLE … SELECT gives.
 
-The law: a column is told where the server's own rule for it is certain; any other is refused, never guessed.
-sqlglot reads the query. A binlog of rows has no such query: the server writes the columns themselves.
+Invariant: a column is returned if the server's own rule for it is certain; any other is refused,
+never guessed.
+sqlglot parses the query. A binlog of rows has no such query: the server writes the columns
+themselves.
 """
 
 from __future__ import annotations
@@ -28,14 +30,14 @@ _NOT_LOOKED_AT = {
     "kind", "hint", "distinct", "expressions", "from_", "joins", "where", "group", "having", "order", "limit",
     "offset", "locks", "windows", "with_", "operation_modifiers",
 }  # fmt: skip
-"""Parts of a query that either say nothing of its columns, or are looked at below."""
+"""Parts of a query that do not affect its columns, or are evaluated below."""
 
 Derived = dict[str, Sequence[Column]]
 """Columns of a query's common table expressions by their names in lower case."""
 
 
 def selected(query: str, draft: Draft) -> tuple[Column, ...]:
-    """The columns of a query; raise Refused where one of them is not certain."""
+    """The columns of a query; raises Refused if one of them is uncertain."""
     if "||" in query and not draft.terms.session.sql_mode.isdisjoint({"PIPES_AS_CONCAT", "ANSI"}):
         raise Refused("its query has || for text")
     # It is only read.
@@ -50,7 +52,7 @@ def selected(query: str, draft: Draft) -> tuple[Column, ...]:
 
 
 class _Query:
-    """A query, and what it can take from: the tables there are, and its own WITH."""
+    """A query, and the tables it can select from: existing ones, and its own WITH."""
 
     def __init__(self, draft: Draft, text: str, derived: Derived, *, named: bool = True) -> None:
         self._draft = draft
@@ -102,7 +104,7 @@ class _Query:
             yield from self._of_item(item, evaluation, scope, names(number))
 
     def _names(self, select: exp.Select) -> Callable[[int], str | None]:
-        """What the columns without a name are called: their own text."""
+        """The names of columns without an alias: their own text."""
         if not self._named:
             return str
         found = item_names(self._text, self._draft.terms.server, Session()) if self._text else []

@@ -1,6 +1,6 @@
-"""What a query's names can mean: the columns of the tables that it takes rows from.
+"""The scope of a query's names: the columns of the tables that it selects from.
 
-The law: a name that two tables have is refused unless the server knows which is meant.
+Invariant: a name in two tables is refused unless the server knows which is meant.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from connectors.mysql.ddl.statement.column_spec import Attributes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A table or a derived one, by the name that it has in the query."""
+    """A table or a derived one, under its name in the query."""
 
     name: str
     """In lower case."""
     columns: tuple[Column, ...]
     database: str | None = None
     shares: bool = False
-    """It is joined USING columns, or NATURAL: ``*`` has those once."""
+    """Joined USING columns, or NATURAL: ``*`` contains those once."""
 
     def missing(self) -> Source:
         """The same on the side of an outer join that may have no row."""
@@ -31,13 +31,13 @@ class Source:
 
 
 class Scope:
-    """All of them."""
+    """All sources of a query."""
 
     def __init__(self, sources: list[Source]) -> None:
         self._sources = sources
 
     def all(self) -> Iterator[Column]:
-        """What ``*`` stands for."""
+        """The columns of ``*``."""
         if any(source.shares for source in self._sources):
             raise Refused("its query has * with USING or NATURAL")
         if not self._sources:
@@ -46,11 +46,11 @@ class Scope:
             yield from _seen(source)
 
     def of(self, name: str) -> Iterator[Column]:
-        """What ``name.*`` stands for."""
+        """The columns of ``name.*``."""
         return _seen(self._named(name))
 
     def column(self, table: str, name: str) -> Column:
-        """A column by its name, and its table's where it is said."""
+        """A column by its name, and its table's if given."""
         places = [self._named(table)] if table else self._sources
         found = [column for place in places for column in place.columns if same(column.name, name)]
         if len(found) != 1 or (not table and any(place.shares for place in places)):
@@ -69,7 +69,7 @@ def _seen(source: Source) -> Iterator[Column]:
 
 
 def copied(column: Column) -> Column:
-    """A column as the new table has it: visible, of plain values, and numbered by nobody."""
+    """A column as the new table has it: visible, with stored values, and without AUTO_INCREMENT."""
     old = attributes_in(column.definition) or Attributes()
     default = "'0'" if old.auto_increment else old.default
     kept = Attributes(

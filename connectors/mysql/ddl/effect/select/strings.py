@@ -1,7 +1,7 @@
 """Types of text in a query.
 
-The law: lengths are counted in characters; where two collations meet, the outcome is not certain, unless one is
-that of a literal of ASCII.
+Invariant: lengths are counted in characters; the result of combining two collations is uncertain,
+unless one is that of an ASCII literal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def joined(columns: Sequence[Column]) -> Column:
 
 
 def longest(columns: Sequence[Column]) -> Column:
-    """One of several texts."""
+    """The longest of several texts."""
     return text(max(map(_length, columns)), _common(columns), nullable=True)
 
 

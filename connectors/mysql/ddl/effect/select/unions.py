@@ -1,6 +1,6 @@
 """The columns of a UNION.
 
-The law: two columns of one type keep it, two texts take the longer length; what else would be merged is
+Invariant: two columns of one type keep it, two texts take the longer length; any other merge is
 refused.
 """
 
@@ -14,7 +14,7 @@ from connectors.mysql.ddl.effect.columns import Refused
 from connectors.mysql.ddl.effect.select.strings import longest
 
 _CHANGED = ("text", "blob", "enum", "set", "bit", "json", "geometry", "point")
-"""Types that a UNION turns into others."""
+"""Types that a UNION changes."""
 
 
 def united(left: Sequence[Column], right: Sequence[Column]) -> list[Column]:
