@@ -1,9 +1,9 @@
-"""From events to transactions: where each begins and ends, and what happened in between.
+"""From events to transactions: the start and end of each, and its contents.
 
-The law: nothing is told outside a transaction, a transaction ends exactly once, and an event that is neither
-understood nor known to be harmless stops the stream where it stands.
-This is the hot path: a small transaction has five events and one row, so the loop makes no object for an event
-and looks only at the bytes that it needs.
+Invariant: every reported change belongs to a transaction, a transaction ends exactly once, and an
+event that is neither understood nor known to be harmless stops the stream there.
+This is the hot path: a small transaction has five events and one row, so the loop creates no object
+per event and reads only the bytes that it needs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.rows.decoder import ROWS_EVENTS
 from connectors.mysql.stream.chunk import Chunk
 
-# Plain numbers: a member of an enumeration costs more to look up than the rest of the comparison.
+# Plain numbers: looking up an enumeration member costs more than the rest of the comparison.
 _TABLE_MAP, _XID, _GTID, _QUERY = (
     int(EventType.TABLE_MAP),
     int(EventType.XID),
@@ -71,24 +71,24 @@ _PAYLOAD = int(EventType.TRANSACTION_PAYLOAD)
 _MAY_END = frozenset({_PAYLOAD, int(EventType.XA_PREPARE), int(MariadbEventType.QUERY_COMPRESSED)})
 _ROWS = frozenset(map(int, ROWS_EVENTS))
 _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
-"""A rows event for this table only says that the statement ends."""
+"""A rows event for this table only marks the end of the statement."""
 _CRC_OF_ALL = 0x2144DF1C
 """The CRC32 of anything that ends in its own CRC32."""
 _MOST_TABLE_MAPS = 10_000
 
 _GTID_BODY = struct.Struct("<x16sQ17xQ")
-"""The source's UUID, the number, and, in the low 55 bits, when it was committed there."""
+"""The source's UUID, the number, and, in the low 55 bits, the commit time there."""
 _GTID_BODY_OLD = struct.Struct("<x16sQ")
-"""Before 8.0.1 no time was told."""
+"""Before 8.0.1 there was no commit time."""
 _TIME = (1 << 55) - 1
 _QUERY_BODY = struct.Struct("<I4xBHH")
-"""The thread, the database's length, the error, the status variables' length."""
+"""The thread, the database's length, the error code, the status variables' length."""
 _BEGIN_SIZE = 19
-"""Bytes of a QUERY event's body that says BEGIN, beside its database and status variables."""
+"""Size of a BEGIN statement's QUERY event body, without its database and status variables."""
 
 
 class TransactionReader:
-    """Reads chunks, each by itself; what it remembers between them is only what tables look like."""
+    """Reads chunks independently; it keeps nothing between them except table maps."""
 
     def __init__(self, server_uuid: str, charsets: Charsets, *, mariadb: bool = False) -> None:
         self._server_uuid = server_uuid
@@ -102,13 +102,13 @@ class TransactionReader:
         self._has_rows = self._has_rows_before = False
         self._is_muted = False
         self.open: Transaction | None = None
-        """The transaction that the last chunk was cut in."""
+        """The transaction that the last chunk ends within."""
         self.ended: Ended | None = None
         self.seen = [0] * 256
-        """Events by type, since whoever counts them last cleared it."""
+        """Events by type, since the counts were last collected."""
 
     def read(self, chunk: Chunk, changes: Changes) -> None:
-        """Tell what happens in a chunk; raise our errors where an event cannot be read or carried."""
+        """Report a chunk's contents to ``changes``; raise our errors for an unreadable or unsupported event."""
         self.open = self._announced = None
         self._tables.clear()
         if chunk.context:
@@ -117,23 +117,23 @@ class TransactionReader:
         self._read(chunk, changes)
 
     def _take_up(self, chunk: Chunk, changes: Changes) -> None:
-        """Understand the events of the transaction that the chunk before was cut in."""
+        """Read the context events of a transaction that began in an earlier chunk."""
         start = chunk.context_start or chunk.start
         seen = self.seen.copy()
         data = b"".join(chunk.context)
-        told = Nobody()
-        self._read(Chunk(start=start, data=data, checksum=False, place=(start, start)), told)
+        receiver = Nobody()
+        self._read(Chunk(start=start, data=data, checksum=False, place=(start, start)), receiver)
         self.seen = seen
         self._has_rows = self._has_rows_before = self.open is not None
-        if told.text is not None:
-            changes.query(told.text)
+        if receiver.text is not None:
+            changes.query(receiver.text)
 
     def _read(self, chunk: Chunk, changes: Changes) -> None:
         data, prefix, file, first = chunk.data, chunk.prefix, chunk.start.file, chunk.start.pos
         place = None if chunk.place is None else (chunk.place[0].pos, chunk.place[1].pos)
         tail = CHECKSUM_SIZE if chunk.checksum else 0
         smallest, length, at = HEADER_SIZE + tail, len(data), 0
-        # Of an offset only 32 bits are told; MariaDB tells none of events within a transaction.
+        # Headers have only 32 bits of the offset, and MariaDB's none at all within a transaction.
         is_odd = self._mariadb or place is not None or first >> 32
         tables, seen = self._tables, self.seen
         header, view = HEADER.unpack_from, memoryview(data)
@@ -220,7 +220,7 @@ class TransactionReader:
     def _announce(
         self, data: bytes, body: int, end: int, *, pos: int, anonymous: bool = False
     ) -> None:
-        """A GTID event: whose the next transaction is."""
+        """A GTID event, which announces the next transaction."""
         if self.open is not None:
             self._refuse_within()
         committed = 0
@@ -242,7 +242,7 @@ class TransactionReader:
             raise CorruptEvent("a transaction begins within another", gtid=self.open.gtid)
 
     def _opened(self, file: str, pos: int, timestamp: int, server_id: int) -> Transaction:
-        """The transaction that was announced, or that begins here on a server without GTIDs."""
+        """The announced transaction, or the one that begins here on a server without GTIDs."""
         announced = self._announced
         if announced is None:
             announced = (pos, None, 0, f"{self._server_uuid}:{file}:{pos}", 0)
@@ -286,7 +286,7 @@ class TransactionReader:
         changes.end(opened, pos[1])
 
     def _rare(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
-        """Events that a stream of small transactions of MySQL does not consist of."""
+        """Events that do not occur in MySQL's ordinary small transactions."""
         if kind == EventType.ANONYMOUS_GTID:
             self._announce(body, 0, len(body), pos=place.pos, anonymous=True)
             self._announced = without_gtid(self._announced, place, self._server_uuid)
@@ -317,20 +317,20 @@ class TransactionReader:
         elif kind in PLAIN_ROWS:
             self._compressed_rows(kind, body, changes, place=place)
         elif kind not in HARMLESS and (is_known(kind) or not is_ignorable(place.flags)):
-            # A type that we know and do not carry is not passed by, whatever its flags say.
+            # A known type that is not supported is never ignored, whatever its flags.
             raise UnsupportedEvent(f"an event of {type_name(kind)}")
 
     def _current(self, place: Place) -> Transaction:
         return self.open or self._opened(place.file, place.pos, place.timestamp, place.server_id)
 
     def _announce_mariadb(self, body: bytes, place: Place) -> None:
-        """MariaDB's GTID event, which is the BEGIN of a transaction too."""
+        """MariaDB's GTID event, which is also the BEGIN of a transaction."""
         self._refuse_within()
-        told = parse_mariadb_gtid(body, place.server_id)
-        self._announced = by_mariadb(told.gtid, place)
-        # What an ALTER in two phases says before it is committed did not happen yet.
-        self._is_muted = told.alter in (Alter.START, Alter.ROLLBACK)
-        if not told.standalone:
+        announced = parse_mariadb_gtid(body, place.server_id)
+        self._announced = by_mariadb(announced.gtid, place)
+        # The changes of a two-phase ALTER have not happened before it is committed.
+        self._is_muted = announced.alter in (Alter.START, Alter.ROLLBACK)
+        if not announced.standalone:
             self._current(place)
 
     def _compressed_rows(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
@@ -341,7 +341,7 @@ class TransactionReader:
         changes.rows(transaction, self._tables[body[:6]], kind, body, place.pos)
 
     def _payload(self, body: bytes, changes: Changes, *, place: Place) -> None:
-        """The events that come compressed in one."""
+        """The events inside a compressed one."""
         start, end = Coordinates(place.file, place.pos), Coordinates(place.file, place.end_pos)
         data = payload_events(body)
         self._read(Chunk(start=start, data=data, checksum=False, place=(start, end)), changes)

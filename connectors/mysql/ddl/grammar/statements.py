@@ -1,7 +1,7 @@
-"""A statement's text to its value, and what can be told of one whose text is not understood.
+"""Statement parser, and the classification of statements that are not understood.
 
-The law: what may concern a table is understood to its last token, or it is a fault; a statement is taken for
-harmless by a rule that names it.
+Invariant: a statement that may concern a table is understood to its last token, or it is a fault;
+one is harmless only by a rule that names it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ _NO_TABLES = frozenset(
 
 
 def other_statement(sql: str) -> NoTable | None:
-    """A statement that is no DDL, by its first word alone: rows may come by the megabyte; None of any other."""
+    """A statement that is no DDL, recognized by its first word alone: statements of rows can
+    have megabytes; None for any other."""
     if (word := _FIRST_WORD.match(sql)) and word[1].upper() not in _READ:
         return NoTable(type=word[1].upper())
     return None
 
 
 def statement(reader: Reader) -> Statement:
-    """The statement that begins here, which is the only one; raise GrammarFault where it is not understood."""
+    """Parse the single statement that begins here; raise GrammarFault if it is not understood."""
     while reader.take("SET", "STATEMENT"):
         _skip_to_for(reader)
     verb = reader.take_one(_VERBS)
@@ -64,7 +65,7 @@ def statement(reader: Reader) -> Statement:
 
 
 def _skip_to_for(reader: Reader) -> None:
-    """Step over MariaDB's SET STATEMENT name = value, … FOR."""
+    """Skip MariaDB's SET STATEMENT name = value, … FOR."""
     while not reader.take("FOR"):
         if reader.key == lexer.END:
             raise reader.fault("expected FOR")
@@ -99,7 +100,7 @@ def _create(reader: Reader) -> Statement:
 
 
 def _skip_preamble(reader: Reader) -> None:
-    """Step over what may stand before a view's, a routine's, a trigger's or an event's keyword."""
+    """Skip the clauses before a view's, a routine's, a trigger's or an event's keyword."""
     while True:
         if reader.take("DEFINER"):
             reader.take("=")
@@ -125,7 +126,7 @@ def _skip_account(reader: Reader) -> None:
 
 
 def _no_table(reader: Reader, verb: str) -> NoTable:
-    """What is neither a table nor a database, as the rules above name it."""
+    """A statement on neither a table nor a database, by the rules above."""
     word = reader.take_one(_NO_TABLES)
     if word is None:
         raise reader.fault(f"not known to {verb}")
