@@ -102,7 +102,7 @@ class _Moment:
     at: Coordinates
     asked: set[TableName]
     held: set[TableName]
-    """The tables of those that existed."""
+    """The asked ones that existed, and are locked."""
     there: set[TableName]
     """All tables, listed between the two positions."""
     again: Inventory | None
