@@ -6,26 +6,26 @@ around them. Where an event does not fit, the release ends in front of it, and t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.pipeline.formats.registry import value_counter
 from app.pipeline.gather.gather import Gathering, weight
+from app.pipeline.gather.gathered import Gathered
+from app.pipeline.gather.inserted_events import Inserting
 from app.pipeline.gather.items import Ddl, values_of
 from app.pipeline.gather.parked_event import Parked
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
-from app.pipeline.stage import ChunkStage, DecodedChunk, StageSpec
+from app.pipeline.stage import ChunkStage, StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.binlog.statement_kind import Kind
-from connectors.mysql.binlog.table_map import TableMap, parse_table_map
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Database, Table
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.from_table_map import adopted
-from connectors.mysql.stream.chunk import Chunk
 from tables.cursor import Cursor
 from tables.quarantine import Entry, Outcome, Resolution
 
@@ -44,7 +44,7 @@ class Release:
     """Decodes what waited for one table, by one resolution."""
 
     def __init__(self, spec: StageSpec, resolution: Resolution, entry: Entry) -> None:
-        self._charsets, self._mariadb = spec.charsets, spec.mariadb
+        self._charsets = spec.charsets
         self._resolution, self._server = resolution, spec.server
         self._entry = entry
         goes_on = entry.resolution == resolution.id and entry.outcome is Outcome.RELEASING
@@ -60,7 +60,7 @@ class Release:
         rules = replace(spec.rules, borders=False, borders_of_parts=False, poison_limit=0)
         self._stage: ChunkStage = replace(spec, rules=rules, known={}).make()
         self._stage.tables.put(resolution.name, self.table)
-        self._maps: dict[bytes, TableMap] = {}
+        self._inserting = Inserting(mariadb=spec.mariadb)
         self._last: TableMap | None = None
         latest = spec.versions.get(resolution.name)
         self._nullable = {
@@ -74,7 +74,7 @@ class Release:
         gathering = Gathering(self._stage.tables, self._stage.rules, value_counter)
         outcome, reason, done, size = Outcome.RELEASING, "", 0, 0
         for event in events:
-            known = len(gathering.items)
+            known = len(gathering.gathered.items)
             try:
                 self._gather(event, gathering)
             except AqueductError as error:
@@ -82,11 +82,11 @@ class Release:
                 outcome, reason = Outcome.REFUSED, f"{error.name} at {place}: {error.detail}"
                 break
             self.offset, done = event.offset + 1, done + 1
-            size += sum(weight(item, values_of(item)) for item in gathering.items[known:])
+            size += sum(weight(item, values_of(item)) for item in gathering.gathered.items[known:])
             if size >= self._stage.rules.max_bytes:
                 break
         entry = self.entry(outcome, reason)
-        return Released(piece=self._piece(gathering, cursor), entry=entry, events=done)
+        return Released(piece=self._piece(gathering.gathered, cursor), entry=entry, events=done)
 
     def definition(self, database: Database) -> Table | None:
         """What the table is behind all that waited; where the binlog was to tell, what it told last."""
@@ -108,20 +108,15 @@ class Release:
         )
 
     def _gather(self, event: Parked, gathering: Gathering) -> None:
-        gathering.ordinal = event.ordinal
         if event.query is not None:
-            self._state(event, gathering)
+            self._state(event, gathering.gathered)
             return
-        if event.text is not None:
-            gathering.query(event.text)
-        table_map = self._mapped(event.table_map)
-        gathering.rows(event.transaction, table_map, event.event_type, event.body, event.pos)
-        self._last = table_map
+        table_map = self._last = self._inserting.event(event.rows, gathering)
         if not table_map.hides_not_null:
             self._nullable = {one.name or "": one.nullable for one in table_map.columns}
         self._is_met = True
 
-    def _state(self, event: Parked, gathering: Gathering) -> None:
+    def _state(self, event: Parked, gathered: Gathered) -> None:
         """A statement between the rows: it was told on the DDL topic, and takes its effect here."""
         query = event.query
         assert query is not None
@@ -129,9 +124,8 @@ class Release:
             route = self._stage.tables.route(event.name)
             at = event.pos, event.ordinal
             item = Ddl(event.transaction, Kind.TRUNCATE, query, *at, route, None, (), told=False)
-            gathering.first = gathering.first or event.transaction
-            gathering.items.append(item)
-            gathering.values += item.values
+            gathered.items.append(item)
+            gathered.values += item.values
         elif self._is_met and not self._by_binlog:
             self.table = self._after(event)
             self._stage.tables.put(event.name, self.table)
@@ -153,18 +147,8 @@ class Release:
         catalog.apply(query.sql, session)
         return catalog.get(event.name)
 
-    def _mapped(self, raw: bytes) -> TableMap:
-        table_map = self._maps.get(raw)
-        if table_map is None:
-            table_map = self._maps[raw] = parse_table_map(raw, mariadb=self._mariadb)
-        return table_map
-
-    def _piece(self, gathering: Gathering, cursor: Cursor) -> Piece:
-        """What was gathered, behind the last number and at the place where the cursor is."""
-        at = cursor.offset.coordinates
-        chunk = Chunk(start=at, data=b"", checksum=False)
-        decoded = DecodedChunk(self._stage, chunk, gathering, open_=None, events=Counter())
-        decoded.number(Numbers(seq=cursor.seq, safe=at), [])
-        piece = decoded.encode()
-        piece.resume = cursor.resume
-        return piece
+    def _piece(self, gathered: Gathered, cursor: Cursor) -> Piece:
+        """What was gathered, after the last number and at the position of the cursor."""
+        decoded = self._stage.inserted(gathered, cursor.offset.coordinates)
+        decoded.number(Numbers.of(cursor), [])
+        return decoded.encode()

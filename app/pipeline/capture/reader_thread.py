@@ -10,8 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from itertools import chain
 
 from app.failpoints import point
+from app.pipeline.capture.inlet import Inlet
 from app.pipeline.capture.schema_tracker import Historian
 from app.pipeline.decoders.protocols import Decoders
 from app.pipeline.portions.captured_chunk import CapturedChunk
@@ -43,6 +45,8 @@ class Reader(threading.Thread):
         self._decoders = decoders
         self._historian = historian
         self._left_out = left_out
+        self.inlet = Inlet()
+        """For what does not come from the source."""
         self._working: tuple[float, Coordinates] | None = None
         """Since when a chunk is worked on, and where it begins."""
 
@@ -52,10 +56,11 @@ class Reader(threading.Thread):
             for chunk in self._stream.chunks(self._decoders.idle):
                 point("read.chunk")
                 self._working = (time.monotonic(), chunk.start)
+                entering = [*self.inlet.before(chunk)]
                 effect = None if self._historian is None else self._historian.note(chunk)
                 parts = self._parts(chunk, effect)
                 self._working = None
-                if not all(map(self._decoders.put, parts)):
+                if not all(map(self._decoders.put, chain(entering, parts))):
                     return
         except AqueductError as error:
             self._decoders.finish(error)

@@ -10,8 +10,7 @@ from typing import Any
 from app.failpoints import point
 from app.pipeline.decoders.errors import named
 from app.pipeline.decoders.protocols import Deliver, Fail, Stage
-from app.pipeline.portions.portion import Portion
-from app.pipeline.statement_effect import Applied
+from app.pipeline.portions.portion import Effect, Portion
 from connectors.errors import AqueductError
 
 
@@ -24,7 +23,7 @@ class Inline:
         self._deliver = deliver
         self._fail = fail
         self._over = False
-        self._learned: tuple[Applied, ...] = ()
+        self._learned: tuple[Effect, ...] = ()
         """The effect of the portion before."""
 
     def put(self, portion: Portion) -> bool:

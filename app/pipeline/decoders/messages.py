@@ -15,8 +15,7 @@ import threading
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
-from app.pipeline.portions.portion import Portion
-from app.pipeline.statement_effect import Applied
+from app.pipeline.portions.portion import Effect, Portion
 from connectors.errors import AqueductError
 
 _HEADER = struct.Struct("<QI")
@@ -41,7 +40,7 @@ class Given(NamedTuple):
 
     number: int
     portion: Portion
-    learned: tuple[Applied, ...]
+    learned: tuple[Effect, ...]
     """The effects of earlier portions since it was last given one."""
 
 

@@ -16,8 +16,7 @@ from app.pipeline.decoders.messages import Begin, Failed, Finished, Given, Numbe
 from app.pipeline.decoders.process import DecoderProcess
 from app.pipeline.decoders.protocols import Deliver, Fail, Limits, StageSpec
 from app.pipeline.decoders.stall_watch import Watch
-from app.pipeline.portions.portion import Portion
-from app.pipeline.statement_effect import Applied
+from app.pipeline.portions.portion import Effect, Portion
 from connectors.errors import AqueductError, DecoderLost, DecoderStalled, MalformedEvent
 
 log = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ class _Worker:
         """Of the chunks it was given and has not finished."""
         self.news: list[bytes] = []
         """What others announced since it was last told."""
-        self.learned: list[Applied] = []
+        self.learned: list[Effect] = []
         """The effects of portions since it was last given one."""
         self.heard = 0
         """How many messages came from it."""
@@ -158,7 +157,7 @@ class Pool:
             and sum(sizes.values()) < limits.bytes_each
         )
 
-    def _teach(self, worker: _Worker, portion: Portion) -> tuple[Applied, ...]:
+    def _teach(self, worker: _Worker, portion: Portion) -> tuple[Effect, ...]:
         """What a decoder must know of earlier portions; note what this one does."""
         learned, worker.learned = tuple(worker.learned), []
         if portion.effect is not None:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.pipeline.decoders.stall_watch import STALL_SECONDS
-from app.pipeline.portions.portion import Portion
-from app.pipeline.statement_effect import Applied
+from app.pipeline.portions.portion import Effect, Portion
 from connectors.errors import AqueductError
 
 
@@ -36,7 +35,7 @@ class Stage(Protocol):
     It may decode one more portion before it numbers and encodes an earlier one.
     """
 
-    def decode(self, portion: Portion, learned: Sequence[Applied]) -> Decoded:
+    def decode(self, portion: Portion, learned: Sequence[Effect]) -> Decoded:
         """Do all that needs no other portion.
 
         ``learned``: the effects of the portions before that it does not know yet, in their order.

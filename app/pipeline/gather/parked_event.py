@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from app.pipeline.gather.inserted_events import RowsEvent
 from app.pipeline.gather.items import Ddl, ParkedRows
 from connectors.errors import JournalTooNew
 from connectors.mysql.binlog.changes import Transaction
@@ -95,6 +96,12 @@ class Parked:
     """A statement that concerns the table."""
     statement: str
     """Its kind, as ``connectors.mysql.binlog.statement_kind.Kind`` has it."""
+
+    @property
+    def rows(self) -> RowsEvent:
+        """The event, of rows."""
+        event = self.event_type, self.body, self.pos, self.ordinal, self.text
+        return RowsEvent(self.transaction, self.table_map, *event)
 
 
 def parked_of(key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int) -> Parked:

@@ -11,10 +11,15 @@ the place where another run goes on are made as they are for chunks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from app.pipeline.gather.gather import Gathering, weight, weight_of_rows
+from app.pipeline.gather.captured_tables import TableBook
+from app.pipeline.gather.gather import Gathering, weight_of_rows
+from app.pipeline.gather.gathered import Gathered
+from app.pipeline.gather.items import ValuesOf
+from app.pipeline.gather.statement_changes import Passing
+from app.pipeline.rules import Rules
+from app.pipeline.statement_effect import Applied
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.landmark import Landmark
@@ -33,7 +38,7 @@ class Digests(Protocol):
 class Share(NamedTuple):
     """What was gathered of a part of a chunk."""
 
-    gathered: Gathering
+    gathered: Gathered
     open: Transaction | None
     """The transaction that it ends within."""
     landmark: Landmark | None
@@ -43,13 +48,26 @@ class Sharing(Gathering):
     """Gathers a chunk, and begins anew where there is enough for one Kafka transaction."""
 
     def __init__(
-        self, *args: Any, digests: Digests, landmark: Callable[[Transaction], Landmark | None]
+        self,
+        tables: TableBook,
+        rules: Rules,
+        values_of: Callable[[str], ValuesOf],
+        *,
+        applied: Applied | None,
+        passing: Passing,
+        digests: Digests,
+        landmark: Callable[[Transaction], Landmark | None],
+        is_cut: bool,
     ) -> None:
-        """``landmark``: the transaction that ended last, as it stands in the chunk."""
-        super().__init__(*args)
+        """``landmark``: the transaction that ended last, as it stands in the chunk.
+
+        ``is_cut``: whether the chunk begins within a transaction.
+        """
+        prints = digests(is_cut=is_cut)
+        super().__init__(tables, rules, values_of, applied=applied, prints=prints, passing=passing)
         self._digests, self._landmark = digests, landmark
         self._shares: list[Share] = []
-        self._limit = self._rules.max_bytes
+        self._limit = rules.max_bytes
         self._size = self._before = 0
         """Bytes of the share; and of it, what was there before the transaction that is open."""
         self._current: Transaction | None = None
@@ -67,8 +85,12 @@ class Sharing(Gathering):
             self._current, self._before, self._is_cut = transaction, self._size, False
         self._cut_if_enough(transaction)
         super().rows(transaction, table_map, event_type, body, pos)
-        if self._parked is not None:
-            self._size += weight(self.items[-1], 0)
+
+    def _park(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
+    ) -> None:
+        super()._park(transaction, table_map, event_type, body, pos)
+        self._size += len(body)
 
     def _keep(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
         assert self._use is not None
@@ -97,23 +119,21 @@ class Sharing(Gathering):
 
     def all(self, open_: Transaction | None) -> list[Share]:
         """The shares of the chunk, which ends within this transaction; one at least."""
-        if self.error is not None:
+        if self.gathered.error is not None:
             open_ = None
         if open_ is not None:
             self.count_passed()
         return [*self._shares, self._share(open_)]
 
     def _share(self, open_: Transaction | None) -> Share:
-        landmark = self._landmark(self.last) if self.last is not None else None
-        return Share(copy(self), open_, landmark)
+        gathered = self.gathered
+        landmark = self._landmark(gathered.last) if gathered.last is not None else None
+        return Share(gathered, open_, landmark)
 
     def _cut(self, open_: Transaction | None) -> None:
         """What follows is of another share; ``open_``: the transaction that is cut."""
         self.count_passed()
         self._shares.append(self._share(open_))
-        self._begin()
-        # Tables are met anew.
-        self._map = self._use = self._parked = None
         self._is_cut = open_ is not None
         self._size = self._before = 0
-        self.prints = self._digests(is_cut=self._is_cut)
+        self._begin(self._digests(is_cut=self._is_cut))

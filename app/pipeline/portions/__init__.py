@@ -1,1 +1,1 @@
-"""Portions: what the stream of changes is made of on its way to decoders."""
+"""Portions of the stream on its way to decoders: captured chunks, inserted rows, new rules."""

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from app.pipeline.portions.new_rules import NewRules
 from app.pipeline.statement_effect import Applied
 from connectors.mysql.position import Coordinates
 
+Effect = Applied | NewRules
+"""What a portion means for later ones: what a statement did to tables, or new rules."""
+
 
 class Portion(Protocol):
-    """A stretch of the stream of changes that can be decoded by itself, wherever it comes from."""
+    """A stretch of the stream that can be decoded by itself: a captured chunk, inserted rows, or new rules."""
 
     @property
     def start(self) -> Coordinates:
@@ -23,5 +27,5 @@ class Portion(Protocol):
         """Bytes that it holds."""
 
     @property
-    def effect(self) -> Applied | None:
+    def effect(self) -> Effect | None:
         """What all decoders must know before they decode a later portion."""

@@ -46,6 +46,11 @@ class Chunk:
     """Whether its last event is a statement that may change or empty a table."""
 
     @property
+    def begins_between(self) -> bool:
+        """Whether it begins between two transactions."""
+        return not self.context and self.place is None
+
+    @property
     def size(self) -> int:
         """Size in bytes."""
         return len(self.data) + sum(map(len, self.context))

@@ -11,12 +11,13 @@ from typing import Any
 import orjson
 from aiokafka.record import MemoryRecords
 
+from app.pipeline.decoded_share import DecodedShares
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.portions.captured_chunk import CapturedChunk
+from app.pipeline.portions.portion import Effect, Portion
 from app.pipeline.rules import Rules
-from app.pipeline.stage import DecodedShares, StageSpec
-from app.pipeline.statement_effect import Applied
+from app.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.gtid import GtidSet
@@ -93,15 +94,13 @@ def run(
     return run_stage(chunks, cursor, spec_of(rules, cursor, known or {}))
 
 
-def run_stage(
-    chunks: Iterable[Chunk | CapturedChunk], cursor: Cursor, spec: StageSpec
-) -> list[Piece]:
+def run_stage(chunks: Iterable[Chunk | Portion], cursor: Cursor, spec: StageSpec) -> list[Piece]:
     """The same with a stage of one's own."""
     stage = spec.make()
     numbers, pieces = Numbers.of(cursor), list[Piece]()
-    learned: list[Applied] = []
+    learned: list[Effect] = []
     for chunk in chunks:
-        portion = chunk if isinstance(chunk, CapturedChunk) else CapturedChunk(chunk)
+        portion = portion_of(chunk)
         decoded = stage.decode(portion, learned)
         learned = [] if portion.effect is None else [portion.effect]
         numbers, _ = decoded.number(numbers, [])
@@ -109,6 +108,11 @@ def run_stage(
         if pieces[-1].error is not None:
             break
     return pieces
+
+
+def portion_of(chunk: Chunk | Portion) -> Portion:
+    """What goes to decoders."""
+    return CapturedChunk(chunk) if isinstance(chunk, Chunk) else chunk
 
 
 def pieces_of(
@@ -127,7 +131,7 @@ def pieces_of(
 
 
 def run_by_turns(
-    chunks: Sequence[Chunk],
+    chunks: Sequence[Chunk | Portion],
     cursor: Cursor,
     known: Versions | None = None,
     *,
@@ -143,9 +147,15 @@ def run_by_turns(
     log: list[TableVersion] = []
     numbers, pieces = Numbers.of(cursor), list[Piece]()
     decoded: list[DecodedShares] = []
+    learned: list[list[Effect]] = [[] for _ in stages]
     for turn, chunk in enumerate([*chunks, *[None] * ahead]):
         if chunk is not None:
-            decoded.append(stages[turn % count].decode(pickled(CapturedChunk(chunk)), ()))
+            portion, mine = portion_of(chunk), turn % count
+            effects, learned[mine] = learned[mine], []
+            decoded.append(stages[mine].decode(*pickled((portion, effects))))
+            if portion.effect is not None:
+                for each in learned:
+                    each.append(portion.effect)
         number = turn - ahead
         if 0 <= number < len(chunks):
             who = number % count

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from app.pipeline.portions.portion import Portion
+from app.pipeline.portions.portion import Effect, Portion
 from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, CorruptEvent, UnsupportedEvent
 from connectors.mysql.position import Coordinates
@@ -63,11 +63,11 @@ class CountingStage:
     tables: list[str] = field(default_factory=list)
     learned: list[str] = field(default_factory=list)
 
-    def decode(self, portion: Portion, learned: Sequence[Applied]) -> CountingDecoded:
+    def decode(self, portion: Portion, learned: Sequence[Effect]) -> CountingDecoded:
         """Wait or fail as the portion says."""
         assert isinstance(portion, Ordered)
         order = portion.order
-        self.learned += [each.type for each in learned]
+        self.learned += [each.type for each in learned if isinstance(each, Applied)]
         time.sleep(order.get("decode", 0))
         _act(order.get("decode_fault", ""))
         if "mark" in order:

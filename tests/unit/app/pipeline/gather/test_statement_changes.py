@@ -7,6 +7,7 @@ import pytest
 from app.pipeline.formats.registry import value_counter
 from app.pipeline.gather.captured_tables import GivenUp, TableBook
 from app.pipeline.gather.gather import Gathering
+from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.statement_changes import Passing
 from connectors.errors import AqueductError, StatementBasedChange
 from connectors.mysql.binlog.events import EventType, Query
@@ -82,12 +83,12 @@ def test_a_statement_that_is_not_understood_is_refused_without_its_data() -> Non
     assert "secret" not in str(error)
 
 
-def gathered(*events: bytes, include: str, context: tuple[bytes, ...] = ()) -> Gathering:
+def gathered(*events: bytes, include: str, context: tuple[bytes, ...] = ()) -> Gathered:
     """What a decoder makes of a chunk."""
     gathering = Gathering(book(include), RULES, value_counter, passing=passing(include))
     chunk = chunk_of(*events, context=context, context_start=START if context else None)
     TransactionReader(SERVER, CHARSETS).read(chunk, gathering)
-    return gathering
+    return gathering.gathered
 
 
 def test_a_statement_that_is_passed_by_is_counted_and_moves_the_cursor() -> None:
@@ -95,7 +96,7 @@ def test_a_statement_that_is_passed_by_is_counted_and_moves_the_cursor() -> None
     found = gathered(gtid(5), BEGIN, query(sql), query(sql), xid(), include=r"shop\..*")
     assert found.statements == {("mysql", "rds_heartbeat2"): 2}
     assert found.filtered == {EventType.QUERY: 2}
-    assert found.gtids == [(SERVER, 5, 5)]
+    assert found.gtids.found() == [(SERVER, 5, 5)]
     assert found.end_pos is not None
     assert [type(item).__name__ for item in found.items] == ["End"]
 
@@ -104,7 +105,7 @@ def test_a_statement_that_is_passed_by_is_counted_and_moves_the_cursor() -> None
 def test_rows_that_are_taken_back_stop_only_where_they_were_captured(sql: str) -> None:
     events = gtid(5), BEGIN, *MAP_AND_ROWS, query(sql), xid()
     ends = events if sql != "ROLLBACK" else events[:-1]
-    assert gathered(*ends, include=r"other\..*").gtids == [(SERVER, 5, 5)]
+    assert gathered(*ends, include=r"other\..*").gtids.found() == [(SERVER, 5, 5)]
     with pytest.raises(AqueductError, match="ROLLBACK"):
         gathered(*ends, include=r"shop\..*")
     with pytest.raises(AqueductError, match="ROLLBACK"):

@@ -1,0 +1,224 @@
+"""What a portion holds, or a share of it, on its way to records: numbered, and encoded.
+
+Invariant: numbering runs in the order of the portions, and its cost grows with tables, not with rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from app.pipeline.encode.encode import Encoder
+from app.pipeline.encode.transaction_markers import Begun
+from app.pipeline.gather.gather import weight
+from app.pipeline.gather.gathered import Gathered
+from app.pipeline.gather.items import Ddl, Item, Rows, values_of
+from app.pipeline.number.numbers import Numbers, Progress
+from app.pipeline.number.table_versions import Name, VersionBook
+from app.pipeline.piece import Aside, Piece
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.landmark import Landmark
+from connectors.mysql.lookup.fingerprint.fingerprint import Prints
+from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.position import Coordinates
+from tables.cursor import Resume
+from tables.cursor_proof import FileHead
+from tables.schema_history.record import SchemaRecord
+from tables.table_version import TableVersion
+
+
+class DecodedShares:
+    """A portion's shares, which are numbered and encoded one after the other."""
+
+    def __init__(self, shares: list[DecodedShare]) -> None:
+        self._shares = shares
+
+    def number(
+        self, numbers: Numbers, news: list[TableVersion]
+    ) -> tuple[Numbers, list[TableVersion]]:
+        """The second step: the numbers after this portion, and the versions that it announces."""
+        announced: list[TableVersion] = []
+        for share in self._shares:
+            numbers, own = share.number(numbers, news)
+            announced += own
+            news = []
+        return numbers, announced
+
+    def encode(self) -> list[Piece]:
+        """The third step: the pieces, at least one, in their order."""
+        return [share.encode() for share in self._shares]
+
+
+class DecodedShare:
+    """One of them; it becomes a piece."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        book: VersionBook,
+        gathered: Gathered,
+        start: Coordinates,
+        *,
+        open_: Transaction | None = None,
+        events: Counter[tuple[int, str]] | None = None,
+        landmark: Landmark | None = None,
+        head: FileHead | None = None,
+        history: list[SchemaRecord] | None = None,
+        lost: list[Aside] | None = None,
+    ) -> None:
+        """``start``: where its portion begins. ``head``: that of the file that begins with it, if one does.
+
+        ``history``: what the statement did with which it ends. ``lost``: tables that can no longer be read.
+        """
+        self._encoder, self._book = encoder, book
+        self._gathered, self._start = gathered, start
+        self._open = None if gathered.error else open_
+        self._events = events or Counter()
+        self._landmark, self._head = landmark, head
+        self._history, self._lost = history or [], lost or []
+        self._seq = self._seq_after = self._version_count = 0
+        self._safe = start
+        self._begun = Begun(counts=Counter())
+        self._resume: Resume | None = None
+        self._is_whole = True
+        self._announced: list[TableVersion] = []
+        self._truncated: dict[Name, TableVersion] = {}
+
+    def number(
+        self, numbers: Numbers, news: list[TableVersion]
+    ) -> tuple[Numbers, list[TableVersion]]:
+        """The second step: the numbers after this share, and the versions that it announces."""
+        for version in news:
+            self._book.learn(version)
+        gathered = self._gathered
+        if isinstance(gathered.prints, Prints):
+            numbers.prints = gathered.prints.follow(numbers.prints)
+        progress = self._first_progress(numbers)
+        if progress is not None:
+            self._begun = Begun(
+                ordinal=progress.ordinal,
+                order=progress.order,
+                part=progress.part,
+                begun=progress.begun,
+                counts=progress.counts.copy(),
+            )
+            if progress.skip > progress.ordinal:
+                gathered.trim(progress.skip - progress.ordinal)
+        self._name_versions()
+        self._version_count = self._book.count
+        self._seq = numbers.seq
+        numbers.seq += gathered.values
+        self._seq_after = numbers.seq
+        if gathered.end_pos is not None:
+            numbers.safe = Coordinates(self._start.file, gathered.end_pos)
+        elif self._head is not None:
+            self._begin_file(numbers)
+        self._safe = numbers.safe
+        numbers.open = self._advanced(progress)
+        if numbers.resume is not None:
+            # Nothing was told yet of the transaction that an earlier run has published a part of.
+            self._resume = numbers.resume
+        return numbers, self._announced
+
+    def encode(self) -> Piece:
+        """The third step: the piece."""
+        gathered, digests, last = self._gathered, self._gathered.prints, self._gathered.last
+        cut = self._open if self._resume is not None else None
+        encoding = self._encoder.encoding(self._seq, gathered.first, self._begun, cut)
+        encoding.write(gathered.items, self._truncated)
+        if cut is not None:
+            encoding.close_part(last=False)
+        batches = encoding.finished()
+        return Piece(
+            batches=batches,
+            partitions=encoding.partitions,
+            records=sum(batch.records for batch in batches),
+            size=encoding.size,
+            versions=self._announced,
+            history=self._history,
+            set_aside=self._lost,
+            parked=encoding.parked,
+            dead_letters=encoding.dead_letters,
+            oversize=encoding.lightened,
+            gtids=gathered.gtids.found(),
+            decisions=gathered.decisions,
+            fingerprints=digests.done if isinstance(digests, Prints) else [],
+            landmark=self._landmark,
+            head=self._head,
+            recent=digests.found() if isinstance(digests, Recents) else [],
+            coordinates=self._safe,
+            resume=self._resume,
+            whole=self._is_whole,
+            seq=self._seq_after,
+            version_count=self._version_count,
+            rows=encoding.rows,
+            events=self._events,
+            statements=gathered.statements,
+            committed_ms=last.committed_ms if last is not None else 0,
+            error=gathered.error,
+        )
+
+    def _begin_file(self, numbers: Numbers) -> None:
+        """Go on after the head of a file, unless the server begins before the place that was asked for."""
+        if numbers.safe.order <= self._safe.order:
+            numbers.safe = self._safe
+        else:
+            self._head = None
+
+    def _first_progress(self, numbers: Numbers) -> Progress | None:
+        """How far the first transaction is, if it began before this chunk or in an earlier run."""
+        first = self._gathered.first
+        if numbers.open is None and numbers.resume is not None and first is not None:
+            return numbers.take_up(first.id, first.start)
+        return numbers.open
+
+    def _advanced(self, progress: Progress | None) -> Progress | None:
+        """How far the transaction is in which the chunk ends; it is cut here where it has become too large."""
+        gathered, open_ = self._gathered, self._open
+        if gathered.error is not None:
+            self._is_whole = progress is None or gathered.end_pos is not None
+            return progress
+        if open_ is None:
+            return None
+        if progress is None or gathered.end_pos is not None:
+            progress = Progress(transaction_id=open_.id, start=open_.start)
+        self._advance(progress, gathered.items[gathered.whole_items :])
+        progress.ordinal += gathered.ordinal
+        self._is_whole = progress.size >= self._encoder.rules.max_bytes
+        if self._is_whole:
+            self._resume = progress.cut()
+            # A run that starts anew reads the whole transaction again, so its beginning is the place.
+            self._safe = progress.start
+        return progress
+
+    def _advance(self, progress: Progress, items: list[Item]) -> None:
+        """Add what is published of an open transaction."""
+        for item in items:
+            values = values_of(item)
+            progress.size += weight(item, values)
+            if isinstance(item, Rows):
+                progress.counts[item.use.version.topic] += values
+                progress.order += values
+                progress.begun = True
+            elif isinstance(item, Ddl) and item.truncated is not None:
+                progress.order += 1
+                progress.begun = True
+
+    def _name_versions(self) -> None:
+        book = self._book
+        for use in self._gathered.uses:
+            table = use.table
+            version, is_new = book.at(
+                table.route,
+                table.definition,
+                use.transaction,
+                use.pos,
+                shows_not_null=table.shows_not_null,
+            )
+            use.version = version
+            if is_new:
+                self._announced.append(version)
+        for item in self._gathered.items:
+            if isinstance(item, Ddl) and item.truncated is not None:
+                latest = book.latest(*item.truncated.table)
+                if latest is not None:
+                    self._truncated[item.truncated.table] = latest

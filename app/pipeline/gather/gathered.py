@@ -1,0 +1,88 @@
+"""What is gathered of a portion, or of a share of one: decoded and in order, but not yet numbered.
+
+Invariant: what holds is what was there at the end of the last whole transaction; an error takes back the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from app.pipeline.gather.gtid_runs import GtidRuns
+from app.pipeline.gather.items import End, Item, Rows, Use, values_of
+from app.pipeline.piece import Decision
+from connectors.errors import AqueductError
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.lookup.fingerprint.fingerprint import Prints
+from connectors.mysql.lookup.fingerprint.recent import Recents
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Gathered:
+    """Items and counts, from the first transaction to the last."""
+
+    prints: Prints | Recents | None = None
+    """Digests transactions: all of them, where there are no GTIDs, or the last ones."""
+    items: list[Item] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    """The tables in the order in which their rows first come."""
+    first: Transaction | None = None
+    """The first transaction of which anything was noted."""
+    last: Transaction | None = None
+    """The last one that ended."""
+    ordinal: int = 0
+    """Source rows so far of the transaction that is open, in this share."""
+    values: int = 0
+    """Records with a value, transaction markers apart: what ``seq`` grows by."""
+    end_pos: int | None = None
+    """Where the last transaction ended, if one did."""
+    whole_items: int = 0
+    """How many items there were then."""
+    whole_values: int = 0
+    gtids: GtidRuns = field(default_factory=GtidRuns)
+    """Of the transactions that ended."""
+    decisions: list[Decision] = field(default_factory=list)
+    """Of XA transactions, in the order of the binlog."""
+    filtered: Counter[int] = field(default_factory=Counter)
+    """Rows events of tables that are not captured, by type."""
+    given_up: Counter[int] = field(default_factory=Counter)
+    """Rows events of tables that were given up, by type."""
+    statements: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Statements that were skipped, by each table that they changed."""
+    error: AqueductError | None = None
+    """What comes right after the last whole transaction, and is the end."""
+
+    def end(self, transaction: Transaction, pos: int) -> None:
+        """A transaction is whole."""
+        self.gtids.add(transaction.source, transaction.number)
+        self.last = transaction
+        self.end_pos, self.whole_items, self.whole_values = pos, len(self.items), self.values
+        self.ordinal = 0
+
+    def stop(self, error: AqueductError) -> None:
+        """Keep what was whole before an error."""
+        self.error = error
+        del self.items[self.whole_items :]
+        self.values = self.whole_values
+        self._keep_used()
+
+    def trim(self, skip: int) -> None:
+        """Drop the first rows of the first transaction: an earlier run has published them."""
+        kept: list[Item] = []
+        for item in self.items:
+            if item.transaction is self.first and not isinstance(item, End):
+                if isinstance(item, Rows) and item.ordinal < skip < item.ordinal + len(item.rows):
+                    rest = item.rows[skip - item.ordinal :]
+                    item = item._replace(rows=rest, ordinal=skip)
+                elif item.ordinal < skip:
+                    continue
+            kept.append(item)
+        self.whole_items = max(0, self.whole_items - (len(self.items) - len(kept)))
+        self.items = kept
+        self.values = sum(map(values_of, kept))
+        self._keep_used()
+
+    def _keep_used(self) -> None:
+        """Forget the tables of which no rows are left."""
+        held = {id(item.use) for item in self.items if isinstance(item, Rows)}
+        self.uses = [use for use in self.uses if id(use) in held]

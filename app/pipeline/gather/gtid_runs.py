@@ -1,0 +1,38 @@
+"""GTIDs of the transactions that end in a share, as runs without gaps.
+
+Invariant: what a transaction costs here is one comparison, as long as numbers follow one another.
+"""
+
+from __future__ import annotations
+
+from app.pipeline.piece import Run, add_run
+
+
+class GtidRuns:
+    """Collects them in the order of the binlog."""
+
+    __slots__ = ("_first", "_last", "_runs", "_source")
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self._source: str | None = None
+        """What the last GTID begins with; None where the last transaction has none."""
+        self._first = self._last = 0
+        """The numbers of the run that may still be lengthened."""
+
+    def add(self, source: str | None, number: int) -> None:
+        """Add the GTID of a transaction; ``source`` is None where it has none."""
+        if number != self._last + 1 or source != self._source:
+            self._close()
+            self._source, self._first = source, number
+        self._last = number
+
+    def found(self) -> list[Run]:
+        """All runs."""
+        self._close()
+        return self._runs
+
+    def _close(self) -> None:
+        if self._source is not None:
+            add_run(self._runs, (self._source, self._first, self._last))
+        self._source = None
