@@ -13,10 +13,12 @@ import threading
 from typing import Any
 
 from app.pipeline.decoders.messages import Begin, Failed, Finished, Given, Numbered, Ready, Turn
+from app.pipeline.decoders.pending import Pending
 from app.pipeline.decoders.process import DecoderProcess
 from app.pipeline.decoders.protocols import Deliver, Fail, Limits, StageSpec
+from app.pipeline.decoders.relay import Relay, Worker
 from app.pipeline.decoders.stall_watch import Watch
-from app.pipeline.portions.portion import Effect, Portion
+from app.pipeline.portions.portion import Portion
 from connectors.errors import AqueductError, DecoderLost, DecoderStalled, MalformedEvent
 
 log = logging.getLogger(__name__)
@@ -24,22 +26,6 @@ log = logging.getLogger(__name__)
 _JOIN_SECONDS = 1.0
 _LOOKS = 15
 """How often decoders are looked at within the time that one may stand still."""
-
-
-class _Worker:
-    """A decoder as the pool knows it; all but the process is guarded by the pool's lock."""
-
-    def __init__(self, process: DecoderProcess) -> None:
-        self.process = process
-        self.ready = False
-        self.sizes: dict[int, int] = {}
-        """Of the chunks it was given and has not finished."""
-        self.news: list[bytes] = []
-        """What others announced since it was last told."""
-        self.learned: list[Effect] = []
-        """The effects of portions since it was last given one."""
-        self.heard = 0
-        """How many messages came from it."""
 
 
 class Pool:
@@ -61,20 +47,11 @@ class Pool:
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._come = threading.Condition(self._lock)
-        self._over = False
-        self._ended = threading.Event()
+        self._over = threading.Event()
         self._lost: AqueductError | None = None
-        self._chunks_in = 0
-        self._pieces_out = 0
-        self._sizes: dict[int, int] = {}
-        self._bytes = 0
-        self._owners: dict[int, _Worker] = {}
-        """Who numbers a chunk, until the state is with them."""
-        self._state: tuple[int, bytes] | None = (0, pickle.dumps(state, protocol=5))
-        """Before a chunk that nobody was given yet."""
-        self._outcomes: dict[int, Any] = {}
-        """Pieces and errors that wait for their turn."""
+        self._pending = Pending(self._limits)
         self._workers = _started(spec, count=count, name=name)
+        self._relay = Relay(self._workers, state)
         self._threads = [
             threading.Thread(
                 target=self._listen, args=(worker,), name=worker.process.name, daemon=True
@@ -96,7 +73,7 @@ class Pool:
     def under_way(self) -> tuple[int, int]:
         """Chunks that were put and whose pieces were not yet taken, and their bytes."""
         with self._lock:
-            return len(self._sizes), self._bytes
+            return len(self._pending), self._pending.bytes
 
     def put(self, portion: Portion) -> bool:
         """Give a portion to a decoder, waiting for one with room; False when nobody wants it any more."""
@@ -105,26 +82,24 @@ class Pool:
                 self._room.wait()
             if self._ends() or worker is None:
                 return False
-            number, size = self._chunks_in, portion.size
-            self._chunks_in += 1
-            self._sizes[number] = worker.sizes[number] = size
-            self._bytes += size
-            self._owners[number] = worker
-            learned = self._teach(worker, portion)
-            turn = self._turn()
+            size = portion.size
+            number = self._pending.put(size)
+            worker.sizes[number] = size
+            learned = self._relay.give(number, worker, portion.effect)
+            turn = self._relay.turn()
         worker.process.send(Given(number, portion, learned))
         self._send(turn)
         return True
 
     def finish(self, error: AqueductError) -> None:
-        """Nothing more comes; the error is told behind all pieces."""
+        """Nothing more comes; the error is delivered after all pieces."""
         with self._lock:
-            self._outcomes.setdefault(self._chunks_in, error)
+            self._pending.end(error)
             self._come.notify()
 
     def idle(self) -> bool:
         """Whether a decoder has nothing to do, and may be given something."""
-        return self._has_room() and any(
+        return self._pending.has_room and any(
             worker.ready and not worker.sizes for worker in self._workers
         )
 
@@ -138,49 +113,21 @@ class Pool:
     # --- giving; under the lock -----------------------------------------------------------------
 
     def _ends(self) -> bool:
-        return self._over or self._lost is not None or self._chunks_in in self._outcomes
+        return self._over.is_set() or self._lost is not None or self._pending.has_end
 
-    def _free(self) -> _Worker | None:
-        if not self._has_room():
+    def _free(self) -> Worker | None:
+        if not self._pending.has_room:
             return None
-        free = [worker for worker in self._workers if self._takes(worker)]
+        free = [worker for worker in self._workers if worker.takes(self._limits)]
         return min(free, key=lambda worker: len(worker.sizes), default=None)
-
-    def _has_room(self) -> bool:
-        return self._bytes < self._limits.bytes and len(self._sizes) < self._limits.chunks
-
-    def _takes(self, worker: _Worker) -> bool:
-        limits, sizes = self._limits, worker.sizes
-        return (
-            worker.ready
-            and len(sizes) < limits.chunks_each
-            and sum(sizes.values()) < limits.bytes_each
-        )
-
-    def _teach(self, worker: _Worker, portion: Portion) -> tuple[Effect, ...]:
-        """What a decoder must know of earlier portions; note what this one does."""
-        learned, worker.learned = tuple(worker.learned), []
-        if portion.effect is not None:
-            for each in self._workers:
-                each.learned.append(portion.effect)
-        return learned
-
-    def _turn(self) -> tuple[_Worker, Turn] | None:
-        """The state and who is to have it, once both are known."""
-        if self._state is None or self._state[0] not in self._owners:
-            return None
-        (number, state), self._state = self._state, None
-        owner = self._owners.pop(number)
-        news, owner.news = owner.news, []
-        return owner, Turn(number, state, news)
 
     # --- listening ------------------------------------------------------------------------------
 
-    def _send(self, turn: tuple[_Worker, Turn] | None) -> None:
+    def _send(self, turn: tuple[Worker, Turn] | None) -> None:
         if turn is not None:
             turn[0].process.send(turn[1])
 
-    def _listen(self, worker: _Worker) -> None:
+    def _listen(self, worker: Worker) -> None:
         connection = worker.process.connection
         try:
             while True:
@@ -188,7 +135,7 @@ class Pool:
                 worker.heard += 1
                 self._take(worker, message)
         except EOFError:
-            if not self._over:
+            if not self._over.is_set():
                 self._lose(worker.process.lost())
         except Exception as error:
             log.debug("%s: cannot be understood", worker.process.name, exc_info=True)
@@ -196,15 +143,11 @@ class Pool:
         finally:
             connection.close()
 
-    def _take(self, worker: _Worker, message: Any) -> None:
+    def _take(self, worker: Worker, message: Any) -> None:
         if isinstance(message, Numbered):
             with self._lock:
-                if message.news is not None:
-                    for other in self._workers:
-                        if other is not worker:
-                            other.news.append(message.news)
-                self._state = (message.number + 1, message.state)
-                turn = self._turn()
+                self._relay.numbered(worker, message)
+                turn = self._relay.turn()
             self._send(turn)
         elif isinstance(message, Finished):
             self._came(worker, message.number, message.pieces)
@@ -219,11 +162,10 @@ class Pool:
                 worker.ready = True
                 self._room.notify()
 
-    def _came(self, worker: _Worker, number: int, outcome: Any) -> None:
+    def _came(self, worker: Worker, number: int, outcome: Any) -> None:
         with self._lock:
             del worker.sizes[number]
-            # An error takes the place of what the reader said of the end, and what follows is not looked at.
-            self._outcomes[number] = outcome
+            self._pending.came(number, outcome)
             self._room.notify()
             self._come.notify()
 
@@ -237,10 +179,10 @@ class Pool:
 
     def _look(self) -> None:
         """End all where the decoder that is to work does not."""
-        while not self._ended.wait(self._limits.stall_seconds / _LOOKS):
+        while not self._over.wait(self._limits.stall_seconds / _LOOKS):
             with self._lock:
                 worker = self._next_to_work()
-                progress = worker and (worker.heard, self._pieces_out)
+                progress = worker and (worker.heard, self._pending.taken)
             if worker is None:
                 self._watch.rest()
                 continue
@@ -253,14 +195,14 @@ class Pool:
                 )
                 return
 
-    def _next_to_work(self) -> _Worker | None:
+    def _next_to_work(self) -> Worker | None:
         """Who has the chunk that is next in order, or has not begun; under the lock."""
         for worker in self._workers:
             if not worker.ready:
                 return worker
-        if self._pieces_out in self._outcomes:
+        if self._pending.has_next:
             return None
-        owners = (worker for worker in self._workers if self._pieces_out in worker.sizes)
+        owners = (worker for worker in self._workers if self._pending.taken in worker.sizes)
         return next(owners, None)
 
     # --- delivering -----------------------------------------------------------------------------
@@ -272,7 +214,8 @@ class Pool:
             log.debug("a piece could not be delivered", exc_info=True)
             error = MalformedEvent(f"{type(unexpected).__name__}: {unexpected}")
         with self._lock:
-            told, self._over = self._over, True
+            told = self._over.is_set()
+            self._over.set()
         if error is not None and not told:
             self._fail(error)
         self._end()
@@ -289,16 +232,15 @@ class Pool:
                 if piece.error is not None:
                     return piece.error  # type: ignore[no-any-return]
             with self._lock:
-                self._bytes -= self._sizes.pop(self._pieces_out)
-                self._pieces_out += 1
+                self._pending.took()
                 self._room.notify()
 
     def _next(self) -> Any:
         """Wait for the next chunk's pieces, or error; None when all has ended."""
         with self._lock:
-            while not self._over:
-                if self._pieces_out in self._outcomes:
-                    return self._outcomes.pop(self._pieces_out)
+            while not self._over.is_set():
+                if self._pending.has_next:
+                    return self._pending.next()
                 if self._lost is not None:
                     return self._lost
                 self._come.wait()
@@ -306,8 +248,7 @@ class Pool:
 
     def _end(self) -> None:
         with self._lock:
-            self._over = True
-            self._ended.set()
+            self._over.set()
             self._room.notify_all()
             self._come.notify_all()
         for worker in self._workers:
@@ -316,13 +257,13 @@ class Pool:
             worker.process.wait()
 
 
-def _started(spec: StageSpec, *, count: int, name: str) -> list[_Worker]:
+def _started(spec: StageSpec, *, count: int, name: str) -> list[Worker]:
     begin = Begin(pickle.dumps(spec, protocol=5))
-    workers: list[_Worker] = []
+    workers: list[Worker] = []
     try:
         for number in range(1, count + 1):
             process = DecoderProcess(f"{name} decoder {number}/{count}".strip())
-            workers.append(_Worker(process))
+            workers.append(Worker(process))
             process.send(begin)
     except BaseException:
         for worker in workers:

@@ -30,8 +30,8 @@ def put_all(pool: Pool, count: int, *, most: list[tuple[int, int, int, int]]) ->
             each = [dict(worker.sizes) for worker in pool._workers]
             most.append(
                 (
-                    len(pool._sizes),
-                    pool._bytes,
+                    len(pool._pending),
+                    pool._pending.bytes,
                     max(map(len, each)),
                     max(sum(sizes.values()) for sizes in each),
                 )
