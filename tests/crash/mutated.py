@@ -51,8 +51,8 @@ async def _rows(self: Any, piece: Any) -> None:
 
 
 async def _topics(self: Any, piece: Any) -> Any:
-    names = {batch.topic for batch in piece.batches} - self._single
-    await self._topics.ensure(*(self._plans.rows(name) for name in sorted(names)))
+    await self.prepare(piece.topics)
+    await self._producer.learn(set(piece.topics))
     return publishing._after(self.cursor, piece)
 
 
