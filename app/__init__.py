@@ -1,6 +1,6 @@
 """Aqueduct's worker. ``faust -A app worker`` finds the Faust app here.
 
-The law: importing the package starts nothing and reads nothing; the app is built when it is asked for.
+Invariant: importing the package starts nothing and reads nothing; the app is built on first access.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 def __getattr__(name: str) -> Any:
     if name == "app":
-        # Nothing of what is imported is garbage; to look for it takes a good part of a start.
+        # No import produces garbage, and collecting it takes a good part of a start.
         was_enabled = gc.isenabled()
         gc.disable()
         try:

@@ -1,7 +1,8 @@
-"""`python -m app GROUP COMMAND …`, or a command alone: what an operator asks of Aqueduct beside running it.
+"""Operator commands: `python -m app GROUP COMMAND …`, or a command without a group.
 
-The law: exit 0 for done, 1 for a named error told in one message or an answer that asks for action, 2 for bad
-usage, 78 for settings that are not usable; never a traceback for what an operator can mend.
+Invariant: exit 0 means done; 1 a named error reported in one message, or an answer that asks for
+action; 2 bad usage; 78 unusable settings. An error that an operator can correct never prints a
+traceback.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from app.service.library_logs import escape_values
 from connectors.errors import AqueductError, SettingsError, UsageError
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as a shell tells it."""
+"""The exit code after Ctrl-C, by the convention of shells."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -51,11 +52,11 @@ def _outcome(chosen: Command, options: argparse.Namespace) -> int:
         return _failed(error, 2)
     except AqueductError as error:
         if "DEST" in error.advice and (name := getattr(options, "destination", None)):
-            # So that the command in it can be run as it is printed.
+            # So that the printed command can be run as it is.
             error.where.setdefault("destination", name)
         return _failed(error, 1)
     except BrokenPipeError:
-        # Whoever read it has seen enough; the interpreter would complain at its end.
+        # The reader closed the pipe; the interpreter would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -70,7 +71,7 @@ def _failed(error: AqueductError, code: int) -> int:
 
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[tuple[str, str], argparse.ArgumentParser]]:
-    """The parser of all groups, and that of each command, which its module completes."""
+    """Return the parser of all groups, and the parser of each command, which its module completes."""
     parser = argparse.ArgumentParser(
         prog="python -m app",
         description="Commands for operators. The worker itself is started by Faust.",

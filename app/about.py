@@ -1,4 +1,4 @@
-"""What this program is called and which version of it this is."""
+"""The program's name and version."""
 
 from __future__ import annotations
 

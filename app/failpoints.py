@@ -1,7 +1,7 @@
-"""Named fault points: where a test may kill, break or stall a worker at a durable step.
+"""Named failpoints: the durable steps at which a test may kill, break or stall a worker.
 
-The law: without the tests' variable a point is a function that does nothing, and nothing else turns one on. A
-name that is no point's is refused, so a test that means to break something never breaks nothing.
+Invariant: without the tests' variable a failpoint does nothing, and nothing else enables one. An
+unknown name is refused, so a misspelt test fails instead of testing nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ POINTS: Mapping[str, str] = {
     "release.published": "some events that waited are published, others not",
     "stop.begun": "the worker was asked to end",
 }
-"""Each point, and what is the case there."""
+"""Each failpoint and the state it is reached in."""
 
 _STALL_SECONDS = 3600.0
 
@@ -48,7 +48,7 @@ Act = Callable[[], None]
 
 @dataclass(slots=True)
 class _Fault:
-    """What happens at the n-th pass of a point, once."""
+    """An action that runs once, at the n-th pass of a failpoint."""
 
     act: Act
     at: int
@@ -61,7 +61,7 @@ class _Fault:
 
 
 def faults_of(text: str) -> dict[str, _Fault]:
-    """The faults that a variable names; raises SettingsError where it names none that there are."""
+    """Return the faults that a variable names; raise SettingsError for a name that is not a failpoint."""
     faults = {}
     for one in filter(None, (part.strip() for part in text.split(","))):
         name, _, rest = one.partition("=")
@@ -90,7 +90,7 @@ def _act(action: str, name: str, seconds: float) -> Act:
 
 
 def _kill() -> None:
-    """End as kill -9 does: nothing is flushed, nobody is told."""
+    """End as kill -9 does: nothing is flushed or reported."""
     os.kill(os.getpid(), signal.SIGKILL)
     signal.pause()
 
@@ -100,7 +100,7 @@ def _raise(name: str) -> None:
 
 
 def _nothing(_name: str) -> None:
-    """All that a point does outside the tests."""
+    """A failpoint outside the tests."""
 
 
 def _point_of(text: str) -> Callable[[str], None]:
@@ -116,4 +116,4 @@ def _point_of(text: str) -> Callable[[str], None]:
 
 
 point: Callable[[str], None] = _point_of(os.environ.get(VARIABLE, ""))
-"""Called with its name where a point is passed."""
+"""Called with a failpoint's name each time it is passed."""

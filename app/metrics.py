@@ -1,7 +1,7 @@
 """Every metric of the worker, with its kind and meaning.
 
-The law: base units, ``_total`` on counters, labels from bounded sets only: a destination or an error's class,
-never a key, a GTID or a position.
+Invariant: base units, ``_total`` on counters, labels from bounded sets only: a destination or an
+error's class, never a key, a GTID or a position.
 """
 
 from __future__ import annotations
@@ -210,11 +210,11 @@ OF_A_LEADER = (
     UP, LAG, UNREAD, UNTIL_PURGED, UNTIL_PURGED_STOPPED, SEQ, EPOCH, SET_ASIDE, GIVEN_UP, HEARTBEAT_FAILURES,
     SCHEMA_STORE_LAG,
 )  # fmt: skip
-"""Gauges that hold only for a destination that is led here; else their last values would stay for ever."""
+"""Gauges of destinations led here. They are removed otherwise, or their last values would stay."""
 
 
 def show_state(destination: str, state: str, *, states: Iterable[str], is_led: bool) -> None:
-    """Show a destination's state; of one that is not led here, nothing else."""
+    """Show a destination's state; for one that is not led here, nothing else."""
     for other in states:
         if other != state:
             _remove(STATE, destination, other)
@@ -227,7 +227,7 @@ def show_state(destination: str, state: str, *, states: Iterable[str], is_led: b
 
 
 def show_candidates(wanted: Collection[str], led: Collection[str]) -> None:
-    """Show of all destinations that could be led here whether they are, and nothing of others."""
+    """Show for each destination that this worker could lead whether it does; remove the others."""
     for name in {*wanted, *led}:
         LEADER.labels(name).set(name in led)
     for labels in [sample.labels for metric in LEADER.collect() for sample in metric.samples]:
@@ -241,5 +241,5 @@ def _remove(gauge: Gauge, *labels: str) -> None:
 
 
 def exposition() -> bytes:
-    """All metrics in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format."""
     return generate_latest(REGISTRY)

@@ -1,6 +1,6 @@
-"""From settings to what the parts are given.
+"""Translation of settings into the arguments of the parts.
 
-The law: nothing below this file knows the settings' names, and nothing is decided here.
+Invariant: nothing below this file knows the settings' names, and nothing is decided here.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tables.routes.routes import Routes
 from tables.schema_history.checkpoint import HOUR_MS, CheckpointPolicy
 
 _STORE_ANSWERS = 60.0
-"""Seconds of silence after which the central store is lost: it may have much to look through."""
+"""Seconds without an answer before the central store counts as lost; it may have much to search."""
 
 
 def kafka_client(settings: Settings) -> KafkaClient:
-    """How to reach Kafka."""
+    """Return the connection settings of Kafka."""
     kafka = settings.kafka
     return KafkaClient(
         bootstrap_servers=kafka.bootstrap_servers,
@@ -41,7 +41,7 @@ def kafka_client(settings: Settings) -> KafkaClient:
 
 
 def topic_plans(settings: Settings) -> TopicPlans:
-    """How this installation's topics have to be."""
+    """Return the required configuration of this installation's topics."""
     topics = settings.topics
     return TopicPlans(
         prefix=settings.prefix,
@@ -54,7 +54,7 @@ def topic_plans(settings: Settings) -> TopicPlans:
 
 
 def routes_of(settings: Settings, name: str) -> Routes:
-    """The routes of one destination's tables."""
+    """Return the routes of one destination's tables."""
     chosen = settings.destinations[name].filter
     return Routes(
         prefix=settings.prefix,
@@ -67,7 +67,7 @@ def routes_of(settings: Settings, name: str) -> Routes:
 def destination_plan(
     settings: Settings, name: str, options: dict[str, Any], topics: TopicPlans
 ) -> Plan:
-    """What one destination's run needs to know."""
+    """Return the plan of one destination's run."""
     destination = settings.destinations[name]
     return Plan(
         name=name,
@@ -115,7 +115,7 @@ def destination_plan(
 
 
 def history_policy(settings: Settings) -> CheckpointPolicy | None:
-    """How the schema history is kept; None where it is not."""
+    """Return the checkpoint policy of the schema history; None where no history is kept."""
     history = settings.schema_history
     if history.store == "off":
         return None
@@ -127,7 +127,7 @@ def history_policy(settings: Settings) -> CheckpointPolicy | None:
 
 
 def central_store(settings: Settings) -> MetaStore | None:
-    """The MySQL that gets a copy of all schema histories, if the settings name one."""
+    """Return the MySQL that gets a copy of all schema histories, if the settings name one."""
     history = settings.schema_history
     if history.store != "mysql":
         return None
@@ -147,7 +147,8 @@ def central_store(settings: Settings) -> MetaStore | None:
 
 
 def coordination_plan(settings: Settings) -> tuple[ZooKeeperClient, str, float] | None:
-    """How to reach ZooKeeper, the root there, and how long a better spread waits; None without it."""
+    """Return the connection to ZooKeeper, its root path, and the delay in seconds before a better
+    spread is applied; None without ZooKeeper."""
     zookeeper = settings.zookeeper
     if not zookeeper.hosts:
         return None
@@ -161,7 +162,7 @@ def coordination_plan(settings: Settings) -> tuple[ZooKeeperClient, str, float] 
 
 
 def source_address(settings: Settings, name: str) -> SourceAddress:
-    """How to reach a destination's first source."""
+    """Return the address of a destination's first source."""
     destination = settings.destinations[name]
     return _address(settings, destination, destination.listed[0])
 

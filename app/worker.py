@@ -1,6 +1,6 @@
 """The composition root: settings in, a Faust app out.
 
-The law: here alone are the parts put together; Faust does only what it does well: the group of workers, and
+Invariant: the parts are put together here alone. Faust provides only the group of workers and
 tables with changelogs.
 """
 
@@ -48,7 +48,7 @@ from tables.schema_history.history import SchemaHistory
 
 
 def app_from_environment() -> AqueductApp:
-    """The app that ``faust -A app`` runs; settings that are not usable end the process with one message."""
+    """Return the app that ``faust -A app`` runs; unusable settings end the process with one message."""
     try:
         settings = load()
         refuse_unwritable(settings.data_dir)

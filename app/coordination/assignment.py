@@ -1,8 +1,9 @@
-"""Which worker is to lead which destination: all workers come to the same answer from the same nodes.
+"""The assignment of destinations to workers: all workers reach the same result from the same nodes.
 
-The law: nobody is asked and no clock is read. Who leads goes on leading unless that leaves another worker with
-two destinations fewer; so a worker that comes or goes moves as few as can be, and none moves twice. One that is
-not ready, as it has just been started, gets nothing that another is ready to lead or leads.
+Invariant: no worker is asked and no clock is read. A leader keeps its destination unless that
+leaves another worker with two destinations fewer, so a worker that joins or leaves moves as few as
+possible, and none twice. A worker that is not ready, as it has just started, gets nothing that
+another leads or is ready to lead.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ class Seen:
     candidates: frozenset[str]
     """Workers that could lead it."""
     ready: frozenset[str] | None = None
-    """Those of them that could lead without delay; None: all."""
+    """Those that could lead without delay; None: all."""
     leader: str | None = None
 
     @property
     def fit(self) -> frozenset[str]:
-        """Those that it may be moved to."""
+        """Return the workers that it may be moved to."""
         return self.candidates if self.ready is None else self.candidates & self.ready
 
 
 def leaders(destinations: Mapping[str, Seen]) -> dict[str, str]:
-    """From each destination that has a candidate to the worker that is to lead it."""
+    """Return the worker that is to lead each destination that has a candidate."""
     wanted = {
         name: seen.leader
         for name, seen in destinations.items()
@@ -59,7 +60,7 @@ def _load(seen: Iterable[Seen], leading: Iterable[str]) -> dict[str, int]:
 def _move(
     destinations: Mapping[str, Seen], wanted: Mapping[str, str], load: Mapping[str, int]
 ) -> tuple[str, str] | None:
-    """The move that evens out most; None where all is even."""
+    """Return the move that balances most; None if all is balanced."""
     best: tuple[int, int, str, str] | None = None
     for name, leader in wanted.items():
         if not destinations[name].fit:
@@ -73,7 +74,7 @@ def _move(
 
 
 def _least(name: str, candidates: Iterable[str], load: Mapping[str, int]) -> str:
-    """The worker with the least to do; by chance, but the same everywhere, among equal ones."""
+    """Return the least loaded worker; among equals a random one, the same on every worker."""
     return min(candidates, key=lambda worker: (load[worker], _hash(name, worker), worker))
 
 

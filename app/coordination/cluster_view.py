@@ -1,6 +1,6 @@
-"""What the nodes of a destination say, as they were read at one look.
+"""The content of a destination's nodes, read at one time.
 
-The law: to look is to be told of the next change; a change between two reads of one look makes another look.
+Invariant: reading sets a watch for the next change; a change between two reads causes another read.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ class View:
     """A destination."""
 
     candidates: frozenset[str]
-    """Workers whose node ends with a session; what somebody made by hand is nobody."""
+    """Workers whose node ends with a session; a node made by hand is none."""
     ready: frozenset[str] = frozenset()
-    """Those of them that could lead without delay."""
+    """Those that could lead without delay."""
     exists: bool = False
-    """Whether there is a node that says who leads."""
+    """Whether the leader's node exists."""
     owner: int = 0
-    """The session that node ends with; 0: somebody made it by hand."""
+    """The session that owns that node; 0: it was made by hand."""
     leader: str | None = None
     address: str | None = None
 
     def seen(self) -> Seen:
-        """As the balance looks at it."""
+        """Return the destination as the assignment sees it."""
         return Seen(candidates=self.candidates, ready=self.ready, leader=self.leader)
 
     def with_candidate(self, worker: str, *, ready: bool) -> View:
-        """The same with one who could lead, at once or not."""
+        """Return the view with one more candidate, ready or not."""
         others = self.ready - {worker}
         return replace(
             self,
@@ -45,12 +45,12 @@ class View:
         )
 
     def without_candidate(self, worker: str) -> View:
-        """The same with one less who could lead."""
+        """Return the view without a candidate."""
         return replace(self, candidates=self.candidates - {worker}, ready=self.ready - {worker})
 
 
 async def read_views(session: Session, nodes: Nodes, names: Iterable[str]) -> dict[str, View]:
-    """All these destinations, in their order."""
+    """Return the views of these destinations, in their order."""
     wanted = sorted(names)
     views = await asyncio.gather(*(_look(session, nodes, name) for name in wanted))
     return dict(zip(wanted, views, strict=True))
@@ -78,7 +78,7 @@ async def _look(session: Session, nodes: Nodes, name: str) -> View:
 
 
 def _who(data: bytes) -> tuple[str | None, str | None]:
-    """Id and address in a node; people may have written anything there."""
+    """Return id and address from a node, which may contain anything written by hand."""
     try:
         value = orjson.loads(data)
         worker, address = value["worker"], value["address"]

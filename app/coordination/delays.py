@@ -1,6 +1,6 @@
-"""How long a worker waits before it takes a destination, wants one again, or gives one away.
+"""How long a worker waits before it takes a destination, requests one again, or gives one away.
 
-The law: the time is told, never asked for; what was waited for counts only while it stays the same.
+Invariant: the time is passed in, never read; a wait counts only while its cause stays the same.
 """
 
 from __future__ import annotations
@@ -9,65 +9,65 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 OTHERS_TURN_SECONDS = 1.5
-"""For the worker whose turn it is; then any takes what nobody leads."""
+"""For the worker whose turn it is; after it any worker takes a destination without a leader."""
 FIRST_REST, LONGEST_REST = 1.0, 30.0
 """After a destination was lost in a way that may happen again."""
 
 
 @dataclass(slots=True)
 class Rests:
-    """Destinations that were lost, and are not wanted for a while; longer each time."""
+    """Destinations that were lost and are not requested for a while; longer each time."""
 
     _until: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def begin(self, name: str, now: float) -> None:
-        """It was lost."""
+        """Record that it was lost."""
         until, before = self._until.get(name, (0.0, 0.0))
         is_again = before and now - until < 2 * LONGEST_REST
         pause = min(2 * before, LONGEST_REST) if is_again else FIRST_REST
         self._until[name] = (now + pause, pause)
 
     def has(self, name: str, now: float) -> bool:
-        """Whether it is to be left alone."""
+        """Return whether it is to be left alone."""
         return name in self._until and self._until[name][0] > now
 
     def ends(self, now: float) -> list[float]:
-        """When those that rest may be wanted again."""
+        """Return the times at which resting destinations may be requested again."""
         return [until for until, _ in self._until.values() if until > now]
 
 
 @dataclass(slots=True)
 class Vacancies:
-    """Destinations that nobody leads, and since when."""
+    """Destinations without a leader, and since when."""
 
     _since: dict[str, float] = field(default_factory=dict)
 
     def seen(self, name: str, now: float) -> None:
-        """Nobody leads it."""
+        """Record that it has no leader."""
         self._since.setdefault(name, now)
 
     def filled(self, name: str) -> None:
-        """Somebody does."""
+        """Record that it has a leader."""
         self._since.pop(name, None)
 
     def is_anybodys(self, name: str, now: float) -> bool:
-        """Whether the one whose turn it was has had it."""
+        """Return whether the turn of the assigned worker is over."""
         return now - self._since.get(name, now) > OTHERS_TURN_SECONDS
 
     def ends(self) -> list[float]:
-        """When each becomes anybody's."""
+        """Return the times at which each may be taken by any worker."""
         return [since + OTHERS_TURN_SECONDS for since in self._since.values()]
 
 
 @dataclass(slots=True)
 class Moves:
-    """Destinations that are led here and were better led elsewhere, and since when."""
+    """Destinations led here that should be led elsewhere, and since when."""
 
     delay: float
     _since: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def due(self, led: Iterable[str], plan: Mapping[str, str], me: str, now: float) -> list[str]:
-        """Those that have been better off with one other worker for long enough, in order."""
+        """Return those that have been better off with one other worker for long enough, in order."""
         before, self._since = self._since, {}
         for name in led:
             better = plan.get(name, me)

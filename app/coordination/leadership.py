@@ -1,6 +1,6 @@
-"""Who leads which destination, seen from one worker; and a worker that is alone.
+"""Leadership of destinations from one worker's view, and the leadership of a single worker.
 
-The law: to cancel whoever leads is to ask for an orderly end; it finishes the transaction that is open.
+Invariant: cancelling a leader requests an orderly end; it finishes the open transaction.
 """
 
 from __future__ import annotations
@@ -14,47 +14,47 @@ from app.coordination.lease import Lease, PermanentLease
 
 
 class DestinationRunner(Protocol):
-    """The destinations of a worker, as those who say which to lead see them."""
+    """The destinations of a worker, as leadership sees them."""
 
     def wanted(self) -> Collection[str]:
-        """Those that this worker could lead now."""
+        """Return the destinations that this worker could lead now."""
         ...
 
     def is_ready(self) -> bool:
-        """Whether it could lead them without delay."""
+        """Return whether it could lead them without delay."""
         ...
 
     async def lead(self, name: str, lease: Lease) -> None:
-        """Lead one, until it is not to be led any more or what ended it is raised."""
+        """Lead one until cancelled; raise the error that ended it."""
         ...
 
 
 class Leadership(Protocol):
-    """Says which destinations this worker leads."""
+    """Decides which destinations this worker leads."""
 
     async def run(self) -> None:
-        """Until ``leave`` was called."""
+        """Run until ``leave`` is called."""
         ...
 
     async def leave(self) -> None:
-        """Lead nothing any more; in order, and at once."""
+        """End all leadership, in order and at once."""
         ...
 
     def wake(self) -> None:
-        """Look again: other destinations are wanted."""
+        """Decide again: the wanted destinations have changed."""
         ...
 
     def to_json(self) -> dict[str, Any] | None:
-        """For the status page; None without coordination."""
+        """Return it for the status page; None without coordination."""
         ...
 
     def why(self, name: str) -> dict[str, Any]:
-        """For the status page: who leads a destination, and why this worker does not."""
+        """Return the leader of a destination, and why it is not this worker, for the status page."""
         ...
 
 
 class SingleWorker:
-    """The only worker there is leads all."""
+    """The only worker, which leads all destinations."""
 
     def __init__(self, runner: DestinationRunner) -> None:
         self._runner = runner
@@ -101,18 +101,18 @@ class SingleWorker:
 
 
 def unforeseen(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Raise what nobody foresaw, if any of these has ended by it: the process ends, and is started anew."""
+    """Raise the unforeseen error that ended one of these tasks: the process ends, and is restarted."""
     for task in tasks:
         if task.done() and not task.cancelled() and (error := task.exception()) is not None:
             raise error
 
 
 async def ended(tasks: Any) -> None:
-    """Cancel tasks, and wait until they have ended; one that was told to end is not told again, which would cut
-    short what it does for that."""
+    """Cancel tasks and wait until they have ended. A task already cancelled is not cancelled again,
+    which would cut its cleanup short."""
     wanted = list(tasks)
     for task in wanted:
         if not task.cancelling():
             task.cancel()
-    with contextlib.suppress(ValueError):  # of none at all
+    with contextlib.suppress(ValueError):  # an empty set of tasks
         await asyncio.wait(wanted)

@@ -1,8 +1,8 @@
 """The right to lead one destination for a time.
 
-The law: whoever holds one asks it before each thing that others could see, and once it is over it is over for
-good; whoever wants to lead again gets another. It keeps two leaders apart most of the time. What keeps the
-older one out for certain is Kafka, which fences its producer.
+Invariant: its holder checks it before each externally visible step. Once over, it stays over;
+leading again takes a new lease. It keeps two leaders apart most of the time. What excludes the
+older one for certain is Kafka, which fences its producer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from connectors.zookeeper.protocol import Node, Session, SessionState, now
 log = logging.getLogger(__name__)
 
 GIVEN_UP_AFTER = 2 / 3
-"""Of the session's time without a word from the servers, the owner gives up. They wait for all of it."""
+"""The share of the session time-out without an answer from the servers after which the owner gives
+up. They wait for all of it."""
 _GLANCE_SECONDS = 0.05
 
 
@@ -28,36 +29,37 @@ class Lease(Protocol):
     """See the module."""
 
     term: int
-    """Greater than that of all who led before; 0 where nobody else can."""
+    """Greater than that of all earlier leaders; 0 where no other worker can lead."""
     shared: bool
-    """Whether another worker may lead in our place."""
+    """Whether another worker may lead instead."""
     ended: asyncio.Event
     """Set once it is over."""
 
     def check(self) -> None:
-        """Raise LeadershipLost where it is over."""
+        """Raise LeadershipLost if it is over."""
         ...
 
     async def hold(self) -> None:
-        """Wait while it is in doubt; raise LeadershipLost where it is over."""
+        """Wait while it is in doubt; raise LeadershipLost if it is over."""
         ...
 
     async def confirm(self) -> None:
-        """Ask the servers whether it is still ours; raise LeadershipLost where it is not."""
+        """Ask the servers whether it is still ours; raise LeadershipLost if not."""
         ...
 
     async def announce(self, epoch: int) -> None:
-        """Let people see which epoch was claimed with it."""
+        """Publish the epoch that was claimed with it."""
         ...
 
     async def hand_over(self) -> None:
-        """It is over by our own will: nothing is written any more, and another need not wait for us."""
+        """End it voluntarily: nothing is written any more, and another leader need not wait for
+        this one."""
         ...
 
 
 @dataclass(slots=True)
 class PermanentLease:
-    """Of the only worker there is: never over."""
+    """The lease of a single worker: never over."""
 
     term: int = 0
     shared: bool = False
@@ -80,7 +82,7 @@ class PermanentLease:
 
 
 class ZNodeLease:
-    """As long as a node of ours, ``running``, is there."""
+    """Valid while our ephemeral node ``running`` exists."""
 
     shared = True
 
@@ -93,11 +95,11 @@ class ZNodeLease:
 
     @property
     def time_left(self) -> float:
-        """Seconds until it is given up, if the servers say nothing meanwhile."""
+        """Return the seconds until it is given up if the servers stay silent."""
         return self._session.answered + GIVEN_UP_AFTER * self._session.timeout - now()
 
     def end(self, why: str) -> None:
-        """It is over, for good."""
+        """End it for good."""
         if not self.ended.is_set():
             self.why = why
             self.ended.set()
@@ -146,9 +148,9 @@ class ZNodeLease:
             log.info("%s is handed over", self._path)
 
     async def release(self) -> bool:
-        """Remove the node, if it is still ours, so that another need not wait for the session's end.
+        """Remove the node if it is still ours, so that another need not wait for the session's end.
 
-        Whether another may lead at once; where not, the log has why.
+        Return whether another may lead at once; if not, the reason is logged.
         """
         if self._session.state is not SessionState.CONNECTED:
             return self._left(f"the session is {self._session.state.value}")
@@ -161,14 +163,14 @@ class ZNodeLease:
         return True
 
     def _left(self, why: str) -> bool:
-        """Say once that it could not be removed."""
+        """Log once that it could not be removed."""
         if not self._is_left:
             self._is_left = True
             log.info("%s is left to the session's end: %s", self._path, why)
         return False
 
     def believe(self, node: Node | None) -> None:
-        """Take note of the node as it was read."""
+        """Record the node as it was read."""
         if node is None:
             self.end(f"{self._path} was removed")
         elif node.czxid != self.term or node.owner != self._session.id:

@@ -1,8 +1,8 @@
-"""Whether a run may write now, and how it is ended between two transactions.
+"""A run's permission to write, and its end between two transactions.
 
-The law: it is asked before a transaction is opened and again right before its commit, so that a worker that
-slept in between does not end what it began; and a run that is told to leave finishes what it writes, whoever
-else is told to end meanwhile.
+Invariant: it is checked before a transaction is opened and again right before its commit, so that a
+worker that was suspended in between does not commit what it began. A run that is asked to leave
+finishes its write, even if other runs are ended meanwhile.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from app.coordination.lease import Lease, PermanentLease
 from connectors.errors import LeadershipLost
 
 _LAST_TRANSACTION_SECONDS = 12.0
-"""For the one that is open; longer than Kafka is given for it."""
+"""For the open transaction; longer than Kafka's own time-out for it."""
 
 
 class Leaving(Exception):
-    """The run ends as it was told to."""
+    """The run ends as requested."""
 
 
 @dataclass(slots=True)
 class Mandate:
-    """What a run of one destination may do."""
+    """The write permit of one destination's run."""
 
     lease: Lease = field(default_factory=PermanentLease)
     is_leaving: bool = False
     is_writing: bool = False
     _written: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a transaction is through."""
+    """Set when a transaction is complete."""
     _ends: bool = False
-    """Whether the run ends by itself: it was told that it may do nothing more, or its transaction failed."""
+    """Whether the run ends by itself: its permit is withdrawn, or its transaction failed."""
 
     def begin(self) -> None:
-        """Another run begins."""
+        """Reset for another run."""
         self._ends = False
 
     def check(self) -> None:
-        """Raise Leaving where the run is to end, LeadershipLost where it may do nothing any more."""
+        """Raise Leaving if the run is to end, LeadershipLost if it may do nothing any more."""
         try:
             if self.is_leaving:
                 raise Leaving
@@ -52,10 +52,10 @@ class Mandate:
 
     @contextlib.asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """Around a transaction; it waits while the lease is in doubt."""
+        """Enclose a transaction; wait while the lease is in doubt."""
         self.check()
         await self.lease.hold()
-        # It may have been told to leave meanwhile, and who ends it has seen that nothing is written.
+        # It may have been asked to leave meanwhile, by a caller that saw no open transaction.
         self.check()
         self.is_writing = True
         self._written.clear()
@@ -69,29 +69,29 @@ class Mandate:
             self._written.set()
 
     async def end(self, run: asyncio.Task[Any], *, hand_over: bool = False) -> None:
-        """End a run: behind its transaction if one is open, at once if none is or the lease is over.
+        """End a run: after the open transaction, or at once if none is open or the lease is over.
 
-        To hand over is to let the next leader begin as soon as nothing is written here any more; what the run
-        still has to tear down is nothing to it. Whoever is told to end while it waits for this does so once
-        the run has ended, and does not cut the transaction short: all that it may do is hand over, too.
+        Handing over lets the next leader begin as soon as nothing is written here any more, before
+        the run's remaining cleanup. A caller that is cancelled while it waits ends once the run has
+        ended, and does not cut the transaction short; it may only hand over, too.
         """
         self.is_leaving = True
         try:
-            is_told = await outlasted(asyncio.create_task(self._behind_transaction(run)))
-            # Who unwinds already is not disturbed in it.
+            is_cancelled = await outlasted(asyncio.create_task(self._after_transaction(run)))
+            # A task that already unwinds is not disturbed.
             if not self._ends:
                 run.cancel()
-            handing = asyncio.create_task(self._hand_over(wanted=hand_over or is_told))
-            is_told |= await outlasted(handing)
-            is_told |= await outlasted(run)
+            handing = asyncio.create_task(self._hand_over(wanted=hand_over or is_cancelled))
+            is_cancelled |= await outlasted(handing)
+            is_cancelled |= await outlasted(run)
         finally:
             self.is_leaving = False
-        if is_told:
+        if is_cancelled:
             raise asyncio.CancelledError
         handing.result()
 
-    async def _behind_transaction(self, run: asyncio.Task[Any]) -> None:
-        """Wait for the transaction that is open, while it may still be committed."""
+    async def _after_transaction(self, run: asyncio.Task[Any]) -> None:
+        """Wait for the open transaction while it may still be committed."""
         if not self.is_writing or run.done():
             return
         waits = [asyncio.create_task(event.wait()) for event in (self._written, self.lease.ended)]
@@ -109,11 +109,11 @@ class Mandate:
 
 
 async def outlasted(task: asyncio.Task[Any]) -> bool:
-    """Wait until a task has ended, whoever says that this one is to end; whether somebody did."""
-    is_told = False
+    """Wait until a task has ended, even if this one is cancelled; return whether it was."""
+    is_cancelled = False
     while not task.done():
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
-            is_told = True
-    return is_told
+            is_cancelled = True
+    return is_cancelled

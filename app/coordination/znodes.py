@@ -1,7 +1,7 @@
-"""Where the nodes of an installation are in ZooKeeper, and what is in them: as Canal lays them out.
+"""Paths and contents of an installation's ZooKeeper nodes, as Canal lays them out.
 
-The law: ``running`` and all candidates are ephemeral; what is in a node is for people, and no worker believes
-more of it than the id of who leads.
+Invariant: ``running`` and all candidates are ephemeral. Contents are for operators; a worker trusts
+only the leader's id.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ class Nodes:
 
     @property
     def destinations(self) -> str:
-        """Below it stands each destination."""
+        """The parent of all destinations."""
         return f"{self.root}/destinations"
 
     @property
     def workers(self) -> str:
-        """Below it stands each worker that lives."""
+        """The parent of all live workers."""
         return f"{self.root}/cluster"
 
     def worker(self, worker: str) -> str:
-        """Says that a worker lives."""
+        """A live worker."""
         return f"{self.workers}/{worker}"
 
     def destination(self, name: str) -> str:
-        """All of one destination."""
+        """The parent of one destination's nodes."""
         return f"{self.destinations}/{name}"
 
     def running(self, name: str) -> str:
-        """Who leads it."""
+        """Its leader."""
         return f"{self.destination(name)}/running"
 
     def candidates(self, name: str) -> str:
-        """Below it, who could lead it."""
+        """The parent of its candidates."""
         return f"{self.destination(name)}/cluster"
 
     def candidate(self, name: str, worker: str) -> str:
-        """Says that a worker could lead it."""
+        """A worker that could lead it."""
         return f"{self.candidates(name)}/{worker}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """A worker, as its nodes show it to people and to other workers."""
+    """A worker, as its nodes show it to operators and other workers."""
 
     worker: str
     address: str
 
     def data(self, epoch: int | None = None) -> bytes:
-        """The content of its nodes; the epoch is that in which it leads."""
+        """Return the content of its nodes; the epoch is that in which it leads."""
         value = {"worker": self.worker, "address": self.address}
         return orjson.dumps(value if epoch is None else {**value, "epoch": epoch})
 
     def offer(self, *, ready: bool) -> bytes:
-        """The content of its nodes as a candidate: whether it could lead without delay."""
+        """Return the content of its candidate nodes: whether it could lead without delay."""
         return orjson.dumps({"worker": self.worker, "address": self.address, "ready": ready})
 
 
 def is_ready(data: bytes) -> bool:
-    """Whether a candidate could lead without delay, by its node; one of an older version does not say."""
+    """Return whether a candidate could lead without delay; a node of an older version does not state it."""
     try:
         value = orjson.loads(data)
         return bool(value.get("ready", True))

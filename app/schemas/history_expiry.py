@@ -1,6 +1,7 @@
-"""What of the schema history the journal may forget, found out beside the run that goes on.
+"""The expiry of schema history in the journal, computed beside the run.
 
-The law: nothing is forgotten here; the run writes it with its next piece, in the order of its own records.
+Invariant: nothing is deleted here; the run writes the expiry with its next batch, in the order of
+its own records.
 """
 
 from __future__ import annotations
@@ -16,19 +17,20 @@ log = logging.getLogger(__name__)
 
 
 class Expiry:
-    """Reads the journal of one destination when it is asked to, once at a time."""
+    """Reads the journal of one destination on request, once at a time."""
 
     def __init__(self, journal: JournalPartition) -> None:
         self._journal = journal
         self._task: asyncio.Task[Expired] | None = None
 
     def begin(self, expire_ms: int) -> None:
-        """Find out what may go, now that there is another checkpoint."""
+        """Begin to compute what may be deleted, after a new checkpoint."""
         if self._task is None:
             self._task = asyncio.create_task(self._find(expire_ms))
 
     def found(self) -> Expired | None:
-        """What may go, once; None while it is not known. Where it cannot be read, the next time tells."""
+        """Return what may be deleted, once; None while it is not known. A failed read is retried at
+        the next checkpoint."""
         if self._task is None or not self._task.done():
             return None
         task, self._task = self._task, None
@@ -41,7 +43,7 @@ class Expiry:
         return None
 
     def close(self) -> None:
-        """Look no further."""
+        """Cancel the reading."""
         if self._task is not None:
             self._task.cancel()
 

@@ -1,7 +1,7 @@
-"""Tables come back, at the beginning of a run: what waited is published before anything newer is read.
+"""Release of quarantined tables at the beginning of a run, before anything newer is read.
 
-The law: how far that is stands in the journal, written in the Kafka transaction of the rows before it; so a
-worker that dies in the midst of it goes on where it was, and nothing is published twice.
+Invariant: the progress is in the journal, written in the Kafka transaction of the rows before it. A
+worker that dies during a release resumes it there, and nothing is published twice.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tables.schema_history.record import SchemaRecord
 log = logging.getLogger(__name__)
 
 _DEFAULTS = Database(charset="utf8mb4", collation="utf8mb4_general_ci")
-"""Of a database that the history does not know."""
+"""For a database that the history does not know."""
 
 
 class Releasing:
-    """Publishes what waited for tables of one destination."""
+    """Publishes the quarantined events of one destination's tables."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class Releasing:
         self._publisher = publisher
         self._history = history
         self.spec = spec
-        """With the table versions that were announced meanwhile: whoever reads on goes on behind them."""
+        """With the table versions announced meanwhile; later reading continues after them."""
         self._options = options
         self.rows = 0
-        """Changes that were published."""
+        """The number of published changes."""
 
     async def release(self, quarantine: Quarantine) -> None:
         """Try each resolution that was not tried yet."""
@@ -84,7 +84,7 @@ class Releasing:
         return await self._publish(piece, release.entry(Outcome.RELEASED))
 
     async def _give_up(self, resolution: Resolution, entry: Entry) -> Entry:
-        """Pass by what waits; it stays in the quarantine topic."""
+        """Skip the quarantined events; they stay in the quarantine topic."""
         offset, lost = entry.offset, 0
         async for events in self._waiting(resolution, offset):
             offset, lost = events[-1].offset + 1, lost + len(events)
@@ -105,11 +105,11 @@ class Releasing:
         return await self._publish(piece, given_up)
 
     def _now(self, since: HistoryPlace) -> HistoryPlace:
-        """The place where the run begins."""
+        """Return the position at which the run begins."""
         return HistoryPlace.between(self._publisher.cursor.offset, ts_ms=since.ts_ms)
 
     async def _waiting(self, resolution: Resolution, start: int) -> AsyncIterator[list[Parked]]:
-        """The events that wait for a table, in their order."""
+        """Yield the quarantined events of a table, in their order."""
         key = key_of(resolution.name)
         topic = quarantine_topic(self.spec.rules.prefix, resolution.destination)
         async for records in read_in_pieces(self._options, topic, 0, start=start):
@@ -124,8 +124,8 @@ class Releasing:
     def _resolved(
         self, resolution: Resolution, release: Release, entry: Entry
     ) -> list[SchemaRecord]:
-        """The history's records: what was given holds from where the table was set aside, or from now on where
-        it was given up, and what came of it holds now."""
+        """Return the history's records: the given definition is valid from the position of the
+        quarantine, or from now on if the events were given up; its result is valid now."""
         history, name, given = self._history, resolution.name, resolution.given
         now = self._now(entry.since)
         records: list[SchemaRecord] = []

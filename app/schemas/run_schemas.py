@@ -1,7 +1,7 @@
-"""The tables of one destination over one run: what their history says, and which of them are set aside.
+"""The schemas of one destination during a run: their history, and which tables are quarantined.
 
-The law: what is told here is what the journal holds once the present piece is committed; the reader's thread
-may be further in the history, so everything is asked as of the cursor.
+Invariant: answers describe the journal after the present batch is committed. The reader's thread
+may be further in the history, so every query is as of the cursor.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tables.schema_history.record import SchemaRecord
 
 
 class Schemas:
-    """Adds to each commit what the journal is to hold of tables, and shows it."""
+    """Adds the journal's schema records to each commit, and shows them."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class Schemas:
         self._history = history
         self._expiry = expiry
         self._is_new = False
-        """Whether the piece that is being published holds a checkpoint of the history."""
+        """Whether the batch that is being published contains a checkpoint of the history."""
         self._quarantine = quarantine
         self._rules = rules
         self._status = status
         self._mirror = mirror
 
     def known(self) -> dict[tuple[str, str], Schema]:
-        """The captured tables, as decoders are to know them at the beginning."""
+        """Return the captured tables as decoders need them at the beginning."""
         routes = self._rules.routes
         tables = self._history.now().tables() if self._history is not None else {}
         known: dict[tuple[str, str], Schema] = {
@@ -60,7 +60,7 @@ class Schemas:
         return known
 
     def before(self, piece: Piece, cursor: Cursor) -> list[Entry]:
-        """Records of the quarantine, checkpoints of the history, and what the journal may forget of it."""
+        """Return quarantine entries; add checkpoints of the history, and the expiry of old ones."""
         return [*self._quarantined(piece), *self._checkpointed(piece, cursor), *self._expired()]
 
     def _quarantined(self, piece: Piece) -> Iterator[Entry]:
@@ -86,7 +86,7 @@ class Schemas:
         return expired.entries
 
     def waits_for(self, resolution: Resolution | None) -> bool:
-        """Whether a table is set aside, or given up, of which this says something new."""
+        """Return whether a resolution is new for a table that is quarantined or given up."""
         if resolution is None:
             return False
         held = self._quarantine.set_aside | self._quarantine.given_up
@@ -94,12 +94,12 @@ class Schemas:
         return entry is not None and entry.resolution != resolution.id
 
     def begun(self, cursor: Cursor) -> None:
-        """The run's own cursor is committed, so the history up to there may be told elsewhere."""
+        """Report that the run's own cursor is committed, so the history up to there may be mirrored."""
         if self._mirror is not None and self._history is not None:
             self._mirror.begin(self._history, cursor.history or 0)
 
     def committed(self, piece: Piece, cursor: Cursor) -> None:
-        """Show what has come of a piece that is committed, and tell the central store's thread."""
+        """Show the effects of a committed batch, and report it to the central store's thread."""
         name = self._rules.destination
         if self._mirror is not None and cursor.history is not None:
             self._mirror.committed(cursor.history)
@@ -116,7 +116,7 @@ class Schemas:
             self._expiry.begin(self._history.policy.expire_ms)
 
     def _outcome(self, record: SchemaRecord) -> str:
-        """For the metric: what is not resolved and sets nothing aside is no reason to wake anybody."""
+        """Return the metric's label: an unresolved statement that quarantines nothing needs no alert."""
         is_harmless = not self._quarantine.set_aside.keys() & set(record.unresolved)
         return "unknown" if record.outcome == "unresolved" and is_harmless else record.outcome
 

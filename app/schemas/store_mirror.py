@@ -1,8 +1,9 @@
-"""Copies the schema histories of all destinations to a MySQL that many workers share, for people and tools.
+"""Copies the schema histories of all destinations to a MySQL shared by many workers, for people and
+tools.
 
-The law: the journal is the truth and this a copy: only what is committed there is written here, and nothing
-that happens here reaches capture. There is no queue that could overflow: the history itself is what waits.
-Each run begins with a comparison, so whatever was missed is written then.
+Invariant: the journal is authoritative and this is a copy: only committed records are written here,
+and no error here reaches capture. No queue can overflow: the history itself is the queue. Each run
+begins with a comparison, which writes any missing records.
 """
 
 from __future__ import annotations
@@ -26,36 +27,36 @@ log = logging.getLogger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _PERSON_PAUSE = 10.0
-"""Seconds between two looks at what a person must mend."""
+"""Seconds between two checks of an error that an operator must correct."""
 _GATHER_SECONDS = 0.2
-"""Between two connections, so that many statements go over one."""
+"""Between two connections, so that many statements share one."""
 _STOP_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Goal:
-    """Up to where the store is to have a history."""
+    """The position up to which the store is to have a history."""
 
     run: int
     history: SchemaHistory
     count: int
-    """Records that are committed."""
+    """The number of committed records."""
     checkpoint: int
-    """The number of the last checkpoint that is committed."""
+    """The number of the last committed checkpoint."""
 
 
 @dataclass(slots=True)
 class _Done:
-    """Up to where the store has a history."""
+    """The position up to which the store has a history."""
 
     run: int = 0
-    """The one that was compared with what is there; 0: none since an error."""
+    """The run last compared with the store; 0: none since an error."""
     count: int = 0
     checkpoint: int = 0
 
 
 class Mirror:
-    """One destination's side: told by its run what is committed, which never waits."""
+    """One destination's side, to which its run reports commits without waiting."""
 
     def __init__(self, destination: str, wake: Callable[[], None]) -> None:
         self.destination = destination
@@ -66,7 +67,7 @@ class Mirror:
         self._lock = threading.Lock()
 
     def begin(self, history: SchemaHistory, count: int) -> None:
-        """A run has begun with this history, of which so many records are committed."""
+        """Report that a run has begun with this history, of which ``count`` records are committed."""
         run = self.goal.run + 1 if self.goal else 1
         newest = history.checkpoints[-1].number
         self.goal = _Goal(run=run, history=history, count=count, checkpoint=newest)
@@ -74,7 +75,7 @@ class Mirror:
         self._wake()
 
     def committed(self, count: int) -> None:
-        """So many records are committed now, and all checkpoints that were made."""
+        """Report that ``count`` records are committed now, and all checkpoints made so far."""
         if self.goal is None:
             return
         newest = self.goal.history.checkpoints[-1].number
@@ -84,12 +85,12 @@ class Mirror:
             self._wake()
 
     def is_behind(self, goal: _Goal) -> bool:
-        """Whether something is to be done for it."""
+        """Return whether the store lacks anything of the goal."""
         done = self.done
         return (done.run, done.count, done.checkpoint) != (goal.run, goal.count, goal.checkpoint)
 
     def show_lag(self) -> None:
-        """Show how many records are committed and not there; both threads do."""
+        """Show how many committed records the store lacks; both threads call it."""
         with self._lock:
             lag = max(0, self.goal.count - self.done.count) if self.goal else 0
             self.status.lag_records = lag
@@ -107,16 +108,16 @@ class CentralStore:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="schema-store", daemon=True)
         self._failures = 0
-        self._told = ""
+        self._reported = ""
 
     def mirror(self, destination: str) -> Mirror:
-        """The side of a destination; before the thread is started."""
+        """Return the mirror of a destination; to be called before the thread is started."""
         mirror = Mirror(destination, self._wake.set)
         self._mirrors[destination] = mirror
         return mirror
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start writing."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -139,29 +140,29 @@ class CentralStore:
             self._stopping.wait(pause or _GATHER_SECONDS)
 
     def _try(self) -> float | None:
-        """Bring the store up to all goals; after an error, the seconds until the next try."""
+        """Bring the store up to all goals; return the seconds until the next try after an error."""
         try:
             self.follow()
         except AqueductError as error:
             return self._failed(error)
-        except Exception as error:  # whatever it is, capture goes on, and the status says so
+        except Exception as error:  # on any error capture continues, and the status shows it
             log.exception("central schema store: it cannot be written")
             return self._failed(AqueductError(f"{type(error).__name__}: {error}"))
-        if self._told:
+        if self._reported:
             log.info("central schema store: it is written again")
-        self._failures, self._told = 0, ""
+        self._failures, self._reported = 0, ""
         return None
 
     def _failed(self, error: AqueductError) -> float:
         is_passing = error.retry is Retry.TIMED
         for mirror in self._mirrors.values():
-            # Someone may have changed anything there meanwhile.
+            # The store may have been changed meanwhile.
             mirror.done.run = 0
             mirror.status.state = "retrying" if is_passing else "failed"
             mirror.status.error = f"{error.name}: {error}"
-        if error.name != self._told:
+        if error.name != self._reported:
             log.error("central schema store: %s: %s", error.name, error)
-        self._told = error.name
+        self._reported = error.name
         if not is_passing:
             return _PERSON_PAUSE
         pause: float = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
@@ -187,8 +188,8 @@ class CentralStore:
             mirror.status.state = "catching up"
             Comparison(session, mirror.destination, goal.history, goal.count).settle(self._journal)
             done.run, done.count, done.checkpoint = goal.run, base.count, base.number
-        behind = [one for one in goal.history.records if one.number > done.count]
-        for batch in batches(behind, goal.count):
+        missing = [one for one in goal.history.records if one.number > done.count]
+        for batch in batches(missing, goal.count):
             write_records(session, batch)
             done.count = batch[-1].number
             mirror.show_lag()

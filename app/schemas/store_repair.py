@@ -1,7 +1,7 @@
-"""What a central schema store has of a destination, against its history as a run begins with it.
+"""Comparison of a central schema store with a destination's history at the beginning of a run.
 
-The law: what the history has and the store has not is written, from the journal where the run no longer holds
-it; what the destination went back behind counts no more until it comes again.
+Invariant: records missing in the store are written, from the journal if the run no longer holds
+them. Records after a position that the destination returned to are invalid until they occur again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BATCH = 200
 
 
 class Comparison:
-    """The two of them, and what makes them equal."""
+    """A store and a history, and the operations that make them equal."""
 
     def __init__(
         self, session: MetaSession, destination: str, history: SchemaHistory, count: int
@@ -38,7 +38,7 @@ class Comparison:
         self._snapshots = session.marks(SNAPSHOT, destination)
 
     def settle(self, journal: Journal) -> None:
-        """Write what the store lacks up to the base, and mark what is no longer of the history."""
+        """Write what the store lacks up to the base, and mark records that the history no longer has."""
         if self._lacks_older():
             self._write_older(journal(self._destination))
         if self._is_new(self._base):
@@ -46,7 +46,7 @@ class Comparison:
         self._forget()
 
     def _lacks_older(self) -> bool:
-        """Whether a record before the base is not there that the journal may still have."""
+        """Return whether a record before the base is missing that the journal may still have."""
         if self._base.begins:
             return False
         if not self._snapshots:
@@ -69,7 +69,8 @@ class Comparison:
         return all((mark.number, mark.key) != (head.number, key) for mark in self._snapshots)
 
     def _forget(self) -> None:
-        """A destination that goes back meets its statements again; what does not come again must not count."""
+        """Invalidate records after the history's end: a destination that went back meets them
+        again, or never."""
         records = {key_of(record) for record in self._records}
         heads = {snapshot_key(head) for head in self._history.checkpoints}
         self._forget_all(HISTORY, self._stored, self._base.count, records)
@@ -82,7 +83,7 @@ class Comparison:
 
 
 def batches(records: Iterable[SchemaRecord], count: int) -> Iterator[list[SchemaRecord]]:
-    """Records up to a number, as many as go into one transaction."""
+    """Return the records up to a number, in batches of one transaction."""
     wanted = [record for record in records if record.number <= count]
     for begin in range(0, len(wanted), _BATCH):
         yield wanted[begin : begin + _BATCH]

@@ -1,7 +1,7 @@
-"""The Faust app, bent where Faust does what we cannot use.
+"""The Faust app, with isolation level, assignor and web server overridden.
 
-The law: it reads only what was committed, it has no web server of its own, and it makes no topics: what it
-reads is there before it begins. Everything else of Faust is left as it is.
+Invariant: it reads committed records only, runs no web server, and creates no topics: the topics it
+reads exist before it starts. The rest of Faust is unchanged.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ recovery.E_PERSISTED_OFFSET = (
 )
 
 EXIT_CONFIGURATION = 78
-"""The exit code for settings that are not usable (EX_CONFIG of sysexits.h)."""
+"""The exit code for unusable settings (EX_CONFIG of sysexits.h)."""
 _DENIED_SECONDS = 5.0
-"""Until what an ACL did not let us read is asked for again."""
+"""Before a read that an ACL denied is repeated."""
 _STOP_SECONDS = 8.0
-"""For an orderly end, whatever does not answer: systemd and Kubernetes kill after 30 s at the latest."""
+"""For an orderly end, even if nothing answers: systemd and Kubernetes kill after 30 s at the latest."""
 
-# Faust prints a table of its own settings; ours has what an operator looks for.
+# Faust prints a table of its own settings; ours shows what an operator looks for.
 worker_command.banner = lambda self, _worker: self.app.banner
 
 
 class _OurThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # faust has no types
-    """Faust's consumer, which reads what was committed, and waits where Faust would end the process with a
-    traceback: where an ACL is missing, which somebody may grant again."""
+    """Faust's consumer thread, which reads committed records and waits where Faust would end the
+    process with a traceback: where an ACL is missing, which may be granted again."""
 
     logger = logs.SERVICES
 
     def _create_worker_consumer(self, transport: Any) -> Any:
-        # Faust picks the isolation level by a flag that also changes how it commits; only the level is wanted.
+        # Faust selects the isolation level by a flag that also changes how it commits.
         self.consumer.in_transaction = True
         try:
             consumer = super()._create_worker_consumer(transport)
@@ -68,11 +68,12 @@ class _OurThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # faust 
         commit = consumer.commit
 
         async def commit_if_let(offsets: Any) -> None:
-            # What is left here is committed with the next; and what is read twice is folded to the same.
+            # The offsets left here are committed with the next; a record read twice folds to the
+            # same.
             try:
                 await commit(offsets)
             except DENIED as error:
-                _tell(error)
+                _warn_denied(error)
 
         consumer.commit = commit_if_let
         return consumer
@@ -82,12 +83,12 @@ class _OurThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # faust 
         try:
             return await super().getmany(active_partitions, timeout)
         except DENIED as error:
-            _tell(error)
+            _warn_denied(error)
             await asyncio.sleep(_DENIED_SECONDS)
             return {}
 
 
-def _tell(denied: Exception) -> None:
+def _warn_denied(denied: Exception) -> None:
     error = translated(denied)
     log.error("%s: %s", error.name, error)
 
@@ -99,7 +100,7 @@ class _OurConsumer(driver.Consumer):  # type: ignore[misc]
         return _OurThread(self, loop=self.loop, beacon=self.beacon)
 
     async def seek_to_committed(self) -> Any:
-        """See Faust's; a partition whose rows are not there, or not from the beginning on, is read again."""
+        """See Faust's; a partition whose rows are missing, wholly or at the beginning, is read again."""
         found = dict(await super().seek_to_committed())
         streams = [tp for tp in self.assignment() if tp.topic in self.app.folded]
         anew = [tp for tp in streams if self.app.begins_anew(tp.partition)]
@@ -121,17 +122,19 @@ class _OurTransport(driver.Transport):  # type: ignore[misc]
 
 
 class Assignor(PartitionAssignor):  # type: ignore[misc]
-    """Gives out topics that brokers do not tell of just then, too: one that starts may know a part of them,
-    and one of many may know a new topic late. Faust's own fails on them, and then waits for ever."""
+    """Assigns topics that brokers do not report at that moment, too: a starting broker may know a
+    part of them, and one of many may learn of a new topic late. Faust's own fails on them, and then
+    waits for ever."""
 
     def _perform_assignment(self, cluster: Any, member_metadata: Any) -> Any:
-        told = _Told(cluster, self.app.conf.topic_partitions)
-        return super()._perform_assignment(told, member_metadata)
+        reported = _ClusterView(cluster, self.app.conf.topic_partitions)
+        return super()._perform_assignment(reported, member_metadata)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What Faust's assignor asks of a cluster; all topics that it reads have the same count of partitions."""
+class _ClusterView:
+    """What Faust's assignor asks of a cluster; all topics that it reads have the same number of
+    partitions."""
 
     cluster: Any
     partitions: int
@@ -142,36 +145,36 @@ class _Told:
 
 
 class _WithoutFaustWeb(BootStrategy):  # type: ignore[misc]
-    """`faust worker` turns Faust's web server on, whatever the app's settings say: it listens on all
-    interfaces and shows the tables to whoever asks."""
+    """`faust worker` enables Faust's web server whatever the app's settings say; it listens on all
+    interfaces and shows the tables to anyone."""
 
     enable_web = False
 
 
 class AqueductApp(faust.App):  # type: ignore[misc]
-    """A Faust app that reads only what was committed, and begins with our services."""
+    """A Faust app that reads committed records only, and starts our services first."""
 
     logger = logs.SERVICES
     BootStrategy = _WithoutFaustWeb
     http: HttpServer
     services: tuple[Service, ...] = ()
     before_stop: Callable[[], Awaitable[None]] | None = None
-    """What comes before Faust leaves its group, which takes seconds."""
+    """Called before Faust leaves its group, which takes seconds."""
     needed: tuple[TopicPlan, ...] = ()
     """All topics that Faust reads."""
     kafka_options: dict[str, Any]
     folded: Collection[str] = ()
     """The topics that Faust folds into tables."""
     begins_anew: Callable[[int], bool] = staticmethod(lambda _: False)
-    """Whether a partition of these is to be folded from its beginning."""
+    """Returns whether a partition of these is to be folded from its beginning."""
     journal_is: Callable[[str], None] = staticmethod(lambda _: None)
-    """Is given the id of that topic."""
+    """Called with the id of that topic."""
     error: str | None = None
-    """What the worker waits for before anything else."""
+    """The error that the worker waits on before anything else."""
     banner: str = "Aqueduct"
     """The first line of the log."""
     is_kafka_lost: Callable[[], bool] = staticmethod(lambda: False)
-    """Whether no broker answers just now."""
+    """Whether no broker answers now."""
     _deadline: threading.Timer | None = None
     _waits_for: str = "its destinations"
     """What an orderly end still waits for."""
@@ -181,13 +184,12 @@ class AqueductApp(faust.App):  # type: ignore[misc]
 
     @property
     def web_server_url(self) -> URL:
-        """Our own HTTP server, for Faust's banner."""
+        """Return the URL of our own HTTP server, for Faust's banner."""
         return URL(self.http.url)
 
     def agent(self, *args: Any, **options: Any) -> Any:
-        """See Faust's. It marks an agent for whoever looks for agents in modules, which nobody does here: for
-        that it would search all modules that are imported.
-        """
+        """See Faust's, which marks an agent for discovery in modules. Nothing here uses discovery,
+        and it would search all imported modules."""
         marked = super().agent(*args, **options)
 
         def unmarked(fun: Any) -> Any:
@@ -203,8 +205,8 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         return _OurTransport(self.conf.broker_consumer, self)
 
     async def on_first_start(self) -> None:
-        """Make what Faust reads before it subscribes: it ignores a topic that is not there, and one that it
-        makes itself it takes for known to every broker at once."""
+        """Create the topics that Faust reads before it subscribes: it ignores a missing topic, and
+        assumes that every broker knows at once a topic that it creates."""
         logs.show_all_if_debugging()
         await super().on_first_start()
         await self._begun(self.http.maybe_start())
@@ -222,8 +224,8 @@ class AqueductApp(faust.App):  # type: ignore[misc]
                 return
             except AqueductError as error:
                 metrics.KAFKA_UP.set(0)
-                told, self.error = self.error, f"{error.name}: {error}"
-                if told != self.error:
+                reported, self.error = self.error, f"{error.name}: {error}"
+                if reported != self.error:
                     log.error("%s", self.error)
                 if error.retry is not Retry.TIMED:
                     give_up(error)
@@ -231,12 +233,12 @@ class AqueductApp(faust.App):  # type: ignore[misc]
                 pause = min(2 * pause, 30.0)
 
     async def on_stop(self) -> None:
-        """Let others take over before anything else is ended."""
+        """Let others take over before anything else is stopped."""
         # Without its brokers Faust may wait for ever; so may a transaction of ours.
         self._deadline = threading.Timer(_STOP_SECONDS, self._end_late)
         self._deadline.daemon = True
         self._deadline.start()
-        # Faust's consumer thread may be ended in a request that no broker answers.
+        # Faust's consumer thread may be stopped in a request that no broker answers.
         threading.excepthook = _ended_in_midst
         if self.before_stop is not None:
             await self.before_stop()
@@ -246,7 +248,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         await super().on_stop()
 
     async def on_shutdown(self) -> None:
-        """All has ended."""
+        """Called after all services have ended."""
         await super().on_shutdown()
         if self._deadline is not None:
             self._deadline.cancel()
@@ -255,7 +257,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         self._end_now(f"{self._waits_for} did not end within {_STOP_SECONDS:.0f} s")
 
     def _end_now(self, why: str) -> NoReturn:
-        """End the process; what was not committed is aborted by Kafka, and read again by the next leader."""
+        """End the process; Kafka aborts what was not committed, and the next leader reads it again."""
         log.warning(
             "the process ends without waiting: %s. Nothing is lost: the next leader resumes from the last "
             "committed cursor.", why,
@@ -264,7 +266,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         os._exit(0)
 
     async def on_start(self) -> None:
-        """Start our services at once; taking over waits for no recovery of Faust's tables."""
+        """Start our services at once; a takeover waits for no recovery of Faust's tables."""
         await super().on_start()
         for service in self.services:
             await self._begun(self.add_runtime_dependency(service))

@@ -1,6 +1,7 @@
-"""The worker's HTTP server: /metrics, /health and /status, up from the first moment.
+"""The worker's HTTP server: /metrics, /health and /status, available from the start.
 
-The law: it only reads; it is ours and not Faust's, whose server starts after recovery and shows tables to all.
+Invariant: it only reads. It is separate from Faust's server, which starts after recovery and shows
+tables to anyone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ StatusSource = Callable[[], dict[str, Any]]
 
 
 class HttpServer(Service):  # type: ignore[misc]  # mode has no types
-    """Serves on one address while the worker lives; port 0 turns it off."""
+    """Serves on one address while the worker runs; port 0 disables it."""
 
     logger = SERVICES
 
@@ -33,11 +34,11 @@ class HttpServer(Service):  # type: ignore[misc]  # mode has no types
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return the URL at which it listens."""
         return f"http://{self._bind}:{self._port}"
 
     async def on_start(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         if not self._port:
             return
         site_app = web.Application()

@@ -1,7 +1,7 @@
 """The Faust agent that folds the journal into the tables of every worker.
 
-The law: only committed records are folded, and a record that cannot be folded ends the process: Faust would
-acknowledge it all the same, commit it on an orderly stop, and it would be lost.
+Invariant: only committed records are folded, and a record that cannot be folded ends the process.
+Faust would acknowledge it all the same, commit it on an orderly stop, and it would be lost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXIT_JOURNAL = 70
 
 
 def install(app: faust.App, topic: faust.Topic, checkpoint: FaustCheckpoint) -> None:
-    """Add the agent. It hears nothing for anybody: a partition is folded by one worker of the group only."""
+    """Add the agent. It notifies nothing: a partition is folded by one worker of the group only."""
 
     @app.agent(topic, name="journal")  # type: ignore[untyped-decorator]  # faust has no types
     async def fold(stream: Any) -> None:

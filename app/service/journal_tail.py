@@ -1,8 +1,8 @@
-"""Every worker's own reading of the journal: requests of people, and the epochs of other leaders.
+"""Every worker's own reading of the journal: operators' requests, and the epochs of other leaders.
 
-Invariant: each worker receives each of them once committed, whichever worker Faust gives the partition to. A
-record that cannot be read is logged with its error and offset and passed by here; a destination's run decides
-what it means.
+Invariant: each worker receives each record once committed, whichever worker Faust assigns the
+partition to. A record that cannot be read is logged with its error and offset and skipped here; a
+destination's run decides what it means.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Notify = Callable[[Kind[Any], Addressed], object]
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """The notices of the journal's records, by what their kinds say."""
+    """The notices of the journal's records, as their kinds define them."""
 
     notify: Notify
     kinds: Kinds = KINDS
 
     def take(self, partition: int, record: StoredRecord) -> None:
-        """Pass on a record of the journal, if its kind notifies anybody of it."""
+        """Pass on a record of the journal, if its kind notifies anything."""
         try:
             self._take(record)
         except AqueductError as error:
@@ -58,7 +58,7 @@ class Notices:
 def journal_tail(
     topic: str, partitions: int, *, options: Mapping[str, Any], notify: Notify
 ) -> Tail:
-    """All partitions of the journal, from what is committed now on."""
+    """Return the reader of all partitions of the journal, from the committed end on."""
     return Tail(
         options=options, topic=topic, partitions=range(partitions), take=Notices(notify).take
     )

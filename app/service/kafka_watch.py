@@ -1,6 +1,6 @@
-"""Kafka's absence, found out while nothing is published: reported once, and once when it is over.
+"""Detection of Kafka's absence while nothing is published: reported once, and once when it is over.
 
-Invariant: it only reports. A run that publishes finds out by itself, and ends by its own error.
+Invariant: it only reports. A run that publishes detects it itself, and ends by its own error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS = 3.0
 _FAILURES = 2
-"""Consecutive ones until it counts as lost: one may be a single connection that was cut."""
+"""Consecutive ones until it counts as lost: a single one may be a closed connection."""
 
 
 class KafkaWatch(Service):  # type: ignore[misc]  # mode has no types
@@ -67,7 +67,7 @@ class KafkaWatch(Service):  # type: ignore[misc]  # mode has no types
         except AqueductError as error:
             return error
         except Exception as error:
-            # What a library raises that was not foreseen must not end a worker that publishes.
+            # An unforeseen library error must not end a worker that publishes.
             return KafkaLost(f"{type(error).__name__}: {error}")
         return None
 

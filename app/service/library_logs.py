@@ -1,8 +1,9 @@
-"""The log: which of the libraries' own lines are shown, and that a message of ours is one line.
+"""The log: which lines of the libraries are shown, and that each message of ours is one line.
 
-Invariant: what goes wrong is reported once by us, with what to do; the libraries repeat it for each connection
-and topic. With ``faust worker -l debug`` all of theirs is shown. A value in a message of ours, and an error's
-message in any traceback, neither ends its line nor controls a terminal, whatever a table is named.
+Invariant: an error is reported once by us, with what to do; the libraries repeat it for each
+connection and topic. With ``faust worker -l debug`` all of their lines are shown. A value in a
+message of ours, and an error's message in any traceback, neither ends its line nor controls a
+terminal, whatever a table is named.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LEVELS = {
 
 
 SERVICES = logging.getLogger("mode.aqueduct")
-"""For services of ours: mode logs each start and stop of one by its own logger."""
+"""For services of ours: mode logs each start and stop of a service with that service's logger."""
 
 
 class _Traced(logging.LogRecord):
@@ -42,7 +43,7 @@ class _Line(_Traced):
     """A record whose values are escaped within its message."""
 
     def getMessage(self) -> str:  # noqa: N802 - logging's own name
-        """The message with its values."""
+        """Return the message with its values."""
         text = str(self.msg)
         if isinstance(self.args, Mapping):
             return text % {name: _shown(value) for name, value in self.args.items()}
@@ -70,7 +71,8 @@ def _shown(value: object) -> object:
 
 
 def escape_values() -> None:
-    """Make each record of our own loggers a line, wherever it goes; and of all, the errors in its traceback."""
+    """Escape the values in each record of our own loggers, and the errors in every traceback, for
+    all handlers."""
     logging.setLogRecordFactory(_record)
 
 
@@ -86,7 +88,7 @@ def quiet_libraries() -> None:
 
 
 def show_all_if_debugging() -> None:
-    """Undo it where the worker was started with ``-l debug``; the level is known once logging is set up."""
+    """Undo it if the worker was started with ``-l debug``; the level is known once logging is set up."""
     if logging.getLogger().getEffectiveLevel() <= logging.DEBUG:
         for name in _LEVELS:
             logging.getLogger(name).setLevel(logging.NOTSET)

@@ -1,6 +1,6 @@
-"""What a destination is doing, for people: the status page and the line in the log.
+"""The state of a destination, for the status page and the status line in the log.
 
-The law: written by the run alone, read by anyone; it never decides anything.
+Invariant: only the run writes it, anything may read it, and it never decides anything.
 """
 
 from __future__ import annotations
@@ -44,39 +44,40 @@ _STATES = tuple(state.value for state in State)
 
 @dataclass(slots=True)
 class StoreStatus:
-    """How far the central schema store is behind a destination; written by its thread alone."""
+    """The central schema store's lag for a destination; written by the store's thread alone."""
 
     state: Literal["catching up", "following", "retrying", "failed"] = "catching up"
-    """Of these, ``failed`` waits for a person."""
+    """``failed`` waits for an operator."""
     error: str | None = None
     lag_records: int = 0
-    """Records of the history that it is not known to have."""
+    """Records of the history that the store is not known to have."""
 
     def to_json(self) -> dict[str, Any]:
-        """For the status page."""
+        """Return it for the status page."""
         return {"state": self.state, "error": self.error, "lag_records": self.lag_records}
 
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """How long the source keeps what is still to be read; without a limit, for ever."""
+    """How long the source keeps the unread part of its binlog; without a limit, for ever."""
 
     seconds_stopped: float
-    """If nothing were read any more."""
+    """If nothing more were read."""
     seconds: float
-    """At the speed of the last minutes."""
+    """At the rate of the last minutes."""
 
     def to_json(self) -> dict[str, float | None]:
-        """For the status page: hours, or null where there is no end."""
-        told = {"hours": self.seconds, "hours_if_stopped": self.seconds_stopped}
+        """Return it for the status page: hours, or null without a limit."""
+        seconds_by_name = {"hours": self.seconds, "hours_if_stopped": self.seconds_stopped}
         return {
-            name: round(one / 3600, 2) if math.isfinite(one) else None for name, one in told.items()
+            name: round(one / 3600, 2) if math.isfinite(one) else None
+            for name, one in seconds_by_name.items()
         }
 
 
 @dataclass(slots=True)
 class DestinationStatus:
-    """One destination, as of now."""
+    """The state of one destination now."""
 
     name: str
     state: State = State.STANDBY
@@ -85,37 +86,37 @@ class DestinationStatus:
     rows: int = 0
     lag_seconds: float | None = None
     unread_seconds: float | None = None
-    """How long the source has had changes that are not published; None while it is not known."""
+    """The age in seconds of the source's oldest unpublished change; None while it is not known."""
     committed_ms: int = 0
-    """When the last transaction that was published was committed; 0 before the first."""
+    """The commit time of the last published transaction; 0 before the first."""
     purge: Purge | None = None
     """None while it is not known."""
     set_aside: dict[tuple[str, str], Entry] = field(default_factory=dict)
-    """Tables whose events wait for a person."""
+    """Quarantined tables, whose events wait for an operator."""
     given_up: dict[tuple[str, str], Entry] = field(default_factory=dict)
-    """Tables whose events are dropped, because a person said so."""
+    """Tables whose events are dropped, because an operator requested it."""
     parked: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Events that this worker has put there, by table."""
+    """Events that this worker has quarantined, by table."""
     sources: list[dict[str, object]] = field(default_factory=list)
-    """Each one's address, whether it is read, and why it was refused last."""
+    """Each source's address, whether it is read, and why it was last refused."""
     dead_letters: Counter[str] = field(default_factory=Counter)
-    """Rows that this worker has put among the dead letters, by table."""
+    """Rows that this worker has sent to the dead letters, by table."""
     last_dead_letter: DeadLetter | None = None
     statements_passed: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Changes written as statements that this worker passed by, by table; the first tables only."""
+    """Changes written as statements that this worker skipped, by table; the first tables only."""
     warnings: dict[str, list[str]] = field(default_factory=dict)
-    """What is odd and stops nothing, by the part that says so."""
+    """Conditions that are odd and stop nothing, by the part that reports them."""
     schema_store: StoreStatus | None = None
     """None where there is no central store."""
     _reported: tuple[State, str] | None = None
-    """State and error that the log had last."""
+    """State and error last logged."""
     _trouble_since: float | None = None
-    """By the monotonic clock: since when it is not published because of an error."""
+    """By the monotonic clock: the time since which an error prevents publishing."""
     _since: tuple[float, int] = field(default_factory=lambda: (time.monotonic(), 0))
     _rate: float = 0.0
 
     def show(self, state: State, error: str | None) -> None:
-        """The state, and why it is that."""
+        """Set the state and its reason."""
         self.state, self.error = state, error
         if state is State.RUNNING:
             if self._trouble_since is not None:
@@ -132,12 +133,12 @@ class DestinationStatus:
         metrics.show_state(self.name, state.value, states=_STATES, is_led=is_led)
 
     def is_news(self, error: str) -> bool:
-        """Whether an error was not reported in this state since the destination ran last."""
+        """Return whether an error was not yet reported in this state since the destination last ran."""
         before, self._reported = self._reported, (self.state, error)
         return before != self._reported
 
     def measure_rate(self) -> float:
-        """Rows per second since this was last called."""
+        """Return the rows per second since the last call."""
         then, rows = self._since
         now = time.monotonic()
         self._since = (now, self.rows)
@@ -145,7 +146,7 @@ class DestinationStatus:
         return self._rate
 
     def to_json(self) -> dict[str, Any]:
-        """For the status page."""
+        """Return it for the status page."""
         cursor = self.cursor
         return {
             "state": self.state.value,
@@ -198,7 +199,7 @@ class DestinationStatus:
         }
 
     def line(self) -> str:
-        """For the log, in one line: position, lag, rows a second."""
+        """Return one line for the log: position, lag, rows per second."""
         where = "no cursor yet" if self.cursor is None else str(self.cursor.offset.coordinates)
         seq = 0 if self.cursor is None else self.cursor.seq
         lag = "-" if self.lag_seconds is None else f"{self.lag_seconds:.1f} s"
@@ -210,6 +211,6 @@ class DestinationStatus:
             text += f", {self.dead_letters.total()} dead letter(s)"
         if not self.error:
             return text
-        # Of what is retried the log has the whole error already, from when it came up.
+        # The whole error of a retry was logged when it first occurred.
         is_retried = self.state is State.RETRYING
         return f"{text} ({self.error.partition(': ')[0] if is_retried else self.error})"

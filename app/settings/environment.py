@@ -1,6 +1,6 @@
-"""The environment's variables that begin as ours do.
+"""The check of environment variables with our prefix.
 
-The law: a misspelt variable would be a setting that is silently not set, so it is refused.
+Invariant: a misspelt variable would be a setting that is silently not set, so it is refused.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from connectors.errors import SettingsError
 
 PREFIX = "AQUEDUCT_"
 _NOT_OURS = ("AQUEDUCT_SINK_", "AQUEDUCT_SPARK_", "AQUEDUCT_TEST_")
-"""What variables of the other programs begin with."""
+"""Prefixes of other programs' variables."""
 
 
 def refuse_unknown(settings: Iterable[str], *others: str) -> None:
-    """Raise SettingsError for a variable that is none of these settings', nor one of the others."""
+    """Raise SettingsError for a variable that neither these settings nor the other programs have."""
     known = {f"{PREFIX}{name.upper()}" for name in settings} | {*others}
     unknown = [
         name

@@ -1,6 +1,6 @@
-"""What is wrong with settings, in words of the settings file: places by their names, each fault once.
+"""Settings errors in terms of the settings file: paths by their names, each fault once.
 
-Invariant: no value is shown, since one that is refused may be a secret in the wrong place.
+Invariant: no value is shown, since a refused value may be a secret in the wrong place.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 _LABEL = re.compile(
     r"\(.*\)|\w+-(before|after|wrap|plain)\[.*|literal\[.*|\[key\]|bool|str|int|float", re.DOTALL
 )
-"""Parts of a place that pydantic adds: forms of a union, validators, a key instead of its value."""
+"""Parts of a path that pydantic adds: forms of a union, validators, a key instead of its value."""
 
 
 def faults(errors: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line for each place that has faults; those of the forms that one value may have are joined."""
+    """Return a line for each path that has faults; faults of one value's several forms are joined."""
     found: dict[str, list[str]] = {}
     for error in errors:
         messages = found.setdefault(_place(error), [])

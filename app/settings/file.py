@@ -1,7 +1,7 @@
-"""The settings file: YAML, whose paths to other files begin at its own folder.
+"""The settings file: YAML, in which paths to other files are relative to its own folder.
 
-Invariant: only paths of files that are read (secrets, certificates) are resolved here. Folders that are written
-to belong to the working folder, since the settings' folder may be read-only.
+Invariant: only paths of files that are read (secrets, certificates) are resolved here. Folders that
+are written to are relative to the working folder, since the settings' folder may be read-only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, YamlConfigSettingsSource
 from connectors.errors import SettingsError
 
 _READ = re.compile(r"(_file|_ca|_cafile)$")
-"""How names of settings end whose value is a file that is read: password_file, tls_ca, ssl_cafile."""
+"""Endings of settings whose value is a file that is read: password_file, tls_ca, ssl_cafile."""
 
 
 class SettingsFile(YamlConfigSettingsSource):
@@ -28,7 +28,7 @@ class SettingsFile(YamlConfigSettingsSource):
         self._folder = path.absolute().parent
 
     def __call__(self) -> dict[str, Any]:
-        """The file's content."""
+        """Return the file's content."""
         content: dict[str, Any] = _resolved(super().__call__(), self._folder)
         return content
 
@@ -47,7 +47,7 @@ def _resolved(value: Any, folder: Path) -> Any:
 
 
 class _OneOfEach(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-    """YAML's own loader takes the last of two settings with one name, and says nothing."""
+    """A YAML loader that refuses duplicate keys; YAML's own silently takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -65,7 +65,7 @@ class _OneOfEach(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
 
 
 def refuse_unreadable(path: Path) -> None:
-    """Raise SettingsError where a file holds no settings, with the place where it is no YAML."""
+    """Raise SettingsError if a file holds no settings, with the line where it is not YAML."""
     try:
         # The loader is a safe one.
         content = yaml.load(path.read_text("utf-8"), _OneOfEach) if path.is_file() else None  # noqa: S506
@@ -87,7 +87,7 @@ def refuse_unreadable(path: Path) -> None:
 
 
 def refuse_unwritable(folder: Path) -> None:
-    """Raise SettingsError where ``data_dir`` cannot be made, or nothing can be written there."""
+    """Raise SettingsError if ``data_dir`` cannot be created or written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -100,7 +100,7 @@ def refuse_unwritable(folder: Path) -> None:
 
 
 def _holds_itself(value: Any, above: tuple[int, ...]) -> bool:
-    """Whether a list or a mapping is a part of itself, as YAML's aliases can make it."""
+    """Return whether a list or a mapping contains itself, as YAML's aliases allow."""
     inner = value.values() if isinstance(value, dict) else value
     if not isinstance(value, dict | list):
         return False
@@ -108,7 +108,7 @@ def _holds_itself(value: Any, above: tuple[int, ...]) -> bool:
 
 
 def _where(error: yaml.YAMLError) -> str:
-    """The parser's line, column and words."""
+    """Return the parser's line, column and message."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
     words = getattr(error, "problem", None) or getattr(error, "reason", None) or ""
@@ -116,5 +116,5 @@ def _where(error: yaml.YAMLError) -> str:
 
 
 def _without_values(words: str) -> str:
-    """The parser's words without what they quote, which may be a password; a single sign is none."""
+    """Return the parser's message without quoted text, which may be a password; single characters stay."""
     return re.sub(r"'(?!\\.')[^']{2,}'|\"[^\"]{2,}\"", "'…'", words)[:200]

@@ -1,7 +1,7 @@
 """All settings of a worker: one YAML file, overridden by the environment.
 
-The law: they are read once, checked whole, and never change; every fault is told in one message, and no secret
-is ever printed. ``docs/settings.md`` explains each.
+Invariant: settings are read once, checked whole, and never change; all faults are reported in one
+message, and no secret is ever printed. ``docs/settings.md`` explains each.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
 DEFAULT_CONFIG = "aqueduct.yaml"
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-"""Names that stand in topics, environment variables and ZooKeeper paths alike."""
+"""Names used in topics, environment variables and ZooKeeper paths alike."""
 
 
 class _Part(BaseModel):
@@ -48,7 +48,7 @@ class _Part(BaseModel):
 
 
 class WorkerSettings(_Part):
-    """Who this worker is."""
+    """The worker's identity."""
 
     id: str = Field(default_factory=lambda: os.uname().nodename, min_length=1)
     advertised_address: str = ""
@@ -63,7 +63,7 @@ class HttpSettings(_Part):
 
 
 class KafkaSettings(_Part):
-    """How to reach Kafka."""
+    """The connection to Kafka."""
 
     bootstrap_servers: str = Field(min_length=1)
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
@@ -82,7 +82,7 @@ class KafkaSettings(_Part):
         return self
 
     def secret(self) -> str | None:
-        """The password, from wherever it is kept."""
+        """Return the password from the setting or its file."""
         if self.sasl_password_file:
             return FileSecret(self.sasl_password_file)
         return self.sasl_password.get_secret_value() if self.sasl_password else None
@@ -96,7 +96,7 @@ class KafkaSettings(_Part):
 
 
 class TopicSettings(_Part):
-    """How topics are made, and how existing ones must be."""
+    """The configuration with which topics are created, and which existing ones must have."""
 
     partitions: int = Field(default=4, ge=1, le=10_000)
     replication_factor: int = Field(default=3, ge=1)
@@ -107,21 +107,22 @@ class TopicSettings(_Part):
 
 
 class PublishSettings(_Part):
-    """How records are gathered into Kafka transactions."""
+    """Limits of the Kafka transactions into which records are gathered."""
 
     interval_ms: int = Field(default=200, ge=1, le=5000)
     max_bytes: int = Field(default=8 * 1024 * 1024, ge=64 * 1024)
-    """Above this much, a MySQL transaction is published in parts."""
+    """A larger MySQL transaction is published in parts."""
     compression: Literal["lz4", "gzip", "zstd", "snappy"] | None = "lz4"
 
 
 class FilterSettings(_Part):
-    """Which tables are captured, as Canal writes it: ``database\\.table`` expressions with commas."""
+    r"""The tables to capture, in Canal's form: ``database\.table`` expressions with commas."""
 
     include: str = r".*\..*"
     black: str = ""
     statements: str = ""
-    """Tables whose triggers and views lead to no captured one, so that statements on them may be skipped."""
+    """Tables whose triggers and views change no captured table, so that statements on them may be
+    skipped."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:
@@ -143,14 +144,14 @@ class CentralStoreSettings(_Part):
     tls_ca: Path | None = None
 
     def secret(self) -> str:
-        """The password, from wherever it is kept."""
+        """Return the password from the setting or its file."""
         if self.password_file:
             return FileSecret(self.password_file)
         return self.password.get_secret_value()
 
 
 class SchemaHistorySettings(_Part):
-    """How the history of all tables is kept."""
+    """Storage and checkpoints of the history of all tables."""
 
     store: Literal["journal", "mysql", "off"] = "journal"
     """In the journal alone, in a MySQL too, or not at all."""
@@ -168,15 +169,15 @@ class SchemaHistorySettings(_Part):
 
 
 class DdlSettings(_Part):
-    """Which statements are published."""
+    """The DDL statements to publish."""
 
     include: str = ""
     """Types with commas, such as ``ALTER TABLE, DROP TABLE``; empty: all."""
     exclude: str = ""
     never_online: str = ""
-    """Expressions over ``database.table`` for tables that no tool for online schema changes has made."""
+    """Expressions over ``database.table`` for tables that no online schema change tool has created."""
     also_online: str = ""
-    """Expressions over names that such a tool gives, with a group ``table`` for the name of the real table."""
+    """Expressions over the names such a tool gives, with a group ``table`` for the real table's name."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:
@@ -186,16 +187,16 @@ class DdlSettings(_Part):
 
 
 class DestinationSettings(RecordSettings):
-    """One subscribed MySQL source."""
+    """One captured MySQL source."""
 
     source: SourceSettings | None = None
     sources: tuple[SourceSettings, ...] = ()
-    """Several servers with the same data, in the order in which they are to be read."""
+    """Several servers with the same data, in order of preference."""
     failover: FailoverSettings = FailoverSettings()
     accept: tuple[Accept, ...] = ()
-    """What may lose changes and is to be done all the same, each by its name."""
+    """Named risks of losing changes that are accepted."""
     server_id: int = Field(ge=1, le=2**32 - 1)
-    """Ours at the source; no other replica of it may have the same."""
+    """Aqueduct's server id at the source; no other replica of it may have the same."""
     default_database: str | None = None
     connection_charset: str = "utf8mb4"
     time_zone: str = Field(
@@ -203,10 +204,10 @@ class DestinationSettings(RecordSettings):
     )
     heartbeat_seconds: float = Field(default=5.0, ge=0.5, le=3600)
     decoders: int = Field(default=2, ge=0, le=64)
-    """Processes that decode; 0 decodes in the worker's own."""
+    """Decoder processes; 0 decodes in the worker's own process."""
     filter: FilterSettings = FilterSettings()
     start: Start | None = None
-    """Where to begin without a cursor; unset means the end."""
+    """The start position without a cursor; unset means the end of the binlog."""
 
     @model_validator(mode="after")
     def _has_sources(self) -> Self:
@@ -219,7 +220,7 @@ class DestinationSettings(RecordSettings):
 
     @property
     def listed(self) -> tuple[SourceSettings, ...]:
-        """Its sources in their order, at least one."""
+        """Return its sources in their order, at least one."""
         return self.sources if self.source is None else (self.source,)
 
     @field_validator("connection_charset")
@@ -239,7 +240,7 @@ class Settings(BaseSettings):
     )
 
     prefix: Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9.-]{0,99}$")]
-    """What all topics begin with; one for each installation."""
+    """The prefix of all topics; one for each installation."""
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     http: HttpSettings = HttpSettings()
     kafka: KafkaSettings
@@ -248,7 +249,7 @@ class Settings(BaseSettings):
     publish: PublishSettings = PublishSettings()
     data_dir: Path = Path(".aqueduct")
     provide_transaction_metadata: bool | Literal["parts"] = "parts"
-    """Of all transactions, of those that are published in parts, or of none."""
+    """For all transactions, for those published in parts, or for none."""
     include_query: bool = False
     """Whether the statement that changed rows is published with each of them."""
     schema_history: SchemaHistorySettings = SchemaHistorySettings()
@@ -278,13 +279,13 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment goes before the file; nothing else is read."""
+        """Let the environment override the file; nothing else is read."""
         path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
         return init_settings, env_settings, SettingsFile(settings_cls, path)
 
 
 def load() -> Settings:
-    """The settings from the file and the environment; raise SettingsError with all that is wrong."""
+    """Return the settings from the file and the environment; raise SettingsError with all faults."""
     path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
     if CONFIG_VARIABLE in os.environ and not path.is_file():
         raise SettingsError(f"{CONFIG_VARIABLE} names {path}, which is not a file")
@@ -307,5 +308,5 @@ def load() -> Settings:
             remedy="docs/settings.md explains each setting",
         ) from None
     except EnvironmentFault as error:
-        # Its cause would show the value, which may be a secret.
+        # The cause would show the value, which may be a secret.
         raise SettingsError(f"the environment cannot be read: {error}") from None

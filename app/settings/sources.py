@@ -1,6 +1,7 @@
-"""Settings of a destination's sources: servers, in which order, and when another one is read.
+"""Settings of a destination's sources: servers, their order, and failover between them.
 
-The law: as in ``app/settings/model.py``; a destination has one ``source`` or a list of ``sources``, never both.
+Invariant: as in ``app/settings/model.py``; a destination has one ``source`` or a list of
+``sources``, never both.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class SourceSettings(_Part):
     tls: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] = "preferred"
     tls_ca: Path | None = None
     start: Start | None = None
-    """Where to begin without a cursor if this one is read first; unset means the destination's own."""
+    """The start position without a cursor if this source is read first; unset means the
+    destination's own."""
 
     @model_validator(mode="after")
     def _ca_is_used(self) -> Self:
@@ -58,20 +60,20 @@ class SourceSettings(_Part):
         return self
 
     def secret(self) -> str:
-        """The password, from wherever it is kept."""
+        """Return the password from the setting or its file."""
         if self.password_file:
             return FileSecret(self.password_file)
         return self.password.get_secret_value()
 
 
 class HeartbeatSettings(_Part):
-    """A statement that says whether a source lives, over a connection of its own."""
+    """A statement that checks whether a source responds, over a connection of its own."""
 
     enabled: bool = True
     sql: str = "SELECT 1"
     interval_seconds: float = Field(default=3.0, ge=0.1, le=3600)
     retries: int = Field(default=3, ge=1, le=1000)
-    """How often it must fail, one time after the other."""
+    """Consecutive failures until the source counts as lost."""
 
     @field_validator("sql")
     @classmethod
@@ -85,18 +87,18 @@ class HeartbeatSettings(_Part):
 
 
 class FailoverSettings(_Part):
-    """When another of the sources is read, and how strictly it is judged."""
+    """When to switch to another source, and how strictly it is judged."""
 
     enabled: bool = True
-    """Whether by itself; a person may always ask for it."""
+    """Whether failover is automatic; an operator may always request it."""
     heartbeat: HeartbeatSettings = HeartbeatSettings()
     back: bool = False
-    """Whether an earlier source of the list is gone back to once it is fit."""
+    """Whether to return to an earlier source of the list once it is fit."""
     back_after_seconds: float = Field(default=60.0, ge=0, le=86_400)
-    """For how long it must have been fit, so that one which comes and goes is left alone."""
+    """Seconds for which it must have been fit, so that an unstable one is left alone."""
     errant: Literal["refuse", "accept"] = "refuse"
     """What to do with a standby that has transactions which the present source lacks."""
     fingerprints: Literal["auto", "on", "off"] = "auto"
     fallback_seconds: float = Field(default=60.0, ge=1, le=86_400)
-    """Without GTIDs, how far before the last transactions the search in another source begins."""
+    """Without GTIDs, seconds before the last transactions at which the search in another source begins."""
     lost_in_replication: Literal["stop", "report"] = "stop"

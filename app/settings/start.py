@@ -1,7 +1,7 @@
-"""Settings of a start: where to begin to read a source of which no cursor is kept.
+"""Settings of the start position of a source without a cursor.
 
-The law: as in ``app/settings/model.py``; a time has a zone or is milliseconds since 1970, and nothing else
-is guessed from it.
+Invariant: as in ``app/settings/model.py``; a time has a zone or is milliseconds since 1970, and is
+never guessed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from connectors.mysql.lookup.start import Start as Place
 from connectors.mysql.position import Coordinates, parse_gtids
 
 _LEAST = 100_000_000_000
-"""Milliseconds since 1970 in 1973: what is less was meant as seconds."""
+"""Milliseconds since 1970 in 1973; a smaller number was meant as seconds."""
 _MOST = 100 * _LEAST
 
 
 def milliseconds(value: Any) -> int:
-    """A moment as milliseconds since 1970; raise ValueError where it is none or has no zone."""
+    """Return a time as milliseconds since 1970; raise ValueError if it is no time or has no zone."""
     if isinstance(value, str) and value.strip().isdigit():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -63,7 +63,7 @@ class StartPlace(BaseModel):
     file: str | None = Field(default=None, min_length=1)
     pos: int | None = Field(default=None, ge=FIRST_EVENT)
     timestamp: Annotated[int | None, BeforeValidator(milliseconds)] = None
-    """Milliseconds since 1970, once it is read."""
+    """Milliseconds since 1970, once parsed."""
     gtid_set: str | None = None
 
     @model_validator(mode="after")
@@ -81,7 +81,7 @@ class StartPlace(BaseModel):
         return self
 
     def place(self) -> Place:
-        """What it means; a file alone is its head."""
+        """Return the position it means; a file alone means its beginning."""
         if self.gtid_set is not None:
             return AfterGtids(parse_gtids(self.gtid_set))
         if self.timestamp is not None:
@@ -91,7 +91,7 @@ class StartPlace(BaseModel):
 
 
 def _form(value: Any) -> str:
-    """Which of its two forms a start has, so that faults are told of that one alone."""
+    """Return which of its two forms a start has, so that only that form's faults are reported."""
     return "(place)" if isinstance(value, dict | StartPlace) else "(word)"
 
 
@@ -102,7 +102,7 @@ Start = Annotated[
 
 
 def place_of(start: Start | None) -> Place:
-    """Where to begin; without a start, at the end."""
+    """Return the position to start from; without a start, the end."""
     if isinstance(start, StartPlace):
         return start.place()
     return Earliest() if start == "earliest" else Latest()

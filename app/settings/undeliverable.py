@@ -1,6 +1,6 @@
-"""What is done with a record that cannot go out as it is.
+"""The handling of records that cannot be delivered as they are.
 
-The law: by default nothing goes out but whole; each other way is chosen for a destination.
+Invariant: by default only whole records are published; each other way is chosen for a destination.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _BUCKET = re.compile(r"s3://[A-Za-z0-9][A-Za-z0-9._-]{1,62}(/[A-Za-z0-9._-]+)*/?
 """Names that are the same in a URI, in an object's key and in a path."""
 _LABEL = r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)"
 _HOST = re.compile(rf"(?=.{{1,255}}$)({_LABEL}\.)*{_LABEL}\.?")
-"""What botocore takes; it says so only once the first value comes, and by an error without a name."""
+"""What botocore accepts; it fails only at the first value, with an unnamed error."""
 
 
 class S3Settings(BaseModel):
-    """How a claim store in a bucket is reached. What is empty is looked for where all programs for S3 do."""
+    """The connection to a claim check store in a bucket. Empty fields are taken from S3's usual sources."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     endpoint: str = Field(default="", pattern=r"^(https?://[^/@\s?#]+(/[^@\s?#]*)?)?$")
-    """The server's URL; empty: AWS's own of the region."""
+    """The server's URL; empty: AWS's own for the region."""
     region: str = ""
     profile: str = ""
-    """Of the files of credentials."""
+    """The profile in the files of credentials."""
 
     @field_validator("endpoint")
     @classmethod
@@ -51,19 +51,19 @@ class S3Settings(BaseModel):
 
 
 class RecordSettings(BaseModel):
-    """Of one destination."""
+    """The record settings of one destination."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     oversize: Literal["stop", "claim_check", "key_only"] = "stop"
-    """Of a row whose record is larger than its topic takes."""
+    """For a row whose record is larger than its topic accepts."""
     claim_check_path: str | None = None
     """The folder for the values of such records, or ``s3://bucket/prefix``."""
     claim_check_s3: S3Settings = S3Settings()
     poison: Literal["stop", "dead_letter"] = "stop"
-    """Of a row that cannot be decoded."""
+    """For a row that cannot be decoded."""
     poison_limit: int = Field(default=10, ge=1, le=10_000)
-    """How many of them may be put among the dead letters in an hour."""
+    """The maximum number of undecodable rows sent to the dead letters in an hour."""
 
     @field_validator("claim_check_path", mode="before")
     @classmethod
@@ -87,6 +87,6 @@ class RecordSettings(BaseModel):
 
     @property
     def claims(self) -> str:
-        """Where the store is: an absolute path, or the bucket's URI."""
+        """Return the store's location: an absolute path, or the bucket's URI."""
         path = self.claim_check_path or ""
         return path.rstrip("/") if "://" in path else str(Path(path).absolute())

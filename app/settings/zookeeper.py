@@ -1,6 +1,6 @@
 """Settings of ZooKeeper, through which several workers share the destinations.
 
-The law: as in ``app/settings/model.py``; without hosts there is one worker, and it runs all.
+Invariant: as in ``app/settings/model.py``; without hosts there is one worker, and it runs all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from connectors.secret import FileSecret
 
 
 class ZooKeeperSettings(BaseModel):
-    """How workers find each other."""
+    """The connection to ZooKeeper."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,7 +38,7 @@ class ZooKeeperSettings(BaseModel):
         return self
 
     def secret(self) -> str:
-        """The password, from wherever it is kept."""
+        """Return the password from the setting or its file."""
         if self.password_file:
             return FileSecret(self.password_file)
         return self.password.get_secret_value()
