@@ -1,7 +1,8 @@
-"""A table comes back: what waited for it is decoded by the definition that a person gave, in order.
+"""Release of a quarantined table: its events are decoded by the operator's definition, in order.
 
-The law: each event is decoded once and where it stands, so statements that waited take effect between the rows
-around them. Where an event does not fit, the release ends in front of it, and the table stays set aside.
+Invariant: each event is decoded once and in stream order, so quarantined statements take effect
+between the rows around them. If an event does not fit, the release ends before it, and the table
+stays quarantined.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from tables.quarantine import Entry, Outcome, Resolution
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """Some of what waited, decoded, and how far that is."""
+    """Decoded events of the quarantine, and the progress up to them."""
 
     piece: Piece
     entry: Entry
     events: int
-    """How many of those that were given."""
+    """The number of given events that were decoded."""
 
 
 class Release:
-    """Decodes what waited for one table, by one resolution."""
+    """Decodes the quarantined events of one table, by one resolution."""
 
     def __init__(self, spec: StageSpec, resolution: Resolution, entry: Entry) -> None:
         self._charsets = spec.charsets
@@ -49,14 +50,15 @@ class Release:
         self._entry = entry
         goes_on = entry.resolution == resolution.id and entry.outcome is Outcome.RELEASING
         self.table = entry.table if goes_on else resolution.table
-        """What the next event is decoded by; None where the binlog itself is to tell."""
+        """The definition for the next event; None if the binlog itself gives it."""
         self._by_binlog = resolution.table is None
         self._is_met = goes_on
-        """Whether rows were decoded: from there on statements take effect. The definition that was given is
-        that of the first rows, so it has the effect of what stands before them."""
+        """Whether rows were decoded: from there on statements take effect. The given definition is
+        that of the first rows, so it already includes the statements before them."""
         self.offset = entry.offset
-        """Where the next event may stand in the quarantine topic."""
-        # That their transactions ended was told long ago; and what does not fit is refused, not buried.
+        """The lowest offset of the next event in the quarantine topic."""
+        # Their transactions' ends are already published; an event that does not fit is refused, not
+        # sent to the dead letters.
         rules = replace(spec.rules, borders=False, borders_of_parts=False, poison_limit=0)
         self._stage: ChunkStage = replace(spec, rules=rules, known={}).make()
         self._stage.tables.put(resolution.name, self.table)
@@ -66,11 +68,11 @@ class Release:
         self._nullable = {
             column.name: column.nullable for column in (latest.definition.columns if latest else ())
         }
-        """Which columns may be NULL, as the latest event says that shows it."""
+        """Which columns may be NULL, by the latest event that shows it."""
 
     def decode(self, events: Sequence[Parked], cursor: Cursor) -> Released:
-        """The next events, in their order, as many as one Kafka transaction takes; the progress tells whether
-        all of these fitted."""
+        """Decode the next events, in their order, as many as one Kafka transaction takes; the
+        progress shows whether all of these fitted."""
         gathering = Gathering(self._stage.tables, self._stage.rules, value_counter)
         outcome, reason, done, size = Outcome.RELEASING, "", 0, 0
         for event in events:
@@ -89,13 +91,13 @@ class Release:
         return Released(piece=self._piece(gathering.gathered, cursor), entry=entry, events=done)
 
     def definition(self, database: Database) -> Table | None:
-        """What the table is behind all that waited; where the binlog was to tell, what it told last."""
+        """Return the table's definition after all quarantined events; from the binlog, its last one."""
         if self._by_binlog and self._last is not None:
             return adopted(self._last, self._charsets, database=database, nullable=self._nullable)
         return self.table
 
     def entry(self, outcome: Outcome, reason: str = "") -> Entry:
-        """How far it is, as the journal is to say."""
+        """Return the journal entry of the progress."""
         return replace(
             self._entry,
             offset=self.offset,
@@ -117,7 +119,7 @@ class Release:
         self._is_met = True
 
     def _state(self, event: Parked, gathered: Gathered) -> None:
-        """A statement between the rows: it was told on the DDL topic, and takes its effect here."""
+        """Apply a statement between the rows: it is already on the DDL topic, and takes its effect here."""
         query = event.query
         assert query is not None
         if event.statement == Kind.TRUNCATE.value:
@@ -131,7 +133,7 @@ class Release:
             self._stage.tables.put(event.name, self.table)
 
     def _after(self, event: Parked) -> Table | None:
-        """The definition behind a statement; None where the table is gone."""
+        """Return the definition after a statement; None if the table is gone."""
         query = event.query
         assert query is not None
         catalog = Catalog(self._server)
@@ -148,7 +150,7 @@ class Release:
         return catalog.get(event.name)
 
     def _piece(self, gathered: Gathered, cursor: Cursor) -> Piece:
-        """What was gathered, after the last number and at the position of the cursor."""
+        """Return the gathered batch, numbered after the last one, at the cursor's position."""
         decoded = self._stage.inserted(gathered, cursor.offset.coordinates)
         decoded.number(Numbers.of(cursor), [])
         return decoded.encode()
