@@ -1,7 +1,8 @@
-"""How far a destination has been published.
+"""The cursor: the position up to which a destination has been published.
 
-The law: a cursor is written in the same Kafka transaction as the rows before it, so it is never ahead of them
-and never behind. What is stored carries its checksum: a number changed by hand would lose or repeat rows.
+Invariant: a cursor is written in the same Kafka transaction as the rows before it, so it never
+differs from them. What is stored carries its checksum: a number changed by hand would lose or
+repeat rows.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ from tables.cursor_proof import Proof
 
 
 def next_epoch(last: int, *, term: int = 0, now: float) -> int:
-    """The epoch of whoever claims a destination: greater than any that was claimed before.
+    """Return the epoch of a new claim of a destination: greater than any that was claimed before.
 
-    ``last`` is the journal's, ``term`` the czxid of the leader's node in ZooKeeper, ``now`` in seconds since
-    1970. The journal may be an older copy, so that its last epoch alone could be claimed twice.
+    ``last`` is the journal's, ``term`` the czxid of the leader's node in ZooKeeper, ``now`` in
+    seconds since 1970. The journal may be an older copy, so that its last epoch alone could be
+    claimed twice.
     """
     return max(last + 1, term, int(now))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """Where a transaction that is published in parts goes on."""
+    """The point at which a transaction published in parts is resumed."""
 
     transaction_id: str
     rows: int
-    """Source rows of it that are done, filtered ones counted too."""
+    """Source rows of it that are processed, including filtered ones."""
     published: int
     """Row records of it that are published."""
     part: int
@@ -43,7 +45,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """Of a cursor, which leader wrote it."""
+    """The epoch and writer of a cursor."""
 
     destination: str
     epoch: int
@@ -51,7 +53,7 @@ class Claimed:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Claimed:
-        """Read what ``Cursor.to_json`` wrote, and no more of it; raise JournalDamaged."""
+        """Read these fields of what ``Cursor.to_json`` wrote; raise JournalDamaged."""
         try:
             return cls(
                 destination=str(value["destination"]),
@@ -64,7 +66,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """A destination's place in its source and in its own stream of records."""
+    """A destination's position in its source and in its own stream of records."""
 
     destination: str
     installation: str
@@ -72,21 +74,21 @@ class Cursor:
     seq: int
     """The last number given to a record; 0 before the first."""
     versions: int
-    """How many table versions the journal held when this was written."""
+    """The number of table versions in the journal when this was written."""
     offset: SourceOffset
     resume: Resume | None = None
     prepared: Mapping[str, PreparedAt] = field(default_factory=dict)
-    """XA transactions that are prepared before this place and not yet decided."""
+    """XA transactions prepared before this position and not yet decided."""
     history: int | None = None
-    """How many records of the schema history there were before this place; None: it was not begun."""
+    """The number of schema history records before this position; None: no history was begun."""
     by: str | None = None
-    """The intervention that set it here; whoever led before may lead again."""
+    """The intervention that set the cursor here; any former leader may lead again."""
     written_ms: int | None = None
-    """When it was written, in milliseconds since 1970 by the writer's clock; None: by an older version."""
+    """The time of writing, in milliseconds since 1970 by the writer's clock; None: by an older version."""
     proof: Proof = field(default_factory=Proof)
-    """What shows that a server's binlog is still the one that this place is of."""
+    """Evidence that a server's binlog is still the one that this position refers to."""
     is_new_start: bool = False
-    """Whether the schema history is to begin anew here, since what came between was not read."""
+    """Whether the schema history begins anew here, since the part before it was not read."""
 
     def to_json(self) -> dict[str, Any]:
         """The cursor as the journal keeps it."""
@@ -122,7 +124,7 @@ class Cursor:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Cursor:
-        """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
+        """Read what ``to_json`` wrote; raise JournalDamaged if it is not that."""
         # Cursors that were written before there was a checksum have none.
         if value.get("check") not in (None, _check(value)):
             raise JournalUnreadable(
@@ -152,7 +154,7 @@ class Cursor:
                 },
                 # Nor did any have a schema history then.
                 history=value.get("history"),
-                # Cursors that were written before a place had to be proven have no proof.
+                # Cursors that were written before positions were verified have no proof.
                 proof=Proof.from_json(value.get("proof") or {}),
                 by=value.get("by"),
                 written_ms=value.get("written_ms"),

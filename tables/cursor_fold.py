@@ -1,6 +1,6 @@
-"""A destination's cursor as the journal has it.
+"""A destination's cursor in the journal.
 
-Invariant: neither epoch nor sequence number goes back.
+Invariant: neither epoch nor sequence number decreases.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ class CursorFold:
     _offset: int = -1
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
-        """Fold a record in; an older one changes nothing. Raises JournalDamaged where the cursor goes back."""
+        """Fold a record in; an older one changes nothing. Raises JournalDamaged if the cursor goes back."""
         cursor, old = Cursor.from_json(decoded(record)), self.last
         if record.offset <= self._offset:
-            # A checkpoint had a later one already; what it lacked makes us read from before that.
+            # A checkpoint already had a later one; its missing records make us read from before
+            # that.
             return
         if old is not None and (cursor.epoch < old.epoch or cursor.seq < old.seq):
             raise JournalDamaged(

@@ -1,7 +1,7 @@
-"""Proof of a cursor: what shows that a server's binlog is still the one that was read.
+"""Proof of a cursor: evidence that a server's binlog is still the one that was read.
 
-Invariant: it is written with the cursor, in the Kafka transaction of the rows before it. A cursor without it is
-readable; the next run adds what the server says then.
+Invariant: it is written with the cursor, in the Kafka transaction of the rows before it. A cursor
+without it is readable; the next run adds what the server reports then.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class FileHead:
 
     file: str
     created: int
-    """When it was begun, seconds since 1970."""
+    """The time of its creation, seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What is kept of the binlog before a cursor."""
+    """The recorded facts of the binlog before a cursor."""
 
     landmark: Landmark | None = None
     """The last transaction before it."""
@@ -36,12 +36,12 @@ class Proof:
     recent: tuple[Recent, ...] = ()
     """The last published transactions that have GTIDs, oldest first."""
     by_gtids_to: Coordinates | None = None
-    """Up to here the binlog may hold transactions that were published from another server, so it is read by
-    GTIDs; after it, by file and offset."""
+    """Up to here the binlog may contain transactions that were published from another server, so it
+    is read by GTIDs; after it, by file and offset."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it shows nothing."""
+        """Whether it proves nothing."""
         return self.landmark is None and self.head is None
 
     def after(
@@ -65,7 +65,7 @@ class Proof:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Proof:
-        """Read what ``to_json`` wrote; raise KeyError, ValueError or TypeError where it is not such."""
+        """Read what ``to_json`` wrote; raise KeyError, ValueError or TypeError if it is not that."""
         if not value:
             return cls()
         landmark, head, to = value["landmark"], value["head"], value["by_gtids_to"]

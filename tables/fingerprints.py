@@ -1,8 +1,8 @@
 """The fingerprints of the last transactions of a destination whose sources have no GTIDs.
 
-The law: they are written in the Kafka transaction of what they are of, in the binlog's order, into a ring of
-records, so that the journal never holds more than the last of them. Whoever stops keeping them removes them:
-a run with a gap would align at the wrong place.
+Invariant: they are written in the Kafka transaction of the rows they describe, in the binlog's
+order, into a ring of records, so that the journal never holds more than the last of them. A run
+that does not write them removes them: a sequence with a gap would align at the wrong position.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from tables.journal_format import Entry, damaged, decoded, encoded, gone, is_gon
 from tables.journal_kind import Kind, StatePart
 
 SLOTS, PER_SLOT = 64, 256
-"""Of the ring: records, and fingerprints in each."""
+"""Records of the ring, and fingerprints in each."""
 
 
 @dataclass(slots=True)
 class _Slot:
     number: int
-    """Counted from 0; the place in the ring is what it leaves by the number of slots."""
+    """Counted from 0; modulo the number of slots it gives the slot in the ring."""
     server_uuid: str
     prints: list[Fingerprint]
 
 
 @dataclass(slots=True)
 class Fingerprints:
-    """The ring, as the journal has it."""
+    """The ring in the journal."""
 
     destination: str = ""
     _slots: dict[int, _Slot] = field(default_factory=dict)
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:  # noqa: ARG002
-        """Fold a record in, whose key goes on with the place in the ring."""
+        """Fold a record in, whose key ends with the slot in the ring."""
         try:
             if is_gone(record):
                 self._slots.pop(int(names[0]), None)
@@ -50,7 +50,7 @@ class Fingerprints:
             raise damaged("fingerprints", record, error) from error
 
     def last(self, offset: SourceOffset) -> list[Fingerprint]:
-        """Those up to a cursor, the oldest first; what is behind it was read by somebody who was set back."""
+        """Those up to a cursor, the oldest first; later ones are from a run whose cursor was set back."""
         return [
             one
             for slot in sorted(self._slots.values(), key=lambda slot: slot.number)
@@ -59,7 +59,7 @@ class Fingerprints:
         ]
 
     def add(self, prints: Iterable[Fingerprint], server_uuid: str) -> list[Entry]:
-        """Take later ones in; the records that say so."""
+        """Add later ones; return the journal records."""
         changed: dict[int, _Slot] = {}
         newest = max(self._slots.values(), key=lambda slot: slot.number, default=None)
         for one in prints:
@@ -75,7 +75,7 @@ class Fingerprints:
         return [(self._key(at), _value(slot)) for at, slot in changed.items()]
 
     def cut(self, offset: SourceOffset) -> list[Entry]:
-        """Forget what is behind a cursor that was set back: it comes again."""
+        """Remove those after a cursor that was set back: they will be read again."""
         changed = []
         for at, slot in self._slots.items():
             if slot.server_uuid != offset.server_uuid:

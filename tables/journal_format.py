@@ -1,7 +1,7 @@
-"""How the journal's keys and values are written, whatever they tell.
+"""The format of the journal's keys and values.
 
-The law: each value is whole and says its format's number; an older format stays readable, a newer one is
-refused by name. Removal is a value too, so there are no tombstones.
+Invariant: each value is whole and has its format's number; an older format stays readable, a newer
+one is refused by name. Removal is a value too, so there are no tombstones.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Entry = tuple[bytes, bytes]
 
 
 def quoted(name: str) -> str:
-    """A name as it stands in a key."""
+    """A name quoted for a key."""
     return quote(name, safe="")
 
 
 def unquoted(text: str) -> str:
-    """A name that stands in a key."""
+    """The name from its quoted form in a key."""
     return unquote(text)
 
 
@@ -36,16 +36,16 @@ def encoded(value: dict[str, Any]) -> bytes:
 
 
 GONE = encoded({"gone": True})
-"""The value of what is removed."""
+"""The value of a removed record."""
 
 
 def gone(key: bytes) -> Entry:
-    """What removes a record: compaction leaves only this of its key."""
+    """A record that removes a key: compaction leaves only it."""
     return key, GONE
 
 
 def is_gone(record: StoredRecord) -> bool:
-    """Whether a record only says that its key is removed."""
+    """Whether a record only removes its key."""
     return record.value == GONE or (len(record.value) < 64 and decoded(record) == {"gone": True})
 
 
@@ -68,6 +68,6 @@ def decoded(record: StoredRecord) -> dict[str, Any]:
 
 
 def damaged(what: str, record: StoredRecord, error: Exception) -> JournalDamaged:
-    """A record of a known key whose value has another form than it should."""
+    """The error of a record of a known key whose value has an unexpected form."""
     key = record.key.decode("utf-8", "replace")
     return JournalUnreadable(f"{what} cannot be read: {error!r}", key=key, offset=record.offset)

@@ -1,7 +1,8 @@
-"""Kinds of journal records: how keys of a kind are written, what it folds into, and who is notified of it.
+"""Kinds of journal records: the form of a kind's keys, the part it folds into, and who is notified
+of it.
 
-Invariant: a kind's name begins its keys and is used once; a record of a kind that is not registered changes
-no state and notifies nobody.
+Invariant: a kind's name begins its keys and is used once; a record of a kind that is not registered
+changes no state and notifies nothing.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class StatePart(Generic[P]):
     """The name of a part, by which a state returns it with its type."""
 
     make: Callable[[str], P]
-    """The part of a destination of which nothing was folded yet."""
+    """Makes the empty part of a destination."""
 
 
 class Parts:
-    """The parts of one destination's state, each made when it is first asked for."""
+    """The parts of one destination's state, each made at its first use."""
 
     def __init__(self, destination: str) -> None:
         self._destination = destination
@@ -62,10 +63,10 @@ class Parts:
 
 
 class Audience(Enum):
-    """Who is notified of a record on each worker, once it is committed."""
+    """The receiver on each worker of a record's notice, once it is committed."""
 
     DESTINATION = auto()
-    """The destination that the record names, where the worker has it."""
+    """The destination that the record names, if the worker has it."""
     WORKER = auto()
     """The worker itself, which may not have that destination yet."""
 
@@ -76,10 +77,10 @@ class Kind(Generic[T]):
 
     name: str
     part: StatePart[Any] | None = None
-    """The part of its destination's state that it changes; None where it changes none."""
+    """The part of its destination's state that it changes; None if it changes none."""
     notice: Callable[[StoredRecord], T | None] | None = None
-    """Decodes what its audience is notified of; returns None for a record that is of no interest, and raises
-    JournalDamaged or JournalTooNew. Without it, nobody is notified."""
+    """Decodes the notice for its audience; returns None for a record of no interest, and raises
+    JournalDamaged or JournalTooNew. Without it, there is no notice."""
     audience: Audience = Audience.DESTINATION
     is_checkpointed: bool = True
     """Whether the journal's checkpoint keeps its records."""

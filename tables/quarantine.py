@@ -1,8 +1,10 @@
-"""Tables that are set aside: since when and why, what a person has said, and how far what waited is published.
+"""Quarantined tables: since when and why, the operator's resolution, and the progress of the
+release.
 
-The law: once aside, all that comes of a table waits in order, whatever later statements make of it, until
-what waited before is published. A resolution has an id, so that each is tried once; how far a release is
-stands in the Kafka transaction of the rows that it counts. Only a person gives rows up.
+Invariant: once a table is quarantined, all its events wait in order, whatever later statements
+change, until the events before them are published. A resolution has an id, so that each is tried
+once; the progress of a release is in the Kafka transaction of the rows that it counts. Only an
+operator gives rows up.
 """
 
 from __future__ import annotations
@@ -24,18 +26,18 @@ from tables.schema_history.record import Given, SchemaRecord, remakes
 
 
 class Outcome(Enum):
-    """What became of a table that was set aside."""
+    """The state of a table that was quarantined."""
 
     WAITING = "waiting"
-    """Its events wait, and nobody has said anything yet."""
+    """Its events wait, without a resolution."""
     RELEASING = "releasing"
-    """Some of what waited is published."""
+    """Some of its events are published."""
     REFUSED = "refused"
-    """What waits does not fit what was said; the table stays set aside."""
+    """Its events do not fit the resolution; the table stays quarantined."""
     RELEASED = "released"
-    """Nothing waits any more."""
+    """All events are published."""
     GIVEN_UP = "given up"
-    """A person gave it up: nothing waits any more, and what comes of it is dropped."""
+    """An operator gave it up: no events wait, and later ones are dropped."""
 
 
 GIVE_UP = "give-up"
@@ -44,26 +46,26 @@ GIVE_UP = "give-up"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """What a person says of a table that is set aside."""
+    """An operator's resolution of a quarantined table."""
 
     destination: str
     name: TableName
     id: str
     table: Table | None
-    """Its definition where the first of what waits was written; None: as the binlog itself describes it."""
+    """Its definition at the first quarantined event; None: as the binlog itself describes it."""
     by: str
     ts_ms: int
     source: str = ""
-    """Where it comes from: ``server``, ``binlog``, ``definition``, ``statement``; or ``GIVE_UP``."""
+    """Its source: ``server``, ``binlog``, ``definition``, ``statement``; or ``GIVE_UP``."""
 
     @property
     def gives_up(self) -> bool:
-        """Whether what waits, and what comes of it later, is to be lost."""
+        """Whether the quarantined events and later ones are to be lost."""
         return self.source == GIVE_UP
 
     @property
     def given(self) -> Given:
-        """Who said it, for the history."""
+        """The resolution's author, for the history."""
         return Given(by=self.by, ts_ms=self.ts_ms, source=self.source)
 
     def to_json(self) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class Resolution:
 
     @classmethod
     def from_json(cls, value: dict[str, Any], reading: Reading) -> Resolution:
-        """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
+        """Read what ``to_json`` wrote; raise JournalDamaged if it is not that."""
         try:
             definition = value["definition"]
             return cls(
@@ -99,7 +101,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A table that is or was set aside, and how far what waits is published."""
+    """A table that is or was quarantined, and the progress of its release."""
 
     destination: str
     name: TableName
@@ -107,17 +109,17 @@ class Entry:
     why: str
     outcome: Outcome = Outcome.WAITING
     offset: int = 0
-    """In the quarantine topic: where the next of its events may stand."""
+    """In the quarantine topic: the lowest offset of its next event."""
     resolution: str = ""
     """The last one that was tried."""
     reason: str = ""
-    """Why that one was refused."""
+    """Why it was refused."""
     table: Table | None = None
-    """The definition at ``offset``, where a release was cut off."""
+    """The definition at ``offset``, if a release was interrupted."""
     given: Given | None = None
-    """Who gave it up, if somebody did."""
+    """Who gave it up, if given up."""
     lost: int = 0
-    """Events that waited when it was given up."""
+    """The number of waiting events when it was given up."""
 
     @property
     def is_set_aside(self) -> bool:
@@ -148,7 +150,7 @@ class Entry:
 
     @classmethod
     def from_json(cls, value: dict[str, Any], reading: Reading) -> Entry:
-        """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
+        """Read what ``to_json`` wrote; raise JournalDamaged if it is not that."""
         try:
             definition = value["definition"]
             return cls(
@@ -171,13 +173,13 @@ class Entry:
 
 
 def resolution_in(record: StoredRecord) -> Resolution:
-    """What a record of the journal whose key begins with ``resolution`` says."""
+    """The content of a journal record whose key begins with ``resolution``."""
     return Resolution.from_json(decoded(record), Reading())
 
 
 @dataclass(slots=True)
 class Quarantine:
-    """What the journal says of the tables of one destination that were set aside."""
+    """The quarantine of one destination in the journal."""
 
     destination: str = ""
     entries: dict[TableName, Entry] = field(default_factory=dict)
@@ -186,7 +188,7 @@ class Quarantine:
     _reading: Reading = field(default_factory=Reading, compare=False)
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
-        """Fold a journal's record in; one that was folded before changes nothing."""
+        """Fold a journal record in; one that was folded before changes nothing."""
         if record.offset <= self._offsets.get(record.key, -1):
             return
         self._offsets[record.key] = record.offset
@@ -207,7 +209,7 @@ class Quarantine:
         return {name: entry for name, entry in self.entries.items() if entry.is_given_up}
 
     def add(self, name: TableName, why: str, since: HistoryPlace) -> Entry:
-        """Set a table aside; one that is already stays as it is."""
+        """Quarantine a table; an already quarantined one stays as it is."""
         before = self.entries.get(name)
         if before is not None and before.is_set_aside:
             return before
@@ -217,13 +219,13 @@ class Quarantine:
             since=since,
             why=why,
             offset=before.offset if before is not None else 0,
-            # What was said before was said of other events, and is not tried on these.
+            # An earlier resolution was for other events, and is not tried on these.
             resolution=before.resolution if before is not None else "",
         )
         return entry
 
     def made_anew(self, record: SchemaRecord) -> list[Entry]:
-        """The tables that were given up and that a statement makes anew or removes: they are so no more."""
+        """Clear the given-up tables that a statement recreates or drops."""
         found = []
         for name in dict.fromkeys(change.name for change in record.changes if remakes(change)):
             entry = self.entries.get(name)  # type: ignore[arg-type]
@@ -233,7 +235,7 @@ class Quarantine:
         return found
 
     def pending(self) -> list[Resolution]:
-        """Resolutions that were not tried to their end, the oldest first."""
+        """Resolutions that were not tried to the end, the oldest first."""
         return sorted(
             (each for each in self.resolutions.values() if self._is_pending(each)),
             key=lambda each: each.ts_ms,

@@ -1,6 +1,7 @@
-"""One version of a table's columns: what a consumer must know to read its rows.
+"""One version of a table's columns: what a consumer needs to read its rows.
 
-The law: versions of a table count from 1 without gaps within a destination, and a version never changes.
+Invariant: versions of a table count from 1 without gaps within a destination, and a version never
+changes.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ class Column:
 
     name: str
     type: str
-    """As the rows have it: without display width, ZEROFILL, and all else that changes no value."""
+    """As in the rows: without display width, ZEROFILL, and all else that changes no value."""
     nullable: bool
     charset: str | None
     column_type: str | None = None
-    """As ``information_schema`` prints it; None where no definition is known, and in older records."""
+    """As ``information_schema`` prints it; None if no definition is known, and in older records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What two versions are compared by."""
+    """The parts by which two versions are compared."""
 
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
-    """In the key's order; empty where there is none."""
+    """In the key's order; empty if there is none."""
 
     def is_same(self, other: Definition) -> bool:
         """Whether both are one version: equal, but for a ``column_type`` that one of them lacks.
@@ -72,12 +73,12 @@ _CHOSEN = {
     "tinyint(3) unsigned", "smallint(5) unsigned", "mediumint(8) unsigned", "int(10) unsigned",
     "bigint(20) unsigned",
 }  # fmt: skip
-"""What servers print of a type that was written without a width."""
+"""The server's text of types that were written without a width."""
 _WIDTH = re.compile(r"\(\d+\)")
 
 
 def without_chosen_width(column_type: str) -> str:
-    """A ``column_type`` as MySQL prints it from 8.0.19 on, if its width is not one that a statement gave."""
+    """A ``column_type`` as MySQL prints it from 8.0.19 on, if its width was not given by a statement."""
     return _WIDTH.sub("", column_type) if column_type in _CHOSEN else column_type
 
 
@@ -95,8 +96,8 @@ class TableVersion:
     coordinates: Coordinates
     ts_ms: int
     partitions: int | None = None
-    """Over how many partitions of its topic the table's keys are spread; None where that was not noted, and the
-    settings say."""
+    """The number of partitions of its topic over which the table's keys are spread; None if not
+    recorded: the settings' value."""
 
     def key_json(self) -> dict[str, Any]:
         """The key of its record on the schemas topic."""
@@ -133,7 +134,7 @@ class TableVersion:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> TableVersion:
-        """Read what ``to_json`` wrote; raise JournalDamaged where it is not such."""
+        """Read what ``to_json`` wrote; raise JournalDamaged if it is not that."""
         try:
             return cls(
                 destination=value["destination"],

@@ -1,7 +1,7 @@
-"""What becomes of a table's columns, as its subscribers meet them.
+"""The impact of a change on a table's columns, as subscribers see them.
 
-The law: a column is known by its name alone, since records and warehouse have nothing else; whoever renames one
-takes one away and adds another.
+Invariant: a column is identified by its name alone, since records and warehouse have nothing else;
+renaming one removes a column and adds another.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _VALUE = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)|\bAUTO_INCREMENT\b", re.IGNORECAS
 def column_findings(
     old: Table, new: Table, renames: Mapping[str, str] | None, *, existing: bool = True
 ) -> Iterator[Finding]:
-    """What differs; without ``existing``, of a table that begins with no rows.
+    """Yield the differences; without ``existing``, those of a table without rows.
 
-    ``renames``, from old names to new ones, are guessed where they are None.
+    ``renames``, from old names to new ones, are guessed if they are None.
     """
     before, after = _by_name(old), _by_name(new)
     if renames is None:
@@ -58,7 +58,7 @@ def _order(one: Mapping[str, Column], other: Mapping[str, Column]) -> list[str]:
 
 
 def _guessed(old: Table, new: Table) -> Iterator[tuple[str, str]]:
-    """Columns that went, and such as came to the same place among those that stay, with the same definition."""
+    """Yield removed columns with the added columns that have the same neighbour and definition."""
     gone, come = _between(old, new), _between(new, old)
     for place, names in gone.items():
         others = come.get(place, [])
@@ -69,7 +69,7 @@ def _guessed(old: Table, new: Table) -> Iterator[tuple[str, str]]:
 
 
 def _between(table: Table, other: Table) -> dict[str, list[Column]]:
-    """The columns that the other table has not, by the one that stays before them."""
+    """The columns missing in the other table, by the common column before them."""
     stays = {column.name for column in other.columns}
     found: dict[str, list[Column]] = {}
     place = ""
@@ -194,7 +194,7 @@ def _retyped(old: Column, new: Column, found: Relation) -> Finding:
 
 
 def _warehouse(old: Column, new: Column) -> tuple[str, bool]:
-    """What the sink does with another type, and whether it refuses."""
+    """The sink's handling of a type change, and whether it refuses."""
     held, wanted = (warehouse_type(wire_type(column.type)) for column in (old, new))
     if held is None or wanted is None:
         return (

@@ -1,6 +1,7 @@
-"""One thing that a change of a table means to its subscribers.
+"""One consequence of a table change for its subscribers.
 
-The law: ``kind`` and ``severity`` are for programs and stay as they are; the sentences are for people.
+Invariant: ``kind`` and ``severity`` are for programs and stay as they are; the sentences are for
+people.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     HARMLESS = "harmless"
-    """A subscriber that ignores what it does not know notices nothing."""
+    """No effect on a subscriber that ignores unknown fields."""
     CAREFUL = "careful"
-    """Look at it first: a subscriber may have to be prepared, or keeps values that the source has not."""
+    """To be checked first: a subscriber may need preparation, or keeps values that the source no
+    longer has."""
     BREAKING = "breaking"
-    """A subscriber that needs what was there fails, or goes wrong."""
+    """A subscriber that needs the removed or changed data fails or produces wrong results."""
 
     @property
     def rank(self) -> int:
@@ -27,18 +29,18 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What it is, how bad, and for whom."""
+    """The consequence, its severity, and whom it concerns."""
 
     kind: str
     severity: Severity
     column: str | None = None
     """By its new name, if it has one."""
     old: str | None = None
-    """What it was: a type, a name, a key."""
+    """The old type, name or key."""
     new: str | None = None
     consumers: str = ""
-    """What readers of the topic meet."""
+    """The effect on readers of the topic."""
     warehouse: str = ""
-    """What the sink does."""
+    """The effect in the sink."""
     warehouse_columns: tuple[str, ...] = ()
-    """Which columns of the warehouse's table that touches."""
+    """The affected columns of the warehouse's table."""

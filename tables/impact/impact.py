@@ -1,7 +1,8 @@
-"""What a change of a table means to its subscribers: to those who read its topic, and to the warehouse's table.
+"""The impact of a table change on its subscribers: readers of its topic, and the warehouse's table.
 
-The law: pure, from definitions alone; told the same before a statement is run and after it. Rows that MySQL
-rewrites while it alters a table are in no binlog, so whatever changes values there is never harmless.
+Invariant: pure, from definitions alone; the same before a statement is run and after it. Rows that
+MySQL rewrites while it alters a table are in no binlog, so a change of values there is never
+harmless.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from tables.routes.routes import Route
 __all__ = ["Impact", "RouteOf", "Severity", "ddl_effects", "impact", "severest", "truncated"]
 
 Renames = Mapping[TableName, Mapping[str, str]]
-"""Of each table, its columns' old names to their new ones, as the statement says."""
+"""For each table, its columns' old names with the new ones, as the statement gives them."""
 
 
 RouteOf = Callable[[TableName], Route | None]
-"""The route of a table, as ``Routes.of``; None where it is not published, so that nobody is concerned."""
+"""The route of a table, as ``Routes.of``; None if it is not published, so that no subscriber is
+concerned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class Impact:
         return self.finding.severity
 
     def to_json(self) -> dict[str, Any]:
-        """As the DDL topic and commands tell it."""
+        """As written to the DDL topic and printed by commands."""
         found, (database, table) = self.finding, self.route.table
         return {
             "kind": found.kind,
@@ -63,10 +65,10 @@ class Impact:
 def impact(
     changes: Iterable[Logical], route_of: RouteOf, *, renames: Renames | None = None
 ) -> tuple[Impact, ...]:
-    """What some changes of one statement mean, in their order; the worst is ``severest``'s to find.
+    """The impacts of some changes of one statement, in their order; see ``severest`` for the worst.
 
-    ``renames`` are known where the statement is; else a column that went and one that came at its place with
-    the same definition are taken for one.
+    ``renames`` are known with the statement; otherwise a removed column and one added at its
+    position with the same definition count as one.
     """
     listed = list(changes)
     told = (
@@ -77,7 +79,7 @@ def impact(
 
 
 def truncated(name: TableName, route_of: RouteOf) -> tuple[Impact, ...]:
-    """What TRUNCATE TABLE means."""
+    """The impact of TRUNCATE TABLE."""
     route = route_of(name)
     if route is None:
         return ()
@@ -91,19 +93,19 @@ def truncated(name: TableName, route_of: RouteOf) -> tuple[Impact, ...]:
 
 
 def severest(impacts: Iterable[Impact]) -> Severity:
-    """The worst of them; harmless where there is none."""
+    """The greatest severity; harmless if there are no impacts."""
     return max((one.severity for one in impacts), key=lambda s: s.rank, default=Severity.HARMLESS)
 
 
 def ddl_effects(
     changes: Iterable[Logical], route_of: RouteOf, *, renames: Renames | None = None
 ) -> list[dict[str, Any]]:
-    """The same, ready to be written as JSON."""
+    """The impacts as JSON values."""
     return [one.to_json() for one in impact(changes, route_of, renames=renames)]
 
 
 class _Reading:
-    """Goes through the changes of one statement."""
+    """Iterates over the changes of one statement."""
 
     def __init__(self, changes: Sequence[Logical], route_of: RouteOf, renames: Renames) -> None:
         self._changes = changes
@@ -174,7 +176,7 @@ class _Reading:
 
     def _took_name(self, change: TableChange, new: Table, origin: TableName) -> Iterator[Finding]:
         if self._left.get(change.name) is not None:
-            # Another table had this name: to its readers the columns changed.
+            # Another table had this name: for its readers the columns changed.
             yield from self._altered(change.name, self._left[change.name], new)
         elif self._route_of(origin) is None:
             yield Finding(

@@ -1,6 +1,6 @@
-"""What becomes of the key of a table's records.
+"""The impact of a change on the key of a table's records.
 
-The law: the key is the one that the binlog tells: the primary key, or the unique key that stands for one.
+Invariant: the key is the one in the binlog: the primary key, or the unique key used in its place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ANOTHER_KEY = (
 
 
 def key_findings(old: Table, new: Table) -> Iterator[Finding]:
-    """What differs in keys and, without one, in how rows are found again."""
+    """Yield the differences in keys and, without a key, in how rows are identified."""
     before, after = row_key(old), row_key(new)
     if before != after:
         yield _changed(before, after)

@@ -1,6 +1,6 @@
-"""What a change means, as a person reads it.
+"""The impact of a change as text.
 
-The law: the worst comes first; nothing is left out.
+Invariant: the worst comes first; nothing is omitted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How the values of a column's new type stand to those of its old one, as a subscriber meets them.
+"""The relation of a column's new values to its old ones, as a subscriber sees them.
 
-The law: what is told is about values on the wire (docs/wire.md), not about bytes in MySQL; a type is only
-called wider if it holds every value of the other one in the same form.
+Invariant: it describes values on the wire (docs/wire.md), not bytes in MySQL; a type is wider only
+if it holds every value of the other one in the same form.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from connectors.mysql.schema.table_map_completion import labels_in
 
 
 class Relation(Enum):
-    """Of the new values to the old ones."""
+    """The relation of new values to old ones."""
 
     SAME = "same"
     WIDER = "wider"
     NARROWER = "narrower"
     SHIFTED = "shifted"
-    """Some went, and some came."""
+    """Some values were removed and some added."""
     OTHER_FORM = "other form"
-    """The same value is written in another way."""
+    """The same value has another form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Kind:
 
     @property
     def form(self) -> str:
-        """What its values look like in a record; types of one form are written alike."""
+        """The form of its values in a record; types of one form are written alike."""
         return _FORMS.get(self.base, self.base)
 
 
@@ -60,7 +60,7 @@ def kind_of(column: Column) -> Kind:
 
 
 def wire_type(column_type: str) -> str:
-    """The type as the wire tells it: without notes, and addresses as the bytes that the binlog has of them."""
+    """The type on the wire: without notes, and addresses as the binlog's bytes."""
     if column_type.startswith(("enum(", "set(")):
         return column_type
     text = column_type.partition(" /*")[0]
@@ -69,14 +69,14 @@ def wire_type(column_type: str) -> str:
 
 
 def relation(old: Kind, new: Kind) -> Relation:
-    """How new values stand to old ones; character sets are not looked at."""
+    """The relation of new values to old ones, without regard to character sets."""
     if old.form != new.form:
         return Relation.OTHER_FORM
     return _RELATIONS.get(old.form, _by_name)(old, new)
 
 
 def charset_relation(old: str | None, new: str | None) -> Relation:
-    """How the characters of a character set stand to those of another one."""
+    """The relation of a character set's characters to those of another one."""
     if old == new or old is None or new is None:
         return Relation.SAME
     one, other = _repertoire(old), _repertoire(new)
@@ -123,7 +123,7 @@ _FORMS = {
 
 
 def _judged(keeps: bool, gains: bool) -> Relation:
-    """Of types with the same form: whether the new one keeps all old values, and whether it has more."""
+    """For types of the same form: by whether the new one keeps all old values, and whether it has more."""
     if keeps:
         return Relation.WIDER if gains else Relation.SAME
     return Relation.SHIFTED if gains else Relation.NARROWER
@@ -134,7 +134,7 @@ def _numbers(old: Kind, new: Kind) -> Relation:
 
 
 def _takes(wide: Kind, narrow: Kind) -> bool:
-    """Whether one type has every number of another."""
+    """Whether one type can represent every number of another."""
     if narrow.base in ("float", "double"):
         if wide.unsigned and not narrow.unsigned:
             return False
@@ -157,7 +157,7 @@ def _bounds(kind: Kind) -> tuple[int, int]:
 def _decimals(old: Kind, new: Kind) -> Relation:
     scales = old.numbers[1:], new.numbers[1:]
     if scales[0] != scales[1]:
-        # The text has as many digits behind the point as the type.
+        # The text has as many digits after the point as the type.
         return Relation.OTHER_FORM
     first, second = old.numbers[0], new.numbers[0]
     keeps = second >= first and (old.unsigned or not new.unsigned)
@@ -171,7 +171,7 @@ def _clocks(old: Kind, new: Kind) -> Relation:
 
 def _texts(old: Kind, new: Kind) -> Relation:
     if old.base == new.base == "set" and _order(old, new) != _order(new, old):
-        # A value's labels come in the order of the type's.
+        # A value's labels are in the order of the type's.
         return Relation.OTHER_FORM
     return _judged(_holds(new, old), not _holds(old, new))
 
@@ -181,7 +181,7 @@ def _order(one: Kind, other: Kind) -> list[str]:
 
 
 def _holds(wide: Kind, narrow: Kind) -> bool:
-    """Whether one kind of text takes every text of another."""
+    """Whether one type of text holds every text of another."""
     if wide.base in ("enum", "set"):
         return narrow.base == wide.base and set(narrow.labels) <= set(wide.labels)
     if wide.base == "json":
@@ -194,7 +194,7 @@ def _holds(wide: Kind, narrow: Kind) -> bool:
 
 
 def _longest(kind: Kind) -> int:
-    """The most characters of a text."""
+    """The maximum number of characters of a text."""
     if kind.base == "enum":
         return max(map(len, kind.labels), default=0)
     if kind.base == "set":
@@ -203,7 +203,7 @@ def _longest(kind: Kind) -> int:
 
 
 def _sure(kind: Kind) -> int:
-    """The characters of any kind that a text surely takes."""
+    """The number of characters, of any kind, that always fit."""
     size = _TEXTS.get(kind.base)
     return (kind.numbers or (1,))[0] if size is None else size // 4
 
@@ -211,7 +211,7 @@ def _sure(kind: Kind) -> int:
 def _bytes(old: Kind, new: Kind) -> Relation:
     padded = "binary" in (old.base, new.base)
     if padded and (old.base != new.base or old.numbers != new.numbers):
-        # A value has the zero bytes that fill it up.
+        # A value includes its padding of zero bytes.
         both = {kind.base for kind in (old, new)} & {*_ADDRESSES, "binary"}
         same = len(both) > 1 and _size(old) == _size(new)
         return Relation.SAME if same else Relation.OTHER_FORM

@@ -1,7 +1,7 @@
-"""What the sink does with a table's columns when they change, so that it can be told before it happens.
+"""The sink's rules for column changes, so that their effect can be reported before it happens.
 
-The law: these are the sink's own rules, stated once more because the worker imports nothing of it; a test holds
-the two together. ``docs/sink.md`` is their text.
+Invariant: these are the sink's own rules, repeated because the worker imports nothing of it; a test
+compares the two. ``docs/sink.md`` describes them.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _PLAIN = {
 _WIDENINGS = {("int", "bigint"), ("int", "double"), ("float", "double"), ("date", "timestamp_ntz")}
 _MOST_DIGITS = 38
 _NEEDED = {"int": (10, 0), "bigint": (20, 0)}
-"""Digits that a decimal must have to take any value of the type."""
+"""Digits that a decimal needs to hold any value of the type."""
 _TAKEN = {"int": 9, "bigint": 18}
-"""Digits of which the type takes any number."""
+"""Digits of which the type holds any number."""
 _TYPE = re.compile(r"([a-z]+)(?:\(([^)]*)\))?(.*)", re.DOTALL)
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def warehouse_type(column_type: str) -> str | None:
-    """The warehouse's type of a column; None where the sink knows none."""
+    """The warehouse's type of a column; None if the sink supports none."""
     found = _TYPE.match(column_type.strip().lower())
     if found is None:
         return None
@@ -66,7 +66,8 @@ def warehouse_type(column_type: str) -> str | None:
 
 
 def widened(held: str, wanted: str) -> str | None:
-    """The type of a warehouse's column of type ``held`` once it takes values of ``wanted``; None: it cannot."""
+    """The type of a warehouse's column of type ``held`` widened for values of ``wanted``; None:
+    impossible."""
     if held == wanted or _widens(wanted, held) or _is_small(wanted, held):
         return held
     if _widens(held, wanted):
@@ -79,7 +80,7 @@ def widened(held: str, wanted: str) -> str | None:
 
 
 def warehouse_path(database: str, table: str) -> str:
-    """Where a table lies below the warehouse's folder."""
+    """A table's path below the warehouse's folder."""
     return f"{_folder(database)}/{_folder(table)}"
 
 

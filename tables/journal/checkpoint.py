@@ -1,9 +1,9 @@
 """The journal's checkpoint on every worker: where to begin reading it again.
 
-Invariant: a checkpoint only ever shortens the way. Its rows are folded with the journal from the cursor's row
-on, checked for completeness, and discarded where they are incomplete. It holds cursors, table versions, the
-newest checkpoint of a schema history and the records after it, so that a takeover reads the journal's last
-records only, however old that checkpoint is.
+Invariant: a checkpoint only shortens the replay. Its rows are folded with the journal from the
+cursor's row on, checked for completeness, and discarded if incomplete. It holds cursors, table
+versions, the newest checkpoint of a schema history and the records after it, so that a takeover
+reads only the journal's last records, however old that checkpoint is.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Row = dict[str, Any]
 """A journal record: ``{"offset": int, "value": str}``."""
 
 _LARGEST = 300_000
-"""Bytes of a value that becomes a row. A row is written with its quotation marks and letters escaped, and Faust
-sends no more than 1,000,000 bytes; what is larger is read from the journal."""
+"""Bytes of a value that becomes a row. A row is written with its quotation marks and letters
+escaped, and Faust sends no more than 1,000,000 bytes; a larger value is read from the journal."""
 _NUMBER = re.compile(r'"number":(\d+)')
 
 
@@ -51,7 +51,7 @@ class MemoryCheckpoint:
         return self._rows
 
     def fold(self, record: StoredRecord) -> None:
-        """Take a journal record in."""
+        """Add a journal record."""
         take(self._rows, record)
 
 
@@ -62,12 +62,12 @@ def row_of(record: StoredRecord) -> tuple[str, Row]:
 
 
 def newer(row: Row, known: Row | None) -> bool:
-    """Whether a row should take the place of the one that is known; a replay must not turn it back."""
+    """Whether a row should replace the known one; a replay must not restore an older one."""
     return known is None or bool(row["offset"] > known["offset"])
 
 
 def take(rows: MutableMapping[str, Row], record: StoredRecord) -> None:
-    """Let a journal record become a row; what it makes needless goes."""
+    """Store a journal record as a row; remove the rows that it makes obsolete."""
     key, row = row_of(record)
     kind = KINDS.of(record.key)
     if (kind is not None and not kind.is_checkpointed) or not newer(row, rows.get(key)):
@@ -80,12 +80,13 @@ def take(rows: MutableMapping[str, Row], record: StoredRecord) -> None:
         if kind is CHECKPOINT and key.endswith(f"/{HEAD}"):
             _forget_older(rows, key, head=decoded(record))
     except (JournalUnreadable, JournalTooNew, KeyError, TypeError):
-        # A takeover of its destination judges it, from this row; other destinations have nothing to do with it.
+        # A takeover of its destination judges it, from this row; it does not concern other
+        # destinations.
         rows[key] = row
 
 
 def _forget_older(rows: MutableMapping[str, Row], key: str, *, head: Mapping[str, Any]) -> None:
-    """Remove what a checkpoint of a schema history replaces, if that is here with all its parts."""
+    """Remove the rows that a checkpoint of a schema history replaces, if all its parts are present."""
     beginning, number, _ = key.rsplit("/", 2)
     if any(f"{beginning}/{number}/{part}" not in rows for part in range(head["parts"])):
         return
@@ -128,12 +129,14 @@ def records_of(destination: str, checkpoint: Checkpoint) -> list[StoredRecord]:
 
 
 def resume_from(destination: str, checkpoint: Checkpoint) -> tuple[DestinationState, int]:
-    """The state a checkpoint holds, and the journal offset from which to fold on; (empty, 0) without one.
+    """The state a checkpoint holds, and the journal offset from which to fold on; (empty, 0)
+    without one.
 
-    The fold resumes at the cursor's row, since each transaction writes one: another row may be there before
-    older rows of other keys are. What the rows hold from after that offset comes again, and changes nothing.
-    Where rows of the schema history's records or of a later checkpoint are missing, the fold begins at the
-    first part of the cursor's newest checkpoint: the records that this lacks come after it.
+    The fold resumes at the cursor's row, since each transaction writes one: another row may arrive
+    before older rows of other keys. Content of the rows from after that offset is read again, and
+    changes nothing. If rows of the schema history's records or of a later checkpoint are missing,
+    the fold begins at the first part of the cursor's newest checkpoint: the records that it lacks
+    come after it.
     """
     records = records_of(destination, checkpoint)
     state = journal.fold(destination, records)

@@ -1,10 +1,11 @@
-"""The checkpoint as a Faust table: the journal folded on every worker, backed by Faust's own changelog.
+"""The checkpoint as a Faust table: the journal folded on every worker, backed by Faust's own
+changelog.
 
-Invariant: the rows of a partition are all that its records up to some offset come to. So there is one table,
-whose changelog has one order; a partition's first row says that it was folded from the journal's beginning, and
-of which topic, as a journal may be restored; rows without it count for nothing; and a row that the changelog
-did not take is sent again with all others. Rows that are not yet recovered only make the journal's replay
-longer.
+Invariant: the rows of a partition are the fold of its records up to some offset. So there is one
+table, whose changelog has one order; a partition's first row states that it was folded from the
+journal's beginning, and from which topic, as a journal may be restored; rows without it are
+ignored; and a row that the changelog did not accept is sent again with all others. Rows that are
+not yet recovered only make the journal's replay longer.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tables.journal.checkpoint import Row, take
 log = logging.getLogger(__name__)
 
 _BEGINS = "begins/"
-"""What the key of a partition's first row begins with."""
+"""The prefix of the key of a partition's first row."""
 _AGAIN_SECONDS = 1.0
 
 
@@ -40,7 +41,7 @@ class FaustCheckpoint:
         """The offset of the last record that a partition's rows hold."""
         self._sent = _Sent(self._table)
         self.journal = ""
-        """The id of the journal's topic; empty where no broker says."""
+        """The id of the journal's topic; empty if no broker reports it."""
 
     @property
     def changelogs(self) -> list[str]:
@@ -57,9 +58,10 @@ class FaustCheckpoint:
         return True
 
     def fold(self, record: StoredRecord, partition: int = 0) -> None:
-        """Take a journal record in; call it only while Faust iterates the journal's stream.
+        """Add a journal record; call it only while Faust iterates the journal's stream.
 
-        A record that the rows hold already changes nothing: what it put there may have been removed since.
+        A record that the rows already include changes nothing: its content may have been removed
+        since.
         """
         rows = _Rows(self._table, partition)
         if partition in self._anew:
@@ -132,10 +134,10 @@ class _Rows(MutableMapping[str, Row]):
 
 
 class _Sent:
-    """Sends a partition's rows again where its changelog did not take one of them.
+    """Sends a partition's rows again if its changelog did not accept one of them.
 
-    Faust only logs such a failure, and the row would be missing after the next start. The partition's first row
-    is removed before and comes last, so that its rows do not count in between.
+    Faust only logs such a failure, and the row would be missing after the next start. The
+    partition's first row is removed before and sent last, so that its rows are ignored in between.
     """
 
     def __init__(self, table: Any) -> None:

@@ -1,6 +1,6 @@
 """The installation's record: the random id that is part of every transactional id.
 
-Invariant: each proposal has a key of its own, and the first in the partition counts, whoever else tried.
+Invariant: each proposal has a key of its own, and the first in the partition is valid.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ def is_installation(record: StoredRecord) -> bool:
 
 
 def installation_in(record: StoredRecord) -> str:
-    """The installation's id that such a record names in its key."""
+    """The installation's id in such a record's key."""
     return record.key.decode("utf-8", "replace").partition("/")[2]

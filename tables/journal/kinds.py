@@ -28,7 +28,7 @@ class Kinds:
     """Kinds of journal records by their names."""
 
     def __init__(self, kinds: Iterable[Kind[Any]]) -> None:
-        """Raises ValueError where two have one name."""
+        """Raises ValueError if two have one name."""
         self._by_name: dict[str, Kind[Any]] = {}
         for kind in kinds:
             if kind.name in self._by_name:
@@ -39,11 +39,11 @@ class Kinds:
         return iter(self._by_name.values())
 
     def named(self, name: str) -> Kind[Any] | None:
-        """The kind of this name; None where it is not registered."""
+        """The kind of this name; None if it is not registered."""
         return self._by_name.get(name)
 
     def of(self, key: bytes) -> Kind[Any] | None:
-        """The kind of a record with this key; None where it is not registered."""
+        """The kind of a record with this key; None if it is not registered."""
         name, slash, _ = key.partition(b"/")
         return self._by_name.get(name.decode("utf-8", "replace")) if slash else None
 

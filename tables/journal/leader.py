@@ -1,6 +1,7 @@
-"""Which worker has claimed a destination last: for people, and for workers that nobody coordinates.
+"""The worker that last claimed a destination: for operators, and for workers without coordination.
 
-Invariant: it is written in the Kafka transaction of the claim, so its epoch is never another than the cursor's.
+Invariant: it is written in the Kafka transaction of the claim, so its epoch always equals the
+cursor's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Leader:
     destination: str
     worker: str
     address: str
-    """Where its HTTP server is reached; may be empty."""
+    """The address of its HTTP server; may be empty."""
     process: str
     """A random id of the process, since another may have the same worker id."""
     epoch: int
@@ -28,7 +29,7 @@ class Leader:
 
 
 def leader_in(record: StoredRecord) -> Leader:
-    """What such a record says; raise JournalDamaged."""
+    """The content of such a record; raise JournalDamaged."""
     try:
         return Leader(**decoded(record))
     except TypeError as error:
@@ -37,13 +38,13 @@ def leader_in(record: StoredRecord) -> Leader:
 
 @dataclass(slots=True)
 class Leaders:
-    """What the journal says of one destination."""
+    """The leader records of one destination in the journal."""
 
     last: Leader | None = None
     _offset: int = -1
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
-        """Fold a journal's record in; an older one changes nothing."""
+        """Fold a journal record in; an older one changes nothing."""
         if record.offset > self._offset:
             self.last, self._offset = leader_in(record), record.offset
 

@@ -1,4 +1,4 @@
-"""The journal's partition of one destination: where its records are, and how they are read.
+"""The journal's partition of one destination: the position of its records, and how to read them.
 
 Invariant: committed records only, in their order.
 """
@@ -23,23 +23,23 @@ class JournalPartition:
     topic: str
     number: int
     options: Mapping[str, Any]
-    """How Kafka is reached."""
+    """The options for connecting to Kafka."""
 
     @classmethod
     def of(cls, destination: str, topic: TopicPlan, options: Mapping[str, Any]) -> JournalPartition:
-        """That of a destination, in the journal of its installation."""
+        """The partition of a destination, in the journal of its installation."""
         number = partition_of(destination, topic.partitions)
         return cls(destination=destination, topic=topic.name, number=number, options=options)
 
     @property
     def prefix(self) -> str:
-        """What all topics of the installation begin with."""
+        """The prefix of all topics of the installation."""
         return self.topic.removesuffix(journal_topic(""))
 
     async def read(
         self, take: Callable[[StoredRecord], object], *, start: int = 0, is_patient: bool = True
     ) -> int:
-        """Pass on each record from an offset to the end that there is now; their count. See ``read_each``."""
+        """Pass on each record from an offset to the present end; return their count. See ``read_each``."""
         return await read_each(
             self.options, self.topic, self.number, start=start, take=take, is_patient=is_patient
         )

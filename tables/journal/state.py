@@ -1,7 +1,7 @@
 """The journal: how its records fold into a destination's state.
 
-Invariant: of a key only the last record counts, so that any compaction folds to the same state. What each kind
-of record folds into is registered in ``tables/journal/kinds.py``.
+Invariant: only the last record of a key counts, so that any compaction folds to the same state. The
+part that each kind of record folds into is registered in ``tables/journal/kinds.py``.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ __all__ = [
 
 
 def partition_of(destination: str, partitions: int) -> int:
-    """The partition that holds all records of a destination; the same for ever, so the count is fixed."""
+    """The partition that holds all records of a destination; the count of partitions is fixed."""
     return zlib.crc32(destination.encode()) % partitions
 
 
 @dataclass(slots=True, eq=False)
 class DestinationState:
-    """What the journal says of one destination."""
+    """The state of one destination in the journal."""
 
     destination: str
     kinds: Kinds = KINDS
     unreadable: dict[bytes, JournalDamaged | JournalTooNew] = field(default_factory=dict)
-    """Errors of the records that cannot be read, by key; a later record of the key mends each."""
+    """Errors of the unreadable records, by key; a later record of the key clears each."""
     parts: Parts = field(init=False)
-    """What the kinds of records fold into."""
+    """The parts that the kinds of records fold into."""
     _history: SchemaHistory | None = None
     _quoted: str = field(init=False)
 
@@ -64,7 +64,7 @@ class DestinationState:
         self._quoted = quoted(self.destination)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same of a destination's progress: its cursor and table versions."""
+        """Whether both have the same progress: cursor and table versions."""
         return isinstance(other, DestinationState) and (
             (self.destination, self.cursor, self.versions)
             == (other.destination, other.cursor, other.versions)
@@ -93,17 +93,17 @@ class DestinationState:
 
     @property
     def version_count(self) -> int:
-        """How many versions there are of all tables; versions count from 1 without gaps."""
+        """The number of versions of all tables; versions count from 1 without gaps."""
         return sum(version.version for version in self.versions.values())
 
     @property
     def history_fold(self) -> HistoryFold:
-        """What the journal holds of the schema history."""
+        """The schema history in the journal."""
         return self.parts[HISTORY_PART]
 
     @property
     def quarantine(self) -> Quarantine:
-        """The tables that are or were set aside."""
+        """The tables that are or were quarantined."""
         return self.parts[QUARANTINE_PART]
 
     @property
@@ -113,33 +113,33 @@ class DestinationState:
 
     @property
     def source_choice(self) -> SourceChoice:
-        """Which source is read, and which one a person asks for."""
+        """The source that is read, and the one an operator requests."""
         return self.parts[SOURCE_PART]
 
     @property
     def control(self) -> Control | None:
-        """The last word of a person on the destination."""
+        """The operator's desired state of the destination."""
         return self.parts[CONTROL_PART].last
 
     @property
     def leader(self) -> Leader | None:
-        """Which worker has claimed it last; None where the claim was made before that was written."""
+        """The worker that last claimed it; None if the claim was made before that was recorded."""
         return self.parts[LEADER_PART].last
 
     @property
     def skips(self) -> Skips:
-        """Transactions that a person has said to leave out."""
+        """Transactions that an operator requested to skip."""
         return self.parts[SKIP_PART]
 
     @property
     def interventions(self) -> Interventions:
-        """What people have changed about the cursor."""
+        """Operators' changes of the cursor."""
         return self.parts[INTERVENTION_PART]
 
     def history(self) -> SchemaHistory | None:
-        """The schema history at the cursor; None where none was begun.
+        """The schema history at the cursor; None if none was begun.
 
-        It may be long, so it is not kept here twice: nothing more can be folded in.
+        It may be long, so only one copy is kept: nothing more can be folded in.
         """
         count = None if self.cursor is None else self.cursor.history
         if self._history is None and count is not None:
@@ -150,8 +150,8 @@ class DestinationState:
     def apply(self, record: StoredRecord) -> None:
         """Fold one record in; those of other destinations change nothing.
 
-        Raises JournalDamaged where the epoch or the sequence goes back. What cannot be read is kept for
-        ``check_readable``, as of a key only the last record counts.
+        Raises JournalDamaged if the epoch or the sequence goes back. An unreadable record is kept
+        for ``check_readable``, as only the last record of a key counts.
         """
         self.unreadable.pop(record.key, None)
         try:
@@ -162,7 +162,7 @@ class DestinationState:
             self.unreadable[record.key] = error
 
     def check_readable(self) -> None:
-        """Raise JournalUnreadable or JournalTooNew where the last record of a key cannot be read."""
+        """Raise JournalUnreadable or JournalTooNew if the last record of a key cannot be read."""
         for error in self.unreadable.values():
             raise error
 
@@ -182,7 +182,7 @@ class DestinationState:
             self.parts[kind.part].take(name, names, record)
 
     def is_whole(self) -> bool:
-        """Whether all is here that the cursor was written under: table versions, and the schema history."""
+        """Whether all that the cursor counts is present: table versions, and the schema history."""
         cursor = self.cursor
         if cursor is None:
             return True
@@ -201,7 +201,7 @@ class DestinationState:
         return head.number if head else None
 
     def lack(self) -> str:
-        """What is not here that the cursor counts."""
+        """What the cursor counts and is missing here."""
         cursor = self.cursor
         if cursor is None or cursor.history is None or cursor.versions > self.version_count:
             count = cursor and cursor.versions

@@ -1,4 +1,4 @@
-"""The latest version of each table of a destination, as the journal has them."""
+"""The latest version of each table of a destination in the journal."""
 
 from __future__ import annotations
 

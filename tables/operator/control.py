@@ -1,7 +1,7 @@
-"""What a person wants of a destination: that it runs, rests, stops, or begins again.
+"""An operator's desired state of a destination: running, paused, stopped, or restarted.
 
-The law: the last word counts, and stands in the journal, so that each worker knows it whoever leads, and a
-worker that starts finds it before it claims anything.
+Invariant: the last record is valid, and it is in the journal: every worker knows it whoever leads,
+and a starting worker finds it before it claims anything.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from tables.journal_kind import Audience, Kind, StatePart
 
 
 class Wish(Enum):
-    """What is wanted."""
+    """The desired state."""
 
     RUN = "run"
     PAUSE = "pause"
     """It keeps its leader and everything else, and reads nothing."""
     STOP = "stop"
-    """Nobody leads it."""
+    """No worker leads it."""
     DELETE = "delete"
-    """Nobody leads it, and it is not told of any more."""
+    """No worker leads it, and it is no longer reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """The last word on a destination."""
+    """The last desired state of a destination."""
 
     destination: str
     wish: Wish = Wish.RUN
     restart: str = ""
-    """Another one than before: begin a new run."""
+    """A value other than the last one begins a new run."""
     by: str = ""
     ts_ms: int = 0
     offset: int = field(default=-1, compare=False)
-    """In the journal; of two the later counts."""
+    """In the journal; the later of two is valid."""
 
     @property
     def has_leader(self) -> bool:
@@ -58,12 +58,12 @@ class Control:
         }
 
     def told(self) -> str:
-        """Who said it, for people."""
+        """Who requested it, for people."""
         return f"{self.wish.value}, requested by {self.by or 'unknown'}"
 
 
 def control_in(record: StoredRecord) -> Control:
-    """What a record of the journal whose key begins with ``control`` says; raise JournalDamaged."""
+    """The content of a journal record whose key begins with ``control``; raise JournalDamaged."""
     value = decoded(record)
     try:
         return Control(
@@ -80,12 +80,12 @@ def control_in(record: StoredRecord) -> Control:
 
 @dataclass(slots=True)
 class Controls:
-    """What the journal says of one destination."""
+    """The desired state of one destination in the journal."""
 
     last: Control | None = None
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
-        """Fold a journal's record in; an older one changes nothing."""
+        """Fold a journal record in; an older one changes nothing."""
         if self.last is None or record.offset > self.last.offset:
             self.last = control_in(record)
 
@@ -95,7 +95,7 @@ CONTROL = Kind(
     name="control",
     part=CONTROL_PART,
     notice=control_in,
-    # It may be of a destination that is new in the settings.
+    # The destination may be new in the settings.
     audience=Audience.WORKER,
 )
 

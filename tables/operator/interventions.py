@@ -1,7 +1,7 @@
-"""What people have changed about a destination's cursor: who, when, from where, to where, and why.
+"""Operators' changes of a destination's cursor: who, when, from where, to where, and why.
 
-The law: a record stands in the Kafka transaction of the change that it tells of, under a key of its own, and is
-never removed.
+Invariant: a record is written in the Kafka transaction of the change that it describes, under a key
+of its own, and is never removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tables.journal_kind import Kind, StatePart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervention:
-    """One change by a person."""
+    """One change by an operator."""
 
     destination: str
     id: str
@@ -28,23 +28,23 @@ class Intervention:
     why: str
     ts_ms: int
     epoch: int
-    """The one it was made in."""
+    """The epoch of the change."""
     before: str | None
-    """The cursor's place, as text; None before the first cursor."""
+    """The cursor's position before, as text; None before the first cursor."""
     after: str
-    """Where it was set; of a skip, which transaction."""
+    """The new position; of a skip, the transaction."""
     effect: str
-    """What that means to subscribers, as it was told before."""
+    """The effect on subscribers, as it was announced before."""
 
 
 @dataclass(slots=True)
 class Interventions:
-    """All of one destination, as the journal has them."""
+    """All changes of one destination in the journal."""
 
     all: dict[str, Intervention] = field(default_factory=dict)
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
-        """Fold a journal's record in."""
+        """Fold a journal record in."""
         value: dict[str, Any] = decoded(record)
         try:
             told = Intervention(**value)

@@ -1,7 +1,8 @@
-"""What a worker did about a request: the record by which a command learns its outcome.
+"""The outcome of a request on a worker, by which a command learns of it.
 
-Invariant: it informs and decides nothing, so it may be there twice or not at all; it names the request by its
-offset in the destination's partition, and a later one of the same worker replaces it.
+Invariant: it informs and decides nothing, so it may be there twice or not at all; it names the
+request by its offset in the destination's partition, and a later one of the same worker replaces
+it.
 """
 
 from __future__ import annotations
@@ -18,28 +19,28 @@ FINAL = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "FENCED")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A request as one worker has carried it out so far."""
+    """A worker's progress in carrying out a request."""
 
     destination: str
     worker: str
     address: str
-    """Where its HTTP server is reached; may be empty."""
+    """The address of its HTTP server; may be empty."""
     request: int
     """The request's offset."""
     state: str
     error: str | None
     epoch: int
-    """In which it leads; 0 where it does not."""
+    """The epoch in which it leads; 0 if it does not."""
     ts_ms: int
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more comes of the request by itself."""
+        """Whether the request has no further effect by itself."""
         return self.state in FINAL
 
 
 def applied_in(record: StoredRecord) -> Applied:
-    """What such a record says; raise JournalDamaged."""
+    """The content of such a record; raise JournalDamaged."""
     try:
         return Applied(**decoded(record))
     except TypeError as error:

@@ -1,7 +1,8 @@
-"""Transactions that a person has said to leave out, one by one, and whether that was done.
+"""Operator skips: transactions to skip, one by one, and whether that was done.
 
-The law: a word stands until the cursor is behind its transaction, and then says where that stood; it is written
-in the Kafka transaction that moves the cursor there, so that it is done once and never half.
+Invariant: a request is pending until the cursor is past its transaction, and then has its position.
+That is written in the Kafka transaction that moves the cursor there, so that a skip is done once
+and never in part.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ class Skip:
     why: str
     ts_ms: int
     done: str | None = None
-    """Where it stood, ``file:pos``, once it was left out."""
+    """The transaction's position, ``file:pos``, once it was skipped."""
     events: int = 0
-    """How many of its events nobody read."""
+    """The number of its events that were not read."""
 
 
 @dataclass(slots=True)
 class Skips:
-    """What the journal says of one destination."""
+    """The skips of one destination in the journal."""
 
     all: dict[str, Skip] = field(default_factory=dict)
     """By transaction."""
     _offsets: dict[bytes, int] = field(default_factory=dict, compare=False)
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
-        """Fold a journal's record in; one that was folded before changes nothing."""
+        """Fold a journal record in; one that was folded before changes nothing."""
         if record.offset <= self._offsets.get(record.key, -1):
             return
         self._offsets[record.key] = record.offset
@@ -55,7 +56,7 @@ class Skips:
 
     @property
     def pending(self) -> dict[str, Skip]:
-        """Those that were not met yet, by transaction."""
+        """Those not yet reached, by transaction."""
         return {name: one for name, one in self.all.items() if one.done is None}
 
 

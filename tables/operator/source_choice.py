@@ -1,7 +1,7 @@
-"""Which of its sources a destination reads, and which one a person asks for.
+"""The source that a destination reads, and the one an operator requests.
 
-The law: what is read stands in the journal, so that a restart stays with it; what a person asks for is tried
-once, and its outcome stands beside it.
+Invariant: the current source is in the journal, so that a restart keeps it; a request is tried
+once, and its outcome is recorded with the current source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ASKED, _CURRENT = "asked", "current"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A person wants another source to be read."""
+    """An operator's request to read another source."""
 
     destination: str
     id: str
@@ -38,25 +38,26 @@ class Current:
     address: str
     server_uuid: str
     why: str
-    """For people: what made it the one."""
+    """For people: the reason for the choice."""
     ts_ms: int
     answers: str | None = None
-    """The id of the wish that was tried last."""
+    """The id of the request that was tried last."""
     refused: str | None = None
-    """Why that was not done."""
+    """Why it was refused."""
     lost: list[str] = field(default_factory=list)
-    """Published transactions that it lacks for good, each with its digest and its place in the old source."""
+    """Published transactions that it lacks for good, each with its digest and its position in the
+    old source."""
 
 
 @dataclass(slots=True)
 class SourceChoice:
-    """Both, as the journal has them."""
+    """Both, in the journal."""
 
     asked: Asked | None = None
     current: Current | None = None
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:  # noqa: ARG002
-        """Fold a record in, whose key ends with which of both it is."""
+        """Fold a record in, whose key ends with ``asked`` or ``current``."""
         if names[-1] == _ASKED:
             self.asked = _read(Asked, record)
         else:
@@ -64,7 +65,7 @@ class SourceChoice:
 
     @property
     def open_wish(self) -> Asked | None:
-        """What a person asked for and nobody has tried yet."""
+        """The request that was not tried yet."""
         answered = self.current.answers if self.current is not None else None
         return self.asked if self.asked is not None and self.asked.id != answered else None
 
@@ -78,7 +79,7 @@ def _read(kind: type[_Told], record: StoredRecord) -> _Told:
 
 
 def _asked_in(record: StoredRecord) -> Asked | None:
-    """The wish that a record tells of; None where it tells of the source that is read."""
+    """The request in a record; None if it describes the current source."""
     return _read(Asked, record) if record.key.endswith(f"/{_ASKED}".encode()) else None
 
 
@@ -87,6 +88,6 @@ SOURCE = Kind(name="source", part=SOURCE_PART, notice=_asked_in)
 
 
 def note_of(told: Asked | Current) -> Entry:
-    """The record that says so: ``source/<destination>/asked`` or ``…/current``."""
+    """The journal record: ``source/<destination>/asked`` or ``…/current``."""
     last = _ASKED if isinstance(told, Asked) else _CURRENT
     return SOURCE.key(told.destination, last), encoded(asdict(told))

@@ -1,7 +1,8 @@
-"""The route of each captured table: the name that subscribers know, the topic, its partitions, and the key.
+"""The route of each captured table: the name that subscribers know, the topic, its partitions, and
+the key.
 
-Invariant: no other module derives a topic's name from a table's. Whoever publishes rows, and whoever judges
-what was published, asks ``Routes``.
+Invariant: no other module derives a topic's name from a table's. All code that publishes rows, or
+checks published ones, asks ``Routes``.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ class Route:
     table: TableName
     """The table at the source."""
     logical: TableName
-    """The database and table that subscribers know it by; several tables may share one."""
+    """The database and table name for subscribers; several tables may share one."""
     topic: str
     partitions: int
-    """Partitions of the topic where it is new; an older topic keeps those that its table versions note."""
+    """Partitions of a new topic; an existing topic keeps those recorded in its table versions."""
     key_columns: tuple[str, ...] | None = None
     """The columns of the records' key, in order; None: those of the table's primary key."""
     format: str = DEBEZIUM
@@ -42,19 +43,19 @@ class Route:
 class Routes:
     """All routes of one destination: a value made once from the settings.
 
-    Raises ValueError where ``include`` or ``black`` is not a list of regular expressions.
+    Raises ValueError if ``include`` or ``black`` is not a list of regular expressions.
     """
 
     prefix: str
-    """The beginning of all topic names of the installation."""
+    """The prefix of all topic names of the installation."""
     include: str = r".*\..*"
     """Tables that are captured: expressions over ``database.table``, with commas."""
     black: str = ""
-    """Tables that are not, whatever ``include`` says."""
+    """Tables that are not captured, whatever ``include`` matches."""
     partitions: int = 1
-    """Partitions of a row topic that is new."""
+    """Partitions of a new row topic."""
     format: str = DEBEZIUM
-    """The name of the format of all records that are of no one table, and of the tables'."""
+    """The name of the format of the tables' records, and of those that belong to no single table."""
     _filter: TableFilter = field(init=False, repr=False, compare=False)
     _known: dict[TableName, Route | None] = field(init=False, repr=False, compare=False)
 
@@ -63,11 +64,11 @@ class Routes:
         object.__setattr__(self, "_known", {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The settings alone: a decoder's process finds its own routes."""
+        """The settings alone: a decoder's process computes its own routes."""
         return _made, ({one.name: getattr(self, one.name) for one in fields(self) if one.init},)
 
     def of(self, table: TableName) -> Route | None:
-        """The route of a table of the source; None where it is not captured."""
+        """The route of a table of the source; None if it is not captured."""
         try:
             return self._known[table]
         except KeyError:
@@ -75,7 +76,7 @@ class Routes:
             return route
 
     def topic(self, table: TableName) -> str:
-        """The topic of a table's rows; raise LookupError where the table is not captured."""
+        """The topic of a table's rows; raise LookupError if the table is not captured."""
         route = self.of(table)
         if route is None:
             raise LookupError(f"{'.'.join(table)} is not captured")

@@ -1,8 +1,8 @@
-"""Which tables are captured.
+"""The filter for captured tables.
 
-Invariant: a table is captured if an include expression matches all of ``database.table`` and no black one does,
-without regard to case, as in Canal; a server's own databases only where an expression spells out their name. A
-filtered event still moves the cursor.
+Invariant: a table is captured if an include expression matches all of ``database.table`` and no
+black one does, without regard to case, as in Canal; a server's own databases only if an expression
+spells out their name. A filtered event still moves the cursor.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import re
 from connectors.mysql.server.system_databases import SYSTEM
 
 _DOUBLED = re.compile(r"\\\\(?=[^\]\\])")
-"""How a file of properties, such as Canal's, writes one backslash."""
+"""One backslash in a properties file, such as Canal's."""
 _ANY_TABLE = frozenset({".*", ".+"})
 _SPECIAL = frozenset(".^$*+?{}[]|()")
 
 
 class TableFilter:
-    """Canal's two lists of expressions with commas; raise ValueError where one is no expression."""
+    """Canal's two lists of expressions with commas; raise ValueError for an invalid expression."""
 
     def __init__(self, include: str, black: str) -> None:
         self._include = expressions(include)
@@ -38,7 +38,7 @@ class TableFilter:
         ) and not any(_matches_all_of(one.pattern, database) for one in self._black)
 
     def _included(self, database: str) -> list[re.Pattern[str]]:
-        """The include expressions that count for a database."""
+        """The include expressions that apply to a database."""
         own = database.lower()
         if own not in SYSTEM:
             return self._include
@@ -46,13 +46,13 @@ class TableFilter:
 
 
 def named_databases(include: str) -> list[str]:
-    """The databases that include expressions spell out; empty where one of them may match others."""
+    """The databases that include expressions spell out; empty if one of them may match others."""
     found = [literal_prefix(one.pattern).partition(".") for one in expressions(include)]
     return sorted({name for name, _, _ in found}) if all(point for _, point, _ in found) else []
 
 
 def expressions(text: str) -> list[re.Pattern[str]]:
-    """The expressions of a list with commas; raise ValueError where one is none."""
+    """The expressions of a list with commas; raise ValueError for an invalid one."""
     found = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         try:
@@ -63,7 +63,7 @@ def expressions(text: str) -> list[re.Pattern[str]]:
 
 
 def literal_prefix(pattern: str) -> str:
-    """The text that all names which an expression matches begin with, in lower case; perhaps not all of it."""
+    """The lower-case prefix of all names that an expression matches; it may be shorter than the longest."""
     if _has_choice(pattern):
         return ""
     found, at = "", int(pattern.startswith("^"))
@@ -83,7 +83,7 @@ def literal_prefix(pattern: str) -> str:
 
 
 def _has_choice(pattern: str) -> bool:
-    """Whether a ``|`` stands outside all parentheses."""
+    """Whether there is a ``|`` outside all parentheses."""
     bare = re.sub(r"\\.|\[\]?[^\]]*\]", "", pattern, flags=re.DOTALL)
     depth = 0
     for sign in bare:
@@ -94,13 +94,13 @@ def _has_choice(pattern: str) -> bool:
 
 
 def _may_match(pattern: str, database: str) -> bool:
-    """Whether an expression may match a table of a database: it says no only where that is certain."""
+    """Whether an expression may match a table of a database; False only if that is certain."""
     prefix, wanted = literal_prefix(pattern), f"{database}.".lower()
     return prefix.startswith(wanted) or wanted.startswith(prefix)
 
 
 def _matches_all_of(pattern: str, database: str) -> bool:
-    """Whether an expression matches every table of a database: it says yes only where that is certain."""
+    """Whether an expression matches every table of a database; True only if that is certain."""
     head, point, tail = pattern.removeprefix("^").removesuffix("$").rpartition(r"\.")
     if not point or tail not in _ANY_TABLE or _has_choice(head):
         return False

@@ -1,7 +1,7 @@
-"""All schemas of a destination at one place, so that a history can begin there.
+"""A checkpoint: all schemas of a destination at one position, so that a history can begin there.
 
-The law: a checkpoint is what the records before it come to, no more and no less; it may be thrown away as long
-as another one and the records behind that are there.
+Invariant: a checkpoint is exactly the result of the records before it; it may be deleted as long as
+another one and the records after that exist.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class CheckpointPolicy:
     expire_ms: int = 360 * HOUR_MS
 
     def is_due(self, newest: CheckpointHead, *, count: int, server_uuid: str, now_ms: int) -> bool:
-        """Whether to make one: after so many statements, so long after the last one if there were any, and on
-        another server, whose places compare with none of those before."""
+        """Whether to make one: after so many statements, after so much time if there were any, and
+        on another server, whose positions are not comparable with earlier ones."""
         since = count - newest.count
         late = now_ms - newest.made_ms >= self.interval_ms
         moved = server_uuid != newest.place.server_uuid
@@ -35,7 +35,7 @@ class CheckpointPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointHead:
-    """Which place a checkpoint is of."""
+    """The identity and position of a checkpoint."""
 
     destination: str
     number: int
@@ -49,20 +49,20 @@ class CheckpointHead:
     begins: bool = False
     """Whether it is a baseline: nothing before it belongs to this history."""
     parts: int = 0
-    """As the journal keeps it."""
+    """The number of parts in the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaCheckpoint:
-    """All schemas at that place."""
+    """All schemas at that position."""
 
     head: CheckpointHead
     tables: Mapping[TableName, Table]
     databases: Mapping[str, Database]
     unresolved: Mapping[TableName, Unresolved] = field(default_factory=dict)
     dropped: Mapping[TableName, HistoryPlace] = field(default_factory=dict)
-    """Of the tables that were there, and when they went."""
+    """Dropped tables, and when they were dropped."""
     given: tuple[SchemaRecord, ...] = ()
-    """Definitions that a person gave for places still to come: the destination went back behind them."""
+    """Definitions that an operator gave for later positions: the destination went back before them."""
     views: frozenset[TableName] = frozenset()
     """The names of all views; none in checkpoints of versions that did not keep them."""

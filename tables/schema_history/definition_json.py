@@ -1,9 +1,9 @@
-"""Tables, databases and servers as JSON and back; equal tables come back as one object.
+"""Tables, databases and servers as JSON and back; equal tables are read as one object.
 
-The law: what is written can be read by every later version. A column is an array in a fixed order, with what
-is usual left out at the end, and a new field comes behind the others. A change has both definitions whole: the
-later one names what it shares with the earlier one by its place there, and the earlier one is a text that needs
-not be read where a definition with its name, a digest, was read before.
+Invariant: every later version can read what is written. A column is an array in a fixed order, with
+default values omitted at the end, and new fields follow the others. A change has both definitions
+whole: the later one refers to what it shares with the earlier one by index there, and the earlier
+one is a text that is not parsed if a definition with its name, a digest, was read before.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from connectors.mysql.ddl.definition import (
 )
 
 PACK_BYTES = 256 * 1024
-"""The size that a record with many tables is held below, unless one table alone is larger."""
+"""The size limit of a record with many tables; one table alone may exceed it."""
 
 
 def _order(kind: type[Column | Index], first: tuple[str, ...]) -> tuple[str, ...]:
-    """The fields as arrays have them: what most have comes first, what is new comes last."""
+    """The order of fields in an array: the most frequent first, new ones last."""
     return (*first, *(field.name for field in fields(kind) if field.name not in first))
 
 
@@ -52,7 +52,7 @@ def _array(value: Column | Index, names: tuple[str, ...], usual: dict[str, Any])
 
 
 def table_json(table: Table, old: Table | None = None) -> dict[str, Any]:
-    """A table; what it shares with an older definition of it is only counted there."""
+    """A table; what it shares with an older definition is only referred to by index."""
     columns: list[Any] = [_array(column, _COLUMN, _USUAL_COLUMN) for column in table.columns]
     indexes: list[Any] = [_array(index, _INDEX, _USUAL_INDEX) for index in table.indexes]
     if old is not None:
@@ -73,7 +73,7 @@ def _counted(values: Iterable[Any], arrays: list[Any], old: tuple[Any, ...]) -> 
 
 
 def named(table: Table) -> tuple[str, str]:
-    """A table as text, and the name of this definition: equal tables have the same, and others never."""
+    """A table as text, and the name of this definition: the same for equal tables only."""
     text = orjson.dumps(table_json(table))
     return text.decode(), _digest(text)
 
@@ -105,7 +105,7 @@ def _database_json(database: Database) -> list[str]:
 
 
 def server_json(server: Server) -> dict[str, Any]:
-    """What a statement's meaning depends on."""
+    """The server properties on which a statement's meaning depends."""
     return {
         "version": server.version,
         "mariadb": server.mariadb,
@@ -114,7 +114,7 @@ def server_json(server: Server) -> dict[str, Any]:
 
 
 def server_from(value: dict[str, Any]) -> Server:
-    """What ``server_json`` made."""
+    """Read what ``server_json`` wrote."""
     major, minor, patch = value["version"]
     return Server(
         version=(major, minor, patch),
@@ -127,7 +127,7 @@ _USUAL_SESSION = Session()
 
 
 def session_json(session: Session) -> dict[str, Any]:
-    """A session, without what is usual."""
+    """A session, without default values."""
     found = {
         field.name: getattr(session, field.name)
         for field in fields(Session)
@@ -139,7 +139,7 @@ def session_json(session: Session) -> dict[str, Any]:
 
 
 def packs(changes: Iterable[Change], *, limit: int = PACK_BYTES) -> list[list[Change]]:
-    """Changes in groups of which each fits into one record."""
+    """Changes in groups that each fit into one record."""
     found: list[list[Change]] = []
     room = 0
     for change in changes:
@@ -153,7 +153,7 @@ def packs(changes: Iterable[Change], *, limit: int = PACK_BYTES) -> list[list[Ch
 
 
 class Definitions:
-    """Reads definitions; tables that are equal are one object, and what two versions share is one, so that a
+    """Reads definitions; equal tables are one object, and so is what two versions share, so that a
     long history is small."""
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class Definitions:
     def table(
         self, value: dict[str, Any], name: str | None = None, old: Table | None = None
     ) -> Table:
-        """What ``table_json`` made of the definition with this name; a whole one needs none."""
+        """Read what ``table_json`` wrote for the definition with this name; a whole one needs none."""
         name = name or _digest(orjson.dumps(value))
         table = self._tables.get(name)
         if table is None:
@@ -188,13 +188,13 @@ class Definitions:
         return table
 
     def _text(self, text: str, name: str) -> Table:
-        """What ``named`` made."""
+        """Read what ``named`` wrote."""
         table = self._tables.get(name)
         return self.table(orjson.loads(text), name) if table is None else table
 
     def _column(self, array: list[Any]) -> Column:
-        """A column of its own: to find an equal one would cost more memory than it saves, since versions of a
-        table share theirs anyway. What most columns say alike is one object."""
+        """A new column: finding an equal one would cost more memory than it saves, since versions
+        of a table share theirs anyway. Values that most columns have are one object."""
         name, *others = array
         return Column(**dict(zip(_COLUMN, [name, *map(self._one, others)], strict=False)))
 
@@ -207,11 +207,11 @@ class Definitions:
         return index
 
     def _one(self, value: Any) -> Any:
-        """One object for all texts that are equal; most columns say the same as others."""
+        """One object for all equal texts; most columns have the same values."""
         return self._texts.setdefault(value, value) if type(value) is str else value
 
     def change(self, value: dict[str, Any]) -> Change:
-        """What ``change_json`` made."""
+        """Read what ``change_json`` wrote."""
         old, new = value["old"], value["new"]
         if "database" in value:
             before, after = (
@@ -233,7 +233,7 @@ class Definitions:
         return self._names.setdefault(name, name)
 
     def session(self, value: dict[str, Any]) -> Session:
-        """What ``session_json`` made."""
+        """Read what ``session_json`` wrote."""
         key = orjson.dumps(value)
         session = self._sessions.get(key)
         if session is None:

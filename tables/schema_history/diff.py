@@ -1,6 +1,7 @@
-"""How two definitions of a table differ, item by item.
+"""The differences between two definitions of a table, item by item.
 
-The law: equal definitions have no difference, and others have at least one; what stays is not told.
+Invariant: equal definitions have no difference, and others have at least one; unchanged items are
+not listed.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from connectors.mysql.ddl.definition import Column, Index, Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing that is another in the second definition than in the first."""
+    """One item that differs between two definitions."""
 
     what: str
     """``table``, ``column``, ``order``, ``primary key``, ``key``, ``character set``, ``options``."""
     name: str = ""
-    """Of a column or a key."""
+    """The column's or key's name."""
     old: str | None
-    """None where the first has none."""
+    """None if the first has none."""
     new: str | None
 
     def __str__(self) -> str:
@@ -33,7 +34,7 @@ class Difference:
 
 
 def differences(old: Table | None, new: Table | None) -> list[Difference]:
-    """All there are, columns first; of a table that is only in one of them, that it is there or not."""
+    """All differences, columns first; for a table that is only in one of them, its presence."""
     if old is None or new is None:
         return list(_presence(old, new))
     found = [*_columns(old, new, whole=True), *_order(old, new), *_keys(old, new)]
@@ -43,8 +44,8 @@ def differences(old: Table | None, new: Table | None) -> list[Difference]:
 
 
 def witnessed(old: Table | None, new: Table | None) -> list[Difference]:
-    """Those that rows depend on: columns without their defaults, their order, the primary key, and what columns
-    take that are added."""
+    """Differences that rows depend on: columns without their defaults, their order, the primary
+    key, and the defaults of added columns."""
     if old is None or new is None:
         return list(_presence(old, new))
     found = [*_columns(old, new, whole=False), *_order(old, new)]
@@ -54,7 +55,7 @@ def witnessed(old: Table | None, new: Table | None) -> list[Difference]:
 
 
 def column_text(column: Column, *, whole: bool = True) -> str:
-    """A column's definition in the words of a statement; not ``whole``: without its default and the like."""
+    """A column's definition in SQL; not ``whole``: without its default and the like."""
     words = [column.type]
     if column.charset is not None:
         words.append(f"CHARACTER SET {column.charset} COLLATE {column.collation}")
@@ -92,7 +93,7 @@ def _columns(old: Table, new: Table, *, whole: bool) -> Iterator[Difference]:
 
 
 def _order(old: Table, new: Table) -> list[Difference]:
-    """Only of the columns that both have: others were told already."""
+    """Only of the columns that both have: others are listed already."""
     names = {column.name for column in new.columns} & {column.name for column in old.columns}
     before, after = (
         _listed(column.name for column in table.columns if column.name in names)

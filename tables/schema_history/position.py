@@ -1,7 +1,8 @@
-"""Where in a source's stream a schema changed, and which of two such places comes first.
+"""Positions of schema changes in a source's stream, and their order.
 
-The law: places compare by number, of a file and an offset in it, or by what a GTID set holds; never as strings.
-Where two of them have nothing in common, the answer is "not known", and whoever asked refuses.
+Invariant: positions compare by number, by file and offset in it, or by the contents of a GTID set;
+never as strings. If two of them are not comparable, the answer is "not known", and the caller
+refuses.
 """
 
 from __future__ import annotations
@@ -16,26 +17,27 @@ from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPlace:
-    """Of a statement: where its event stands. Or between two transactions: then start and end are one."""
+    """The position of a statement's event, or one between two transactions, whose start and end are
+    equal."""
 
     server_uuid: str
     start: Coordinates
     end: Coordinates
     gtid: str | None = None
-    """Of a statement, where the server has GTIDs."""
+    """For a statement, if the server has GTIDs."""
     gtid_set: Gtids | None = None
-    """Between transactions: what came before, where the server has GTIDs."""
+    """Between transactions: all earlier GTIDs, if the server has GTIDs."""
     ts_ms: int
-    """When it was committed at its source, milliseconds since 1970."""
+    """The commit time at its source, milliseconds since 1970."""
     server_id: int = 0
     thread: int = 0
     """The connection that executed it."""
     user: str | None = None
-    """Who executed it, where the binlog tells."""
+    """Who executed it, if the binlog has it."""
 
     @classmethod
     def between(cls, offset: SourceOffset, *, ts_ms: int) -> HistoryPlace:
-        """The place behind a whole transaction, as a cursor has it."""
+        """The position after a whole transaction, as in a cursor."""
         return cls(
             server_uuid=offset.server_uuid,
             start=offset.coordinates,
@@ -46,19 +48,19 @@ class HistoryPlace:
 
     @property
     def offset(self) -> SourceOffset:
-        """Where reading goes on behind it."""
+        """The offset at which reading continues after it."""
         return SourceOffset(
             server_uuid=self.server_uuid, coordinates=self.end, gtid_set=self.gtid_set
         )
 
     @property
     def identity(self) -> tuple[str, str, int]:
-        """Server, file, offset: what makes a statement the same one when it comes again."""
+        """Server, file, offset: the identity of a statement that is read again."""
         return self.server_uuid, self.start.file, self.start.pos
 
     @property
     def is_statement(self) -> bool:
-        """Whether something stands here, rather than between two things."""
+        """Whether it is the position of a statement, not between two."""
         return self.start != self.end
 
     def __str__(self) -> str:
@@ -67,31 +69,32 @@ class HistoryPlace:
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """As it was at a time of the source's clock, milliseconds since 1970."""
+    """The state at a time of the source's clock, milliseconds since 1970."""
 
     ts_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtGtid:
-    """As it was right after one transaction."""
+    """The state right after one transaction."""
 
     gtid: str
 
 
 Asked = HistoryPlace | SourceOffset | AtTime | AtGtid
-"""What one can ask for: a statement, itself included; a source offset, with all before it; a time; a GTID."""
+"""Forms of a query: a statement, itself included; a source offset, with all before it; a time; a GTID."""
 
 
 def reached(place: HistoryPlace, asked: Asked) -> bool | None:
-    """Whether what stands at ``place`` has happened as of ``asked``; None where that cannot be known."""
+    """Whether the change at ``place`` has happened as of ``asked``; None if that cannot be known."""
     match asked:
         case AtTime():
             return place.ts_ms <= asked.ts_ms
         case AtGtid():
             return _by_gtid(place, asked.gtid)
         case SourceOffset():
-            # With GTIDs the coordinates of an offset may be another server's, or only where to look.
+            # With GTIDs the coordinates of an offset may be another server's, or only a hint for
+            # the search.
             verdict = _by_set(place, asked.gtid_set)
             if verdict is not None:
                 return verdict
@@ -105,7 +108,7 @@ def reached(place: HistoryPlace, asked: Asked) -> bool | None:
 
 
 def _by_coordinates(place: HistoryPlace, server_uuid: str, asked: Coordinates) -> bool | None:
-    """A statement has happened where reading goes on behind its beginning."""
+    """A statement has happened if reading continues after its beginning."""
     if place.server_uuid != server_uuid:
         return None
     if place.is_statement:
@@ -128,7 +131,7 @@ def _by_list(place: HistoryPlace, asked: MariadbGtidList) -> bool | None:
         return asked.holds(place.gtid)
     if isinstance(place.gtid_set, MariadbGtidList):
         return asked.holds_all(place.gtid_set)
-    # Nothing at all is written alike by both makes of server, and comes before everything.
+    # The empty set is the same for both makes of server, and comes before everything.
     return True if place.gtid_set is not None and not place.gtid_set else None
 
 
@@ -139,7 +142,7 @@ def _by_gtid(place: HistoryPlace, asked: str) -> bool | None:
         at, last = _split(asked)
         return number <= last if source == at else None
     if isinstance(place.gtid_set, GtidSet):
-        # It is behind all that it holds, so of these only the last one is not before it.
+        # It is after all its members, so only its last one is not before it.
         source, last = split_gtid(asked)
         return asked not in place.gtid_set or f"{source}:{last + 1}" not in place.gtid_set
     if isinstance(place.gtid_set, MariadbGtidList):
@@ -148,7 +151,7 @@ def _by_gtid(place: HistoryPlace, asked: str) -> bool | None:
 
 
 def _split(gtid: str) -> tuple[str, int]:
-    """What GTIDs must share to be compared, and the number that compares them; of either make of server."""
+    """The part that comparable GTIDs share, and the number that orders them; for either make of server."""
     if ":" in gtid:
         return split_gtid(gtid)
     domain, _, sequence = mariadb.split_gtid(gtid)

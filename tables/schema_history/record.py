@@ -1,7 +1,8 @@
-"""What the schema history keeps of one step: which statement, where, and what it did to which tables.
+"""A record of the schema history: the statement, its position, and its effect on tables.
 
-The law: a record is resolved: it has each table before and behind it as a value, so that nothing needs to parse
-its statement again. A statement that could not be resolved is a record too, and says why.
+Invariant: a record is resolved: it has each table before and after it as a value, so that its
+statement is never parsed again. A statement that could not be resolved is a record too, with the
+reason.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from connectors.mysql.ddl.definition import (
 from tables.schema_history.position import HistoryPlace
 
 Kind = Literal["statement", "baseline", "resolution"]
-"""A statement of the binlog; tables that the server told later; a definition that a person gave."""
+"""A statement of the binlog; tables that the server reported later; a definition that an operator gave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +35,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """A table that was there."""
+    """A dropped table."""
 
     since: HistoryPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unresolved:
-    """A table of which only this is certain, that its definition is not known."""
+    """A table whose definition is not known."""
 
     reason: str
     since: HistoryPlace
@@ -50,22 +51,22 @@ class Unresolved:
 
 
 TableState = Known | Dropped | Unresolved
-"""What the history says of a table; of one that it never met it says nothing (None)."""
+"""The history's state of a table; None for a table that it never contained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What a person said of a table."""
+    """The author of an operator's definition of a table."""
 
     by: str
     ts_ms: int
-    """When, by the clock of whoever said it."""
+    """The time, by the author's clock."""
     source: str
-    """Where it comes from, such as ``server``; empty where an older version did not note that."""
+    """Its source, such as ``server``; empty if an older version did not record it."""
 
 
 def remakes(change: Change) -> bool:
-    """Whether a name stands for another table from here on, or for none; an ALTER leaves it the same."""
+    """Whether a name means another table from here on, or none; an ALTER keeps it."""
     return isinstance(change, TableChange) and (change.old is None or change.new is None)
 
 
@@ -79,7 +80,7 @@ class SchemaRecord:
     kind: Kind = "statement"
     place: HistoryPlace
     statement: str = ""
-    """As the binlog has it."""
+    """As in the binlog."""
     type: str = ""
     """Its first words, such as ``ALTER TABLE``."""
     session: Session = field(default_factory=Session)
@@ -87,23 +88,24 @@ class SchemaRecord:
     changes: tuple[Change, ...] = ()
     """In the order in which they happened."""
     reason: str | None = None
-    """Why it could not be resolved; None where it could."""
+    """Why it could not be resolved; None if it could."""
     unresolved: tuple[TableName, ...] = ()
-    """The tables whose definition nobody knows behind it."""
+    """The tables whose definition is unknown after it."""
     amends: int | None = None
-    """Of a resolution: the number of the last statement at or before its place, from where on it holds."""
+    """Of a resolution: the number of the last statement at or before its position, from which it is
+    valid."""
     current: bool = True
-    """Of a resolution: whether it was still so at the end of the history when it was made."""
+    """Of a resolution: whether it was still valid at the end of the history when it was made."""
     given: Given | None = None
-    """Of a resolution: who gave it; None where an older version did not note that."""
+    """Of a resolution: its author; None if an older version did not record it."""
     unchanged: tuple[TableName, ...] = ()
-    """The tables that it concerns and whose definition stays: those that it empties, for example."""
+    """The tables that it concerns and leaves unchanged: those that it empties, for example."""
     views: tuple[ViewChange, ...] = ()
-    """Views that it made and dropped; their columns are not kept."""
+    """Views that it created and dropped; their columns are not kept."""
 
     @property
     def outcome(self) -> Literal["resolved", "unresolved"]:
-        """Whether the changes are all that it did."""
+        """Whether the changes are its whole effect."""
         return "resolved" if self.reason is None else "unresolved"
 
     @property
@@ -118,13 +120,13 @@ class SchemaRecord:
 
     @property
     def tables(self) -> tuple[TableName, ...]:
-        """The tables that it touched, each once, those of a rename under both names."""
+        """The tables that it changed, each once, those of a rename under both names."""
         named = [change.name for change in self.changes if isinstance(change, TableChange)]
         return tuple(dict.fromkeys([*named, *self.unresolved]))
 
     @property
     def concerned(self) -> tuple[TableName, ...]:
-        """Those, and the ones whose definition it leaves as it is."""
+        """Those, and the ones whose definition it leaves unchanged."""
         return tuple(dict.fromkeys([*self.tables, *self.unchanged]))
 
     @property

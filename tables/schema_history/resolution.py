@@ -1,8 +1,9 @@
-"""Definitions that a person gave where a statement did not tell them, and what later statements made of them.
+"""Definitions that an operator gave for unresolved statements, and the effect of later statements
+on them.
 
-The law: a given definition holds from its place on until the next statement that changes the table. Statements
-behind it are tried again on it, also those that were resolved on what turned out wrong; one that cannot be
-so ends it.
+Invariant: a given definition is valid from its position to the next statement that changes the
+table. Statements after it are resolved again from it, also those that were resolved from a wrong
+definition; one that cannot be resolved ends it.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ Identity = tuple[str, str, int]
 
 
 class Corrections:
-    """All definitions that were ever given, also those behind a place that was gone back to."""
+    """All definitions ever given, also those after a position that the history was rolled back to."""
 
     def __init__(self) -> None:
         self._given: dict[TableName, dict[Identity, SchemaRecord]] = {}
 
     def note(self, record: SchemaRecord) -> None:
-        """Keep a resolution, which is of one table; the last one of a place counts."""
+        """Keep a resolution, which is of one table; the last one at a position is valid."""
         for name in record.tables:
             self._given.setdefault(name, {})[record.place.identity] = record
 
     def changes_of(
         self, place: HistoryPlace, names: Iterable[TableName], before: SchemaView
     ) -> tuple[TableChange, ...]:
-        """What was given for a statement that could not be resolved; nothing where it is not all there."""
+        """The changes given for an unresolved statement; nothing if they are not complete."""
         found = []
         for name in names:
             record = self._given.get(name, {}).get(place.identity)
@@ -45,12 +46,12 @@ class Corrections:
         return tuple(found)
 
     def behind(self, place: HistoryPlace) -> tuple[SchemaRecord, ...]:
-        """Those for places that are still to come."""
+        """Those for positions not yet reached."""
         given = (record for records in self._given.values() for record in records.values())
         return tuple(record for record in given if not reached(record.place, place))
 
     def before(self, name: TableName, place: HistoryPlace) -> SchemaRecord | None:
-        """The last one of a table on the same server that is not behind a place."""
+        """The last one of a table on the same server that is at or before a position."""
         here = [
             record
             for record in self._given.get(name, {}).values()
@@ -61,7 +62,7 @@ class Corrections:
 
 
 def given_by(record: SchemaRecord) -> Table | None:
-    """The definition that a resolution gives; None: the table is gone."""
+    """The definition that a resolution gives; None: the table is dropped."""
     (change,) = record.changes
     assert isinstance(change, TableChange)
     return change.new
@@ -74,9 +75,10 @@ def resolutions(
     place: HistoryPlace,
     given: Given | None = None,
 ) -> list[SchemaRecord]:
-    """The records that a given definition makes: its own, and one for each later statement that it resolves.
+    """The records of a given definition: its own, and one for each later statement that it
+    resolves.
 
-    Without a definition there is one, which notes that something was said of the table.
+    Without a definition there is one, which records the author.
     """
     if table is None:
         return [_noted(steps, name, place, given)]
@@ -104,7 +106,7 @@ def _noted(steps: Steps, name: TableName, place: HistoryPlace, given: Given | No
 
 
 def _step_at(place: HistoryPlace, name: TableName, steps: Steps) -> int:
-    """The last step that had happened at a place; the checkpoint's own where that holds nothing later."""
+    """The last step that had happened at a position; the checkpoint's own if that holds nothing later."""
     number = steps.number_of(place)
     if number is not None:
         return number
@@ -115,7 +117,7 @@ def _step_at(place: HistoryPlace, name: TableName, steps: Steps) -> int:
 
 
 class _Given:
-    """Tables of which a definition is in force, while the statements behind it are gone through."""
+    """Tables with a given definition in force, while the later statements are applied."""
 
     def __init__(self, steps: Steps, number: int, given: Given | None) -> None:
         self._steps, self._given = steps, given
@@ -136,7 +138,7 @@ class _Given:
         session: Session,
         statement: str,
     ) -> None:
-        """A table has this definition from a place on; None: it is gone."""
+        """Give the table this definition from a position on; None: it is dropped."""
         self._end(name)
         old = self._steps.view(amends).find(*name)
         record = SchemaRecord(
@@ -157,10 +159,10 @@ class _Given:
             self._catalog.put(name, table)
 
     def meet(self, record: SchemaRecord) -> None:
-        """Go on to the next record of the history."""
+        """Process the next record of the history."""
         touched = self.names.intersection(record.tables)
         if not touched or record.kind == "resolution":
-            # What was given before gives way to what is given now.
+            # An earlier definition is replaced by the one given now.
             return
         if record.kind != "statement":
             for name in touched:
@@ -180,7 +182,7 @@ class _Given:
         now = self._steps.view(record.number)
         for change in changed:
             if record.outcome == "resolved" and now.find(*change.name) == change.new:
-                # It needed nothing of what was given: the table was dropped, or made anew.
+                # It did not need the given definition: the table was dropped, or recreated.
                 continue
             self.take(
                 change.name,
@@ -192,7 +194,7 @@ class _Given:
             )
 
     def numbered(self, count: int) -> list[SchemaRecord]:
-        """What was made, as the next records of the history."""
+        """The resulting records, as the next records of the history."""
         return [
             replace(record, number=number, current=record.current)
             for number, (_, record) in enumerate(self._made, start=count + 1)
@@ -206,7 +208,7 @@ class _Given:
             self._catalog.put(name, table)
 
     def _end(self, name: TableName) -> None:
-        """What was given for a table is in force no longer."""
+        """End the given definition of a table."""
         self.names.discard(name)
         self._made = [
             (made, replace(record, current=False) if made == name else record)

@@ -1,14 +1,14 @@
-"""What of a schema history the journal may forget.
+"""The expiry of a schema history in the journal.
 
-The law: every place of the last ``expire_ms`` stays within reach, and so do the cursor's and any other that is
-still needed. So one checkpoint is the new beginning: the newest one that is as old as that, not behind the
-cursor and not behind what is needed. What goes is
+Invariant: every position of the last ``expire_ms`` stays within reach, and so do the cursor's and
+any other that is still needed. So one checkpoint is the new beginning: the newest one of that age
+at or before the cursor and the needed positions. Removed are
 
 - records that it holds, those with a number up to its count;
 - checkpoints before it, and those left incomplete before the newest complete one.
 
-Where no checkpoint is old enough, nothing goes but what is incomplete. Age is told by the source's clock, back
-from the newest statement or checkpoint: a source where nothing happens loses nothing.
+If no checkpoint is old enough, only incomplete ones are removed. Age is measured by the source's
+clock, back from the newest statement or checkpoint: an idle source loses nothing.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class _Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What may go, and where the history begins then."""
+    """The expired records, and the new beginning of the history."""
 
     checkpoint: int | None
-    """The number of the checkpoint that is the new beginning; None where it stays as it is."""
+    """The number of the checkpoint that is the new beginning; None if it stays as it is."""
     entries: list[Entry]
 
 
 class Retention:
-    """The journal of one destination's history as far as it tells what may go: keys, numbers and times."""
+    """The facts of one destination's history that expiry needs: keys, numbers and times."""
 
     def __init__(self, destination: str) -> None:
         self._destination = destination
@@ -51,10 +51,10 @@ class Retention:
         """Number and time of each."""
         self._heads: dict[int, _Head] = {}
         self._parts: dict[int, dict[str, bytes]] = {}
-        """Of each checkpoint the keys that are there."""
+        """Of each checkpoint the present keys."""
 
     def take(self, record: StoredRecord) -> None:
-        """Take note of a record of the journal; those of other destinations are none of ours."""
+        """Add a record of the journal; those of other destinations are ignored."""
         kind, _, rest = record.key.decode("utf-8", "replace").partition("/")
         if kind == CURSOR.name and rest == self._destination:
             self._cursor = Cursor.from_json(decoded(record))
@@ -91,7 +91,7 @@ class Retention:
             )
 
     def expired(self, expire_ms: int, *, needed: int | None = None) -> Expired:
-        """What may go; ``needed`` is the least count of records that must stay within reach."""
+        """The expired records; ``needed`` is the least count of records that must stay within reach."""
         count = self._cursor.history if self._cursor else None
         if count is None:
             return Expired(checkpoint=None, entries=[])
@@ -112,7 +112,7 @@ class Retention:
         return Expired(checkpoint=base, entries=[gone(key) for key in keys])
 
     def _heads_for(self, count: int) -> dict[int, _Head]:
-        """Complete checkpoints that are not behind the cursor, from the last baseline on."""
+        """Complete checkpoints that are not past the cursor, from the last baseline on."""
         heads = {
             number: head
             for number, head in sorted(self._heads.items())

@@ -1,7 +1,7 @@
-"""A checkpoint, the records behind it, and what they come to.
+"""A checkpoint, the records after it, and their combined result.
 
-The law: a record is the next one, or it is not taken; what it brings is in force from its number on. Nothing
-here parses a statement: records are resolved.
+Invariant: a record is the next one, or it is refused; its versions are in force from its number on.
+No statement is parsed here: records are resolved.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from tables.schema_history.view import Amendment, SchemaView, Version, Versions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewound:
-    """What going back in a history comes to."""
+    """The result of a rollback of a history."""
 
     count: int
-    """Records that are left."""
+    """The number of remaining records."""
     records: tuple[SchemaRecord, ...]
-    """Definitions that were given later and hold here too; they are the next records."""
+    """Definitions that were given later and are valid here too; they are the next records."""
     forgotten: tuple[SchemaRecord, ...]
-    """Records that will come again from the stream; the journal is to forget them too."""
+    """Records that will be read again from the stream; the journal is to remove them too."""
     heads: tuple[CheckpointHead, ...]
-    """Checkpoints behind that place, for the journal to forget."""
+    """Checkpoints after that position, to be removed from the journal."""
 
 
 class Steps:
@@ -45,9 +45,10 @@ class Steps:
         """This checkpoint and later ones."""
         self.versions = _versions_of(base)
         self._statements: dict[str, list[int]] = {}
-        """Of each server the numbers of its statements, which are in the order of its binlog."""
+        """For each server the numbers of its statements, which are in the order of its binlog."""
         self._elsewhere: tuple[str, int, frozenset[str]] = ("", 0, frozenset())
-        """GTIDs of statements that were met on other servers than this one, when there were so many."""
+        """Another server, the count of records at the time, and the GTIDs of statements from other
+        servers."""
 
     @property
     def count(self) -> int:
@@ -60,14 +61,14 @@ class Steps:
         return self.heads[-1]
 
     def add(self, record: SchemaRecord) -> None:
-        """Take the next record in."""
+        """Add the next record."""
         if record.number != self.count + 1:
             raise JournalDamaged(
                 f"record {record.number} of the schema history where {self.count + 1} comes next",
                 destination=record.destination,
             )
         if record.kind == "resolution":
-            # As of this checkpoint: it may have been given from a later one on.
+            # As of this checkpoint: it may have been given for a later position.
             record = replace(record, amends=self._amended_by(record))
             self.records.append(record)
             self._amend(record)
@@ -118,7 +119,8 @@ class Steps:
             known[name] = (*known.get(name, ()), amendment)
 
     def _amended_by(self, record: SchemaRecord) -> int:
-        """The step whose outcome a resolution mends: where it was made, only a checkpoint may have held it."""
+        """The step whose outcome a resolution corrects: a later checkpoint may be the only one to
+        hold it."""
         number = self.number_of(record.place)
         if number is None and self._begins_with(record):
             number = self.base.count
@@ -127,7 +129,7 @@ class Steps:
         return record.number - 1 if number is None else number
 
     def _begins_with(self, resolution: SchemaRecord) -> bool:
-        """Whether this checkpoint holds the statement that a resolution is for, as a table's last."""
+        """Whether this checkpoint holds a resolution's statement, as a table's last."""
         tables, count = self.versions.tables, self.base.count
         held = (tables.at(self.versions.name(name), count) for name in resolution.tables)
         return any(
@@ -138,7 +140,7 @@ class Steps:
         )
 
     def number_of(self, place: HistoryPlace) -> int | None:
-        """The number of the statement that stands exactly here."""
+        """The number of the statement at exactly this position."""
         numbers = self._statements.get(place.server_uuid, [])
         at = bisect_left(numbers, place.start.order, key=self._order)
         if at == len(numbers) or self.place_of(numbers[at]).identity != place.identity:
@@ -149,7 +151,7 @@ class Steps:
         return self.place_of(number).start.order
 
     def has_passed(self, place: HistoryPlace) -> bool:
-        """Whether a statement at this place has certainly been met already."""
+        """Whether a statement at this position has certainly been read already."""
         numbers = self._statements.get(place.server_uuid)
         if numbers is None:
             if reached(place, self.base.place):
@@ -159,7 +161,7 @@ class Steps:
         return place.gtid is not None and place.gtid in self._met_elsewhere(place.server_uuid)
 
     def _met_elsewhere(self, server_uuid: str) -> frozenset[str]:
-        """GTIDs of statements that another server had before the source was changed."""
+        """GTIDs of statements read from another server before the source was changed."""
         others = {key: numbers for key, numbers in self._statements.items() if key != server_uuid}
         count = sum(map(len, others.values()))
         if self._elsewhere[:2] != (server_uuid, count):
@@ -169,12 +171,12 @@ class Steps:
         return self._elsewhere[2]
 
     def place_of(self, number: int) -> HistoryPlace:
-        """Where a step was; what the checkpoint held already is of the checkpoint's place."""
+        """The position of a step; of one included in the checkpoint, the checkpoint's position."""
         at = number - self.base.count
         return self.records[at - 1].place if at > 0 else self.base.place
 
     def number_at(self, asked: Asked) -> int:
-        """The last step that had happened as of a place; raise HistoryTooShort or PlaceUnknown."""
+        """The last step that had happened as of a position; raise HistoryTooShort or PlaceUnknown."""
         unknown = False
         for number, place in self._marks_from_the_end():
             verdict = reached(place, asked)
@@ -208,7 +210,7 @@ class Steps:
         return SchemaView(self.versions, number, asked=asked, places=self.place_of)
 
     def until(self, number: int, asked: Asked) -> tuple[Steps, list[SchemaRecord]]:
-        """The same without what is behind a place, and the resolutions that were made later but hold there."""
+        """The same up to a position, and the resolutions that were made later but are valid there."""
         new = Steps(SchemaCheckpoint(head=self.base, tables={}, databases={}))
         new.versions.tables = self.versions.tables.until(number)
         new.versions.databases = self.versions.databases.until(number)
@@ -224,7 +226,7 @@ class Steps:
         ]
 
     def rewound(self, number: int, asked: Asked, records: Iterable[SchemaRecord]) -> Rewound:
-        """What goes with the steps behind a place, where these records come instead."""
+        """What is removed with the steps after a position, if these records follow instead."""
         later = self.records[number - self.base.count :]
         return Rewound(
             count=number,
@@ -234,7 +236,7 @@ class Steps:
         )
 
     def since(self, head: CheckpointHead) -> Steps:
-        """The same without what is before a later checkpoint."""
+        """The same without the part before a later checkpoint."""
         new = Steps(self.checkpoint(head))
         new.heads = [one for one in self.heads if one.number >= head.number]
         for record in self.records[head.count - self.base.count :]:
@@ -242,7 +244,7 @@ class Steps:
         return new
 
     def checkpoint(self, head: CheckpointHead, asked: Asked | None = None) -> SchemaCheckpoint:
-        """What all steps up to a checkpoint's come to."""
+        """The result of all steps up to a checkpoint's."""
         view = self.view(head.count, asked)
         return SchemaCheckpoint(
             head=head,
@@ -254,7 +256,7 @@ class Steps:
         )
 
     def _note(self, records: list[SchemaRecord]) -> None:
-        """Take records in whose versions are here already."""
+        """Add records whose versions are present already."""
         versions, self.versions = self.versions, Versions(server=self.base.server)
         for record in records:
             self.add(record)
@@ -263,7 +265,8 @@ class Steps:
 
 
 def _by_coordinates(asked: Asked) -> bool:
-    """Whether only places of its own server compare with it; what came later from another one is behind it."""
+    """Whether only positions of its own server are comparable; later ones from another server are
+    after it."""
     match asked:
         case SourceOffset(gtid_set=None) | HistoryPlace(gtid=None, gtid_set=None):
             return True
@@ -271,19 +274,19 @@ def _by_coordinates(asked: Asked) -> bool:
 
 
 def _holds(resolution: SchemaRecord, amends: int, number: int, asked: Asked) -> bool:
-    """Whether a definition was given for a place that is not behind the one asked for."""
+    """Whether a definition was given for a position at or before the one asked for."""
     if amends != number:
         return amends < number
     return reached(resolution.place, asked) is not False
 
 
 def _is_behind(head: CheckpointHead, number: int, asked: Asked) -> bool:
-    """Whether a checkpoint is of a later place; nothing may have happened in between."""
+    """Whether a checkpoint is of a later position; nothing may have happened in between."""
     return head.count > number or reached(head.place, asked) is False
 
 
 def _touched(resolution: SchemaRecord, amends: int, records: Iterable[SchemaRecord]) -> bool:
-    """Whether a statement behind a resolution's place changed its table."""
+    """Whether a statement after a resolution's position changed its table."""
     behind = (record for record in records if record.number > amends)
     names = set(resolution.tables)
     return any(

@@ -1,7 +1,7 @@
-"""A schema history against what a server says of itself at the same place.
+"""Comparison of a schema history with a server's definitions at the same position.
 
-The law: each table that either of them has is compared, by what rows depend on; what may not be seen on the
-server is no difference.
+Invariant: each table that either of them has is compared, by what rows depend on; a table that is
+not visible on the server is no difference.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tables.schema_history.view import SchemaView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
-    """One thing that the server has otherwise than the history."""
+    """One difference between the server and the history."""
 
     table: str
-    """``database.table``; a database alone where it is what differs."""
+    """``database.table``; a database alone if it is what differs."""
     difference: Difference
     """From the history's to the server's."""
 
@@ -33,7 +33,7 @@ def deviations(
     server: Server,
     unseen: Collection[TableName] = (),
 ) -> list[Deviation]:
-    """All there are, by name; tables that cannot be seen on the server are left out."""
+    """All deviations, by name; tables that are not visible on the server are omitted."""
     names = _Names(server)
     theirs = {names.table(name): table for name, table in tables.items()}
     ours = {names.table(name): table for name, table in view.tables().items()}

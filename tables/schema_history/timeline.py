@@ -1,7 +1,7 @@
-"""Versions of many things, each in force from a step of the history on.
+"""Versions of many keys, each in force from a step of the history on.
 
-The law: versions are only ever added behind those that are there; going back makes a new timeline. So whoever
-looks at an old one sees what it saw, while another thread goes on.
+Invariant: versions are only added after existing ones; a rollback makes a new timeline. So a reader
+of an old one sees no change while another thread continues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _number = itemgetter(0)
 
 
 class Timeline(Generic[Key, Value]):
-    """Of each key its versions, with the number of the step that brought them."""
+    """The versions of each key, with the number of the step that made them."""
 
     __slots__ = ("_versions",)
 
@@ -26,7 +26,7 @@ class Timeline(Generic[Key, Value]):
         self._versions: dict[Key, list[tuple[int, Value]]] = {}
 
     def put(self, key: Key, number: int, value: Value) -> None:
-        """A version from this step on; steps come in their order, and the last of a step counts."""
+        """Add a version from this step on; steps are in order, and the last version of a step is valid."""
         versions = self._versions.get(key)
         if versions is None:
             self._versions[key] = [(number, value)]
@@ -36,7 +36,7 @@ class Timeline(Generic[Key, Value]):
             versions.append((number, value))
 
     def at(self, key: Key, number: int) -> tuple[int, Value] | None:
-        """The greatest version that is not behind this step, and the step that brought it."""
+        """The greatest version at or before this step, and the step that made it."""
         versions = self._versions.get(key)
         if versions is None:
             return None
@@ -44,7 +44,7 @@ class Timeline(Generic[Key, Value]):
         return versions[found - 1] if found else None
 
     def names(self) -> list[Key]:
-        """All that ever had a version; it may be asked for while another thread adds some."""
+        """All keys that ever had a version; may be called while another thread adds some."""
         return list(self._versions)
 
     def all_at(self, number: int) -> Iterator[tuple[Key, int, Value]]:
@@ -55,7 +55,7 @@ class Timeline(Generic[Key, Value]):
                 yield key, *found
 
     def since(self, number: int) -> Timeline[Key, Value]:
-        """Another timeline that begins at this step; what held there is of this step then."""
+        """Another timeline that begins at this step; versions in force there belong to this step."""
         new: Timeline[Key, Value] = Timeline()
         for key, versions in self._versions.items():
             first = bisect_right(versions, number, key=_number)
@@ -64,7 +64,7 @@ class Timeline(Generic[Key, Value]):
         return new
 
     def until(self, number: int) -> Timeline[Key, Value]:
-        """Another timeline with nothing behind this step."""
+        """Another timeline without versions after this step."""
         new: Timeline[Key, Value] = Timeline()
         for key, versions in self._versions.items():
             kept = versions[: bisect_right(versions, number, key=_number)]

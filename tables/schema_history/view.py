@@ -1,7 +1,7 @@
-"""All tables as they were at one place of the stream.
+"""All tables as of one position of the stream.
 
-The law: of each table it is the greatest version that is not behind that place. A view never changes, whatever
-the history it is of goes on to.
+Invariant: of each table it has the greatest version at or before that position. A view never
+changes while its history grows.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from tables.schema_history.record import Dropped, Known, TableState, Unresolved
 from tables.schema_history.timeline import Timeline
 
 Version = Table | Unresolved | Dropped | None
-"""None: dropped by the step that brought it."""
+"""None: dropped by the step that made it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amendment:
-    """A definition that a person gave, from a place on that is behind a step."""
+    """A definition that an operator gave, valid from a position after a step."""
 
     amends: int
     place: HistoryPlace
     number: int
-    """Of the step that gave it."""
+    """The number of the step that gave it."""
     table: Version
 
     @property
     def order(self) -> tuple[int, tuple[int, int], int]:
-        """Which of several counts: the greatest."""
+        """The order among several: the greatest is valid."""
         return self.amends, self.place.start.order, self.number
 
 
 @dataclass(slots=True)
 class Versions:
-    """What a history knows of all places."""
+    """The versions of a history at all positions."""
 
     server: Server
     tables: Timeline[TableName, Version] = field(default_factory=Timeline)
@@ -48,16 +48,16 @@ class Versions:
     amendments: dict[TableName, tuple[Amendment, ...]] = field(default_factory=dict)
 
     def name(self, name: TableName) -> TableName:
-        """A table's name as versions are kept by it."""
+        """A table's name as the key of its versions."""
         return (lowered(name[0]), lowered(name[1])) if self.server.lower_case_table_names else name
 
     def database_name(self, name: str) -> str:
-        """A database's name as versions are kept by it."""
+        """A database's name as the key of its versions."""
         return lowered(name) if self.server.lower_case_table_names else name
 
 
 class SchemaView:
-    """The schemas as of a place."""
+    """The schemas as of a position."""
 
     def __init__(
         self,
@@ -72,17 +72,17 @@ class SchemaView:
         self._views = versions.views
         self._amendments = dict(versions.amendments)
         self.number = number
-        """Of the last step that had happened."""
+        """The number of the last step that had happened."""
         self._asked = asked
         self._places = places
 
     def find(self, schema: str, table: str) -> Table | None:
-        """A table's definition; None where it is dropped, unresolved or unknown."""
+        """A table's definition; None if it is dropped, unresolved or unknown."""
         found = self._at(self._versions.name((schema, table)))
         return found[0] if found and isinstance(found[0], Table) else None
 
     def state(self, schema: str, table: str) -> TableState | None:
-        """What is known of a table, and since when; None of one that was never met."""
+        """The state of a table and its start; None for a table that the history never contained."""
         found = self._at(self._versions.name((schema, table)))
         if found is None:
             return None
@@ -93,7 +93,7 @@ class SchemaView:
         return Dropped(since=place) if version is None else Known(table=version, since=place)
 
     def database(self, name: str) -> Database | None:
-        """What tables take from a database; None where it is dropped or unknown."""
+        """The defaults that tables take from a database; None if it is dropped or unknown."""
         found = self._databases.at(self._versions.database_name(name), self.number)
         return found[1] if found else None
 
@@ -108,7 +108,7 @@ class SchemaView:
         }
 
     def dropped(self) -> dict[TableName, HistoryPlace]:
-        """All tables that were there, and when they went."""
+        """All dropped tables, and when they were dropped."""
         return {
             name: version.since for name, version in self.versions() if isinstance(version, Dropped)
         }
@@ -128,7 +128,7 @@ class SchemaView:
         return found is not None and found[1]
 
     def snapshot(self, create_table: Callable[[TableName, Table], str]) -> Mapping[str, str]:
-        """Of each database the statements that rebuild it."""
+        """For each database, the statements that rebuild it."""
         texts: dict[str, list[str]] = {}
         for name, database in sorted(self.databases().items()):
             quoted = name.replace("`", "``")
@@ -145,7 +145,7 @@ class SchemaView:
         return {schema: "\n\n".join(lines) + "\n" for schema, lines in texts.items()}
 
     def versions(self) -> Iterator[tuple[TableName, Version]]:
-        """Every table that was ever met, as it is here; a dropped one as Dropped."""
+        """Every table that ever existed, as of here; a dropped one as Dropped."""
         for name in self._tables.names():
             found = self._at(name)
             if found is not None:
@@ -153,7 +153,7 @@ class SchemaView:
                 yield name, Dropped(since=self._place(since)) if version is None else version
 
     def _at(self, name: TableName) -> tuple[Version, HistoryPlace | int] | None:
-        """A version, and the place or the step that brought it."""
+        """A version, and the position or the step that made it."""
         found = self._tables.at(name, self.number)
         since = found[0] if found else 0
         amended = [

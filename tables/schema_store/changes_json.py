@@ -1,7 +1,7 @@
-"""Changes of tables as people and other programs read them in a central schema store, and back.
+"""Changes of tables as JSON in a central schema store, for people and other programs, and back.
 
-The law: every definition is whole and each value has its name; what is usual is left out. What is written can
-be read by every later version.
+Invariant: every definition is whole and each value is named; default values are omitted. Every
+later version can read what is written.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def _is_told(value: object, usual: object) -> bool:
 
 
 class Changes:
-    """Reads changes; columns and tables that are equal are one object, so that a long history is small."""
+    """Reads changes; equal columns and tables are one object, so that a long history is small."""
 
     def __init__(self) -> None:
         self._kept: dict[Any, Any] = {}
 
     def change(self, value: dict[str, Any]) -> Change:
-        """What ``change_json`` made; KeyError or TypeError where it is not such."""
+        """Read what ``change_json`` wrote; raise KeyError or TypeError if it is not that."""
         old, new = value["old"], value["new"]
         if "database" in value:
             return DatabaseChange(
@@ -92,7 +92,7 @@ class Changes:
         columns = tuple([self._part(Column, one) for one in value["columns"]])
         indexes = tuple([self._part(Index, one) for one in value["indexes"]])
         rest = {name: value[name] for name in ("charset", "collation", "options")}
-        # Columns and keys are one object where they are equal, so who they are says what they are.
+        # Equal columns and keys are one object, so identity is equality.
         key = (tuple(map(id, columns)), tuple(map(id, indexes)), *rest.values())
         if key not in self._kept:
             self._kept[key] = Table(columns=columns, indexes=indexes, **rest)

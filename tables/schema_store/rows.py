@@ -1,8 +1,8 @@
 """The schema history as rows of Canal's two tables, and back.
 
-The law: whoever knows Canal's columns finds in each what belongs there; ``extra`` has the rest, so that the
-history read back equals the one written. What does not fit into a row goes on in others, whose server's name
-says so. Rows are of one history only: those that it forgot count no more.
+Invariant: each column has the content that Canal defines for it; ``extra`` has the rest, so that
+the history read back equals the one written. Content too large for a row continues in others,
+marked by the server's name. Rows are of one history only: those that it removed are ignored.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from tables.schema_history.segment import Steps
 from tables.schema_store.changes_json import Changes, change_json
 
 EXTRA_BYTES = 65_000
-"""What a column of the type TEXT holds, with a little room."""
+"""The size of a TEXT column, with a little room."""
 PART_CHARACTERS = 16_000
-"""Of these none takes more than four bytes, quoted or not."""
+"""Each takes at most four bytes, quoted or not."""
 LIST_CHARACTERS, TYPE_CHARACTERS = 1024, 256
 _PART = orjson.dumps({"format": FORMAT}).decode()
 _LARGE = ("changes", "unresolved", "tables", "views", "gtid_set", "reason")
-"""What may be too large for ``extra``."""
+"""Fields that may be too large for ``extra``."""
 _OTHERS = {"baseline": "#base-", "resolution": "#given-"}
-"""What the server's name goes on with where no statement stands, so that they share no key with one."""
+"""Suffixes of the server's name for records without a statement, so that they share no key with one."""
 
 
 def key_of(record: SchemaRecord) -> RowKey:
-    """What a record's row is known by."""
+    """The key of a record's row."""
     server, file, offset = record.place.identity
     other = _OTHERS.get(record.kind)
     return RowKey(f"{server}{other}{record.number}" if other else server, _short(file), offset)
 
 
 def snapshot_key(head: CheckpointHead) -> RowKey:
-    """What a checkpoint's row is known by."""
+    """The key of a checkpoint's row."""
     server, file, offset = head.place.identity
     return RowKey(server, _short(file), offset)
 
 
 def _short(file: str) -> str:
-    """A binlog file's name; of a very long one the end tells it from others."""
+    """A binlog file's name; a very long one keeps its end, which identifies it."""
     return file[-64:]
 
 
 def record_rows(record: SchemaRecord) -> list[HistoryRow]:
-    """The row of a record, behind those that it goes on in."""
+    """The row of a record, after its continuation rows."""
     value = record_json(replace(record, changes=(), statement=""))
     del value["statement"]
     value["changes"] = [change_json(change) for change in record.changes]
@@ -103,7 +103,7 @@ def _names(record: SchemaRecord) -> str:
 
 
 def _extra(value: dict[str, Any]) -> tuple[str, list[str]]:
-    """A value for ``extra``; what is too large for it, for the rows that it goes on in."""
+    """A value for ``extra``; if too large, its parts for the continuation rows."""
     text = orjson.dumps({"format": FORMAT, **value})
     if len(text) <= EXTRA_BYTES:
         return text.decode(), []
@@ -117,7 +117,7 @@ def _extra(value: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def snapshot_rows(checkpoint: SchemaCheckpoint) -> list[SnapshotRow]:
-    """The row of a snapshot, behind those with its definitions: whoever looks for the last one finds it."""
+    """The row of a snapshot, after those with its definitions: a search for the last one finds it."""
     head = checkpoint.head
     key = snapshot_key(head)
     texts = [value.decode() for _, value in checkpoint_records(checkpoint)]
@@ -130,7 +130,7 @@ def snapshot_rows(checkpoint: SchemaCheckpoint) -> list[SnapshotRow]:
     value = {**head_json(head), "parts": len(texts)}
     extra, more = _extra(value)
     if more:
-        # The last part has the head once more.
+        # The last part repeats the head.
         extra, _ = _extra({name: one for name, one in value.items() if name not in _LARGE})
     return [*rows, _snapshot_row(head, key, data, extra)]
 
@@ -148,7 +148,7 @@ def _snapshot_row(head: CheckpointHead, key: RowKey, data: str, extra: str) -> S
 
 
 class _Found:
-    """What rows come to: records and checkpoints by their numbers."""
+    """The content of rows: records and checkpoints by their numbers."""
 
     def __init__(self, stored: Stored) -> None:
         self._reading, self._changes = Reading(), Changes()
@@ -203,7 +203,7 @@ class _Found:
 
 
 def history_of(stored: Stored) -> SchemaHistory | None:
-    """The history that was written, from the oldest snapshot from which no record is missing; None where there
+    """The stored history, from the oldest snapshot from which no record is missing; None if there
     is none."""
     found = _Found(stored)
     heads = [head for head, _ in found.heads.values()]
@@ -226,7 +226,7 @@ def history_of(stored: Stored) -> SchemaHistory | None:
 
 
 def _unbroken(records: dict[int, SchemaRecord], number: int, step: int) -> int:
-    """The last number in a direction up to which none is missing."""
+    """The last number in a direction before the first missing one."""
     while number + step in records:
         number += step
     return number
@@ -245,5 +245,5 @@ def _content(text: str) -> dict[str, Any]:
 
 
 def _stored(text: str | None) -> StoredRecord:
-    """A row's text as the journal's format has it."""
+    """A row's text as a stored record of the journal's format."""
     return StoredRecord(b"a row of the central schema store", (text or "").encode(), 0)

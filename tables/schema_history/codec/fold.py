@@ -1,8 +1,9 @@
-"""The journal's records of a schema history, folded into that history again.
+"""The fold of a schema history's journal records into that history.
 
-The law: a checkpoint and all records behind its count, up to the cursor's count, are the history; where one of
-them is missing there is none. What stands behind the cursor's count is not yet reached. The last record of a
-key counts, and of two with one number the later one, so that any compaction folds to the same.
+Invariant: the history is a checkpoint and all records after its count, up to the cursor's count; if
+one of them is missing there is none. Records past the cursor's count are not yet reached. The last
+record of a key is valid, and of two with one number the later one, so that any compaction folds to
+the same.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import SchemaRecord
 
 HEAD = "head"
-"""What the key of a checkpoint's head ends with; others end with the part's number."""
+"""The last part of the key of a checkpoint's head; other keys end with the part's number."""
 NEWEST = 0
-"""Instead of a checkpoint's number: the last one of which all parts came."""
+"""Instead of a checkpoint's number: the last complete one."""
 OLDEST = -1
 """The first one from which nothing is missing up to the cursor."""
 
 
 _UNREAD = 10_000
-"""Records that wait to be read: most of them a checkpoint comes to hold, and they need not be."""
+"""The limit of unread records: a checkpoint usually replaces most of them before they need to be read."""
 _NUMBER = re.compile(rb'"number":(\d+)')
 
 
@@ -39,13 +40,13 @@ class _Kept:
     offset: int
     record: SchemaRecord
     more: int
-    """How many records go on with its changes."""
+    """The number of records that continue its changes."""
 
 
 class HistoryFold:
-    """What the journal holds of a destination's schema history.
+    """A destination's schema history in the journal.
 
-    Of checkpoints it keeps the content of one only: of those that come, the one that ``base`` names.
+    It keeps the content of one checkpoint only: the one that ``base`` names.
     """
 
     def __init__(self, base: int = NEWEST) -> None:
@@ -63,7 +64,7 @@ class HistoryFold:
         self._highest = 0
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
-        """Fold a record in, whose key goes on with these names behind the destination's."""
+        """Fold a record in; ``names`` follow the destination's in its key."""
         try:
             if kind == CHECKPOINT.name:
                 self._checkpoint(int(names[0]), names[1], record)
@@ -80,7 +81,7 @@ class HistoryFold:
             self._read()
 
     def _read(self) -> None:
-        """Read what waits."""
+        """Read the unread records."""
         unread, self._unread = self._unread, {}
         for record in unread.values():
             try:
@@ -120,7 +121,7 @@ class HistoryFold:
             parts[int(part)] = record.value if self._base in (NEWEST, OLDEST, number) else None
 
     def _keep(self, number: int) -> None:
-        """A checkpoint is complete, so only one content of several is needed."""
+        """Drop the content of other checkpoints once one is complete: only one is needed."""
         if self._base > 0 or not self._is_complete(number):
             return
         complete = [one for one in self._parts if self._has_content(one)]
@@ -155,12 +156,12 @@ class HistoryFold:
         )
 
     def checkpoint_for(self, count: int) -> CheckpointHead | None:
-        """The newest checkpoint that a cursor with so many records can begin from."""
+        """The newest checkpoint from which a cursor with so many records can begin."""
         heads = self._candidates(count)
         return heads[-1] if heads else None
 
     def lacks_parts(self, head: CheckpointHead, count: int) -> bool:
-        """Whether a later checkpoint than this one is here in part, which a cursor with so many records has."""
+        """Whether a checkpoint after this one, within so many records, is incomplete."""
         return any(
             number > head.number and one.count <= count and not self._is_complete(number)
             for number, one in self._heads.items()
@@ -178,7 +179,7 @@ class HistoryFold:
         return heads[0] if self._base == OLDEST else heads[-1]
 
     def _candidates(self, count: int) -> list[CheckpointHead]:
-        """Complete checkpoints that are not behind the cursor, from the last baseline on."""
+        """Complete checkpoints that are not past the cursor, from the last baseline on."""
         heads = [
             head
             for number, head in sorted(self._heads.items())
@@ -188,7 +189,7 @@ class HistoryFold:
         return heads[begins:]
 
     def _numbered(self, count: int) -> dict[int, _Kept]:
-        """The records up to the cursor's by their numbers; the later one of two with the same."""
+        """The records up to the cursor's by number; of two with the same number the later one."""
         found: dict[int, _Kept] = {}
         for key, kept in self._records.items():
             number = kept.record.number
@@ -198,7 +199,7 @@ class HistoryFold:
         return {number: kept for number, kept in found.items() if not kept.more}
 
     def _with_more(self, key: bytes, kept: _Kept) -> _Kept:
-        """A record with all its changes, if they are here."""
+        """A record with all its changes, if they are present."""
         more = self._more.get(key, {})
         if not kept.more or any(part not in more for part in range(1, kept.more + 1)):
             return kept
@@ -207,7 +208,7 @@ class HistoryFold:
         return _Kept(kept.offset, record, 0)
 
     def _unbroken_to(self, count: int) -> int:
-        """The least count that a checkpoint may have, so that no record behind it is missing."""
+        """The least count of a checkpoint after which no record is missing."""
         numbered = self._numbered(count)
         first = count
         while first in numbered:
@@ -215,12 +216,12 @@ class HistoryFold:
         return first
 
     def is_whole(self, count: int) -> bool:
-        """Whether the history of a cursor with so many records is here."""
+        """Whether the history of a cursor with so many records is complete."""
         head = self.base(count)
         return head is not None and self._has_content(head.number)
 
     def begins_at(self, head: CheckpointHead) -> int:
-        """The offset of a checkpoint's first record; no record behind its count stands before that."""
+        """The offset of a checkpoint's first record; all records after its count have a higher offset."""
         return self._first[head.number]
 
     def build(self, count: int) -> SchemaHistory:
@@ -243,7 +244,7 @@ class HistoryFold:
         return sorted(found, key=lambda one: one.offset)
 
     def _items(self, head: CheckpointHead) -> Iterator[list[Any]]:
-        """What a checkpoint holds, part by part: read all at once it would need much more memory."""
+        """The items of a checkpoint, part by part: reading all at once would need much more memory."""
         for part in range(head.parts):
             value = self._parts[head.number][part]
             assert value is not None, "a history that is not whole"
@@ -257,4 +258,4 @@ BASELINE: Kind[Any] = Kind(name="baseline", part=HISTORY_PART)
 RESOLVED: Kind[Any] = Kind(name="resolved", part=HISTORY_PART)
 CHECKPOINT: Kind[Any] = Kind(name="checkpoint", part=HISTORY_PART)
 NUMBERED = (HISTORY, BASELINE, RESOLVED)
-"""Kinds of the history's own records, which a checkpoint comes to hold."""
+"""Kinds of the history's own records, which later checkpoints include."""

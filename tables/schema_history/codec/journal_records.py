@@ -1,7 +1,8 @@
-"""The schema history's records for the journal: their keys, and what goes into one transaction.
+"""The schema history's journal records: their keys, and the contents of one transaction.
 
-The law: a record's key is its place, so that the same statement is the same record. A checkpoint counts by its
-head, which comes behind all its parts. What is removed has a value that says so.
+Invariant: a record's key is its position, so that the same statement is the same record. A
+checkpoint is valid by its head, which follows all its parts. A removed record has a value that
+marks it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _KINDS = {"statement": HISTORY, "baseline": BASELINE, "resolution": RESOLVED}
 
 
 def record_key(record: SchemaRecord) -> bytes:
-    """``history/<destination>/<server>/<file>/<offset>``; others go on with a number or a table,
-    and with a time."""
+    """``history/<destination>/<server>/<file>/<offset>``; for others followed by a number or a
+    table, and by a time."""
     server, file, offset = record.place.identity
     parts = [record.destination, server, file, str(offset)]
     if record.kind == "baseline":
@@ -32,7 +33,7 @@ def record_key(record: SchemaRecord) -> bytes:
     elif record.kind == "resolution":
         parts += [name for table in record.concerned for name in table]
         if record.unchanged and record.given is not None:
-            # It gives no definition, so it takes the place of none that was given there.
+            # It gives no definition, so it must not replace one that was given there.
             parts.append(str(record.given.ts_ms))
     return _KINDS[record.kind].key(*parts)
 
@@ -43,10 +44,10 @@ def checkpoint_key(destination: str, number: int, part: int | str) -> bytes:
 
 
 def history_records(record: SchemaRecord, *, limit: int = PACK_BYTES) -> list[Entry]:
-    """A record for the journal, in the transaction of its place.
+    """A record for the journal, in the transaction of its position.
 
-    One statement may change very many tables, as DROP DATABASE does: what does not fit follows under the same
-    key with a number behind it.
+    One statement may change very many tables, as DROP DATABASE does: the rest follows under the
+    same key with a number appended.
     """
     key, value = record_key(record), record_json(record)
     first, *others = _packed([orjson.dumps(change) for change in value["changes"]], limit) or [
@@ -57,14 +58,14 @@ def history_records(record: SchemaRecord, *, limit: int = PACK_BYTES) -> list[En
         value["more"] = len(others)
     found = [(key, encoded(value))]
     for part, pack in enumerate(others, start=1):
-        told = {"number": record.number, "ts_ms": record.place.ts_ms, "part": part}
-        more = encoded({**told, "changes": orjson.Fragment(pack)})
+        header = {"number": record.number, "ts_ms": record.place.ts_ms, "part": part}
+        more = encoded({**header, "changes": orjson.Fragment(pack)})
         found.append((key + f"/{part}".encode(), more))
     return found
 
 
 def checkpoint_records(checkpoint: SchemaCheckpoint, *, limit: int = PACK_BYTES) -> list[Entry]:
-    """A checkpoint for the journal: parts, then the head, which makes it count."""
+    """A checkpoint for the journal: parts, then the head, which makes it valid."""
     head = checkpoint.head
     packs = _packed([orjson.dumps(item) for item in items_json(checkpoint)], limit)
     found = []
@@ -91,7 +92,7 @@ def _packed(items: list[bytes], limit: int) -> list[bytes]:
 def gone_records(
     records: Iterable[SchemaRecord] = (), heads: Iterable[CheckpointHead] = ()
 ) -> list[Entry]:
-    """What removes records and checkpoints from the journal."""
+    """Journal entries that remove records and checkpoints."""
     keys = [key for record in records for key, _ in history_records(record)]
     for head in heads:
         parts: list[int | str] = [HEAD, *range(head.parts)]
@@ -100,7 +101,7 @@ def gone_records(
 
 
 def rewound_records(rewound: Rewound) -> list[Entry]:
-    """What going back comes to, for the transaction of the cursor that goes back."""
+    """The journal entries of a rollback, for the transaction of the cursor that goes back."""
     found = gone_records(rewound.forgotten, rewound.heads)
     for record in rewound.records:
         found += history_records(record)

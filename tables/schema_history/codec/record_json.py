@@ -1,7 +1,7 @@
 """Records and checkpoints of the schema history as JSON and back.
 
-The law: all that Canal's ``meta_history`` and ``meta_snapshot`` have columns for is there, under a name of its
-own; what is usual is left out.
+Invariant: every column of Canal's ``meta_history`` and ``meta_snapshot`` has its own field; default
+values are omitted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tables.schema_history.record import Given, SchemaRecord, Unresolved
 
 
 def place_json(place: HistoryPlace) -> dict[str, Any]:
-    """A place in the stream."""
+    """A position in the stream."""
     found: dict[str, Any] = {
         "server_uuid": place.server_uuid,
         "file": place.start.file,
@@ -76,21 +76,21 @@ def record_json(record: SchemaRecord) -> dict[str, Any]:
 
 
 def given_json(given: Given | None) -> dict[str, Any] | None:
-    """Who said something of a table."""
+    """The author of a statement about a table."""
     if given is None:
         return None
     return {"by": given.by, "ts_ms": given.ts_ms, "source": given.source}
 
 
 def given_from(value: dict[str, Any] | None) -> Given | None:
-    """What ``given_json`` made."""
+    """Read what ``given_json`` wrote."""
     if value is None:
         return None
     return Given(by=value["by"], ts_ms=value["ts_ms"], source=value["source"])
 
 
 def head_json(head: CheckpointHead) -> dict[str, Any]:
-    """Which place a checkpoint is of."""
+    """The head of a checkpoint."""
     return {
         "destination": head.destination,
         "number": head.number,
@@ -104,7 +104,7 @@ def head_json(head: CheckpointHead) -> dict[str, Any]:
 
 
 def items_json(checkpoint: SchemaCheckpoint) -> list[list[Any]]:
-    """All that a checkpoint holds, item by item: what it is, its name, and its value."""
+    """The content of a checkpoint, item by item: its kind, its name, and its value."""
     items: list[list[Any]] = []
     for name, database in checkpoint.databases.items():
         items.append(["database", name, [database.charset, database.collation]])
@@ -122,7 +122,7 @@ def items_json(checkpoint: SchemaCheckpoint) -> list[list[Any]]:
 
 
 class Reading:
-    """Reads records and checkpoints; what is equal in them is one object."""
+    """Reads records and checkpoints; equal values become one object."""
 
     def __init__(self) -> None:
         self.definitions = Definitions()
@@ -132,7 +132,7 @@ class Reading:
         return self._texts.setdefault(text, text)
 
     def place(self, value: dict[str, Any]) -> HistoryPlace:
-        """What ``place_json`` made."""
+        """Read what ``place_json`` wrote."""
         file, gtid_set = self._text(value["file"]), value.get("gtid_set")
         start = Coordinates(file, value["pos"])
         end_file = self._text(value["end_file"]) if "end_file" in value else file
@@ -149,7 +149,8 @@ class Reading:
         )
 
     def record(self, value: dict[str, Any]) -> SchemaRecord:
-        """What ``record_json`` made; KeyError, TypeError, ValueError or IndexError where it is not such."""
+        """Read what ``record_json`` wrote; raise KeyError, TypeError, ValueError or IndexError if
+        it is not that."""
         definitions = self.definitions
         return SchemaRecord(
             destination=self._text(value["destination"]),
@@ -175,7 +176,7 @@ class Reading:
         )
 
     def head(self, value: dict[str, Any]) -> CheckpointHead:
-        """What ``head_json`` made; it raises as ``record`` does."""
+        """Read what ``head_json`` wrote; raises as ``record`` does."""
         return CheckpointHead(
             destination=value["destination"],
             number=value["number"],
@@ -188,7 +189,7 @@ class Reading:
         )
 
     def checkpoint(self, head: CheckpointHead, items: Iterable[list[Any]]) -> SchemaCheckpoint:
-        """What ``items_json`` made; it raises as ``record`` does."""
+        """Read what ``items_json`` wrote; raises as ``record`` does."""
         tables: dict[TableName, Table] = {}
         databases: dict[str, Database] = {}
         unresolved: dict[TableName, Unresolved] = {}
