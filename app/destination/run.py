@@ -1,7 +1,7 @@
-"""One run of a destination: lead, bring tables back, read, publish.
+"""One run of a destination: takeover, release of quarantined tables, capture, publishing.
 
-The law: a run begins from the journal, never from memory. Whatever ends it, its reader, its queue and its
-producer are thrown away before the next begins.
+Invariant: a run begins from the journal, never from memory. Its reader, queue and producer are
+discarded before the next run begins, whatever ended it.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ from tables.schema_history.history import SchemaHistory
 log = logging.getLogger(__name__)
 
 _IDLE_CURSOR_SECONDS = 10.0
-"""How often the cursor alone is committed while nothing is captured."""
+"""The interval of commits that only move the cursor."""
 _NEAR_SECONDS = 2.0
-"""A destination that lags no more has all but reached the end of the binlog."""
+"""The maximum lag of a destination that counts as near the end of the binlog."""
 _PARTIAL_SECONDS = 600.0
 
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A run, from the beginning to the error that ends it."""
+    """A run, from its takeover to the error that ends it."""
 
     plan: Plan
     status: DestinationStatus
@@ -75,37 +75,37 @@ class Run:
     policy: ErrorPolicy
     signals: Signals
     mirror: Mirror | None = None
-    """What tells the central schema store of this destination."""
+    """The copy of this destination's schemas in the central store."""
     sources: Sources
-    """Which of them is read, over all runs."""
+    """The sources and their selection, over all runs."""
     unreadable: list[WitnessesDiffer] = field(default_factory=list)
-    """Tables that the run before could not read."""
+    """Tables that the previous run could not read."""
     address: SourceAddress | None = None
-    """The source that is read, or was read last."""
+    """The source read now or last."""
     _budget: Budget | None = None
-    """How much is published at once, over all runs."""
+    """The publish budget, over all runs."""
     _letters: DeadLetters | None = None
-    """Kept over runs, since its limit is of an hour."""
+    """Kept over runs, as its limit is per hour."""
     _is_partial: bool = False
     """Whether the history lacks tables because this run began too far in the past."""
     _phases: Phases = field(default_factory=Phases)
-    """Of the run that is under way, until its first commit."""
+    """The phases of the present run, until its first commit."""
     _next_try: float = 0.0
-    """By the monotonic clock."""
+    """The time of the next completion of the history, by the monotonic clock."""
 
     @property
     def budget(self) -> Budget:
-        """How much is published at once."""
+        """The maximum size of a transaction, as learnt from earlier ones."""
         if self._budget is None:
             self._budget = Budget(self.plan.rules.max_bytes)
         return self._budget
 
     async def run(self) -> None:
-        """Go on until an error."""
+        """Run until an error."""
         try:
             await self._run()
         except KafkaSlow:
-            # A claim too may be large, with the definitions of all tables, and what waited for a table.
+            # A claim may be large too: it may hold the definitions of all tables.
             self.budget.too_slow()
             log.warning(
                 "%s: publishes %d bytes at once from now on", self.plan.name, self.budget.bytes
@@ -263,13 +263,13 @@ class Run:
                 await opened
         except BaseException:
             stream.close()
-            # Threads go on however often their run is told to end.
+            # Threads cannot be cancelled.
             await asyncio.shield(asyncio.create_task(_closed(starting)))
             raise
         return _Reading(Reader(stream, decoders, historian, skipping.left_out), handoff)
 
     def _commits(self, led: Led, spec: StageSpec, skipping: Skipping, schemas: Schemas) -> Commits:
-        """What takes part in each commit, in this order: that of the records in the transaction."""
+        """The participants of each commit, in the order of their records in the transaction."""
         rules, status = self.plan.rules, self.status
         self._letters = self._letters or DeadLetters(rules.poison_limit, status)
         return Commits(
@@ -294,7 +294,7 @@ class Run:
         skipping: Skipping,
         again: ProvingAgain,
     ) -> None:
-        """Publish what is read, each interval or as soon as there is enough; ends only by an error."""
+        """Publish pieces, each interval or once there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
         held: Piece | None = None
         committed, handoff = 0.0, reading.handoff
@@ -302,7 +302,7 @@ class Run:
             try:
                 piece = await handoff.take(max_bytes=self.budget.bytes, timeout=1.0)
             except AqueductError:
-                # What only moves the cursor counts too: skipped statements, filtered events.
+                # Pieces that only move the cursor count too: skipped statements, filtered events.
                 if held is not None:
                     await self._commit(publisher, held, commits)
                 raise
@@ -330,14 +330,14 @@ class Run:
             await handoff.gather(began + self.plan.interval - committed)
 
     async def _commit(self, publisher: Publisher, piece: Piece, commits: Commits) -> None:
-        """Publish a piece together with what each participant adds to it."""
+        """Publish a piece together with the participants' records."""
         point("handoff.taken")
         commits.before(piece, publisher.cursor)
         await self._publish(publisher, piece)
         commits.committed(piece, publisher.cursor)
 
     async def _publish(self, publisher: Publisher, piece: Piece) -> None:
-        """Publish a piece, and learn from how long it takes how large the next ones may be."""
+        """Publish a piece, and adapt the size of the next ones to its duration."""
         budget, began = self.budget, time.monotonic()
         try:
             await publisher.publish(piece)
@@ -348,7 +348,7 @@ class Run:
             log.info("%s: publishes up to %d bytes at once again", self.plan.name, budget.bytes)
 
     def _show_kafka(self) -> None:
-        """Show Kafka's absence while there is nothing to publish, which would find it out."""
+        """Show that Kafka is away while there is nothing to publish that would fail."""
         lost = self.signals.kafka_lost
         if lost is not None and self.status.state is State.RUNNING:
             self.status.show(State.RETRYING, f"{lost.name}: {lost}")
@@ -356,7 +356,7 @@ class Run:
             self.status.show(State.RUNNING, None)
 
     def _may_complete(self) -> bool:
-        """Whether tables can be taken into the history at last; tried from time to time."""
+        """Whether to add missing tables to the history now; tried at intervals."""
         lag, now = self.status.lag_seconds, time.monotonic()
         if not self._is_partial or lag is None or lag > _NEAR_SECONDS or now < self._next_try:
             return False
@@ -365,7 +365,7 @@ class Run:
 
 
 async def _closed(starting: asyncio.Task[Decoders]) -> None:
-    """Wait for decoders that nobody wants any more, and end them."""
+    """Wait for decoders that are no longer needed, and stop them."""
     await asyncio.wait([starting])
     if not starting.cancelled() and starting.exception() is None:
         await asyncio.to_thread(starting.result().close)

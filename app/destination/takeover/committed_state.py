@@ -1,6 +1,6 @@
-"""State of a destination as the journal has it committed, read without a checkpoint and beside any run.
+"""The committed state of a destination in the journal, read without a checkpoint and beside any run.
 
-Invariant: committed records only; nothing is written, nothing is kept, and no leader notices.
+Invariant: committed records only; nothing is written or kept, and leaders are not affected.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tables.schema_history.history import SchemaHistory
 async def committed_state(
     journal: JournalPartition, *, whole_history: bool = False
 ) -> DestinationState:
-    """The state now; ``whole_history``: with the schema history from its oldest checkpoint on."""
+    """The present state, with ``whole_history`` the schema history from its oldest checkpoint on."""
     return await folded(
         journal.destination, MemoryCheckpoint(), journal.fold_into, whole_history=whole_history
     )
 
 
 async def committed_history(journal: JournalPartition) -> SchemaHistory:
-    """The whole schema history; raise JournalDamaged where there is none."""
+    """The whole schema history; raises JournalDamaged if there is none."""
     state = await committed_state(journal, whole_history=True)
     history = state.history() if state.is_whole() else None
     if history is None:

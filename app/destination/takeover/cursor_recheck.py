@@ -1,7 +1,7 @@
-"""Proving a cursor once more, after the source has begun to send its binlog.
+"""Second proof of a cursor, after the source has begun to send its binlog.
 
-Between the proof of a cursor and the moment in which the server opens its binlog for us, it can be reset, put
-back, or another server can answer at its address. What was opened before the second proof is what it proves.
+Between the first proof and the moment the server opens its binlog for us, it can be reset or
+restored, or another server can answer at its address. The second proof is of the opened binlog.
 
 Invariant: nothing of a run is published before its second proof.
 """
@@ -20,16 +20,16 @@ from tables.cursor import Cursor
 
 @dataclass(slots=True, kw_only=True)
 class ProvingAgain:
-    """Of one run."""
+    """The second proof of one run."""
 
     cursor: Cursor
-    """With which the run began."""
+    """The run's initial cursor."""
     address: SourceAddress
     accepts_unproven: bool = False
     _is_proven: bool = False
 
     async def once(self) -> None:
-        """Prove it, the first time; raises SourceReset and its kin, and SourceLost at another server."""
+        """Prove it on the first call; raises SourceReset and related errors, SourceLost at another server."""
         if not self._is_proven:
             await asyncio.to_thread(self._prove)
             self._is_proven = True

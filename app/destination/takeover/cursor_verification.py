@@ -1,10 +1,10 @@
-"""Proving a cursor at the server that it is of, before anything is read on.
+"""Proof of a cursor at its server, before reading resumes.
 
-The GTIDs and offsets of a server that was reset, restored or put back grow past the cursor again, and then say
-nothing. So the last published transaction is looked for in the binlog, by its place and its bytes.
+The GTIDs and offsets of a server that was reset or restored grow past the cursor again, and then
+prove nothing. So the last published transaction is searched for in the binlog, by position and bytes.
 
-Invariant: a server that is proven is read on by file and offset, where nothing can be passed over; by GTIDs
-only up to where it may hold transactions that were published from another server.
+Invariant: a proven server is read by file and offset, so that nothing can be missed; by GTIDs only up
+to the position before which it may hold transactions that were published from another server.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proving:
-    """Of one destination's cursor at one server. It blocks while it asks."""
+    """The proof of one destination's cursor at one server. Blocks while it queries."""
 
     destination: str
     facts: ServerFacts
@@ -38,10 +38,10 @@ class Proving:
     accepts_unproven: bool = False
 
     def at_home(self, offset: SourceOffset, proof: Proof) -> Proof:
-        """The proof to go on with at the server that was read before.
+        """The proof to continue with at the server that was read before.
 
-        Raises SourceReset or SourceDiverged where its binlog is another one, SourceUnproven where that cannot
-        be decided.
+        Raises SourceReset or SourceDiverged if its binlog is a different one, SourceUnproven if that
+        cannot be decided.
         """
         if proof.is_empty:
             return self.first(offset, proof)
@@ -63,14 +63,14 @@ class Proving:
         return Proof(recent=proof.recent, by_gtids_to=self._end())
 
     def first(self, offset: SourceOffset, proof: Proof) -> Proof:
-        """The proof of a cursor that has none: what the server says now, once its GTIDs and its place agree."""
+        """The proof of a cursor without one: the server's present state, if GTIDs and position agree."""
         place = offset.coordinates
         if place.file not in dict(self.facts.binlogs):
             return replace(proof, by_gtids_to=self._end())
         try:
             before = survey(place, self.address)
         except AnonymousTransaction:
-            # What is before the place is not sent any more; what is after it is refused where it is met.
+            # Those before the position are not sent again; those after it are refused on arrival.
             created = int(begun_at(self.address, place.file))
             return replace(proof, head=FileHead(file=place.file, created=created))
         to = None
@@ -83,7 +83,7 @@ class Proving:
         return Proof(landmark=landmark, head=head, recent=proof.recent, by_gtids_to=to)
 
     def moved(self, offset: SourceOffset, proof: Proof) -> Proof:
-        """The proof at another server, of which nothing was published yet."""
+        """The proof at another server, from which nothing was published yet."""
         file = offset.coordinates.file
         created = int(begun_at(self.address, file))
         to = self._end() if isinstance(offset.gtid_set, GtidSet) else None
@@ -91,8 +91,8 @@ class Proving:
         return Proof(head=head, recent=proof.recent, by_gtids_to=to)
 
     def reads_by_place(self, offset: SourceOffset, proof: Proof) -> bool:
-        """Whether the binlog is read by file and offset; raises AnonymousTransaction where a reader by GTIDs
-        would not be sent one."""
+        """Whether the binlog is read by file and offset; raises AnonymousTransaction if a reader by
+        GTIDs would miss one."""
         to, place = proof.by_gtids_to, offset.coordinates
         if self.facts.is_mariadb or not isinstance(offset.gtid_set, GtidSet):
             return not self.facts.is_mariadb
@@ -103,7 +103,7 @@ class Proving:
         return False
 
     def _still(self, offset: SourceOffset, proof: Proof) -> Proof:
-        """A proof that holds, without what is over."""
+        """A confirmed proof, without a limit that the cursor has passed."""
         to = proof.by_gtids_to
         if to is not None and to.order <= offset.coordinates.order:
             return replace(proof, by_gtids_to=None)
@@ -113,15 +113,15 @@ class Proving:
         return Coordinates(*self.facts.binlogs[-1])
 
     def _refuse_other_head(self, offset: SourceOffset, proof: Proof, landmark: Landmark) -> None:
-        """Raise SourceReset where the cursor is in a later file than the landmark, and that is another one now:
-        what is between them was never read."""
+        """Raise SourceReset if the cursor is in a later file than the landmark, and that file was
+        replaced: the data between them was never read."""
         head, file = proof.head, offset.coordinates.file
         is_later = head is not None and file == head.file != landmark.end.file
         if head is not None and is_later and not self._is_read(head):
             raise SourceReset(f"it has no file {file}, which was read", source=self.address)
 
     def _is_read(self, head: FileHead) -> bool:
-        """Whether a file is there; raises SourceReset where it is another one."""
+        """Whether a file that was read exists; raises SourceReset if it was replaced."""
         if head.file not in dict(self.facts.binlogs):
             return False
         created = int(begun_at(self.address, head.file))
@@ -134,7 +134,7 @@ class Proving:
         )
 
     def _has_head(self, offset: SourceOffset, proof: Proof) -> bool:
-        """Whether the cursor's file is the one that was read; raises SourceReset where it is another one."""
+        """Whether the cursor's file is the one that was read; raises SourceReset if it was replaced."""
         head = proof.head
         return head is not None and head.file == offset.coordinates.file and self._is_read(head)
 
@@ -168,7 +168,7 @@ class Proving:
         return begun_at(self.address, file)
 
     def _agreed(self, offset: SourceOffset, gtids: GtidSet, before: GtidSet) -> Coordinates | None:
-        """Up to where to read by GTIDs: what the set has and the place has not may come later in the file."""
+        """The end of reading by GTIDs: GTIDs in the set but not before the position may come later."""
         if before == gtids:
             return None
         if before.issubset(gtids):

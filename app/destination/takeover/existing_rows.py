@@ -1,7 +1,7 @@
-"""Rows that are older than a start, and so are not published.
+"""Rows older than a start, which are not published.
 
-Invariant: a start at the earliest change is only made without a word where the binlog begins at the server's
-beginning, as far as can be seen.
+Invariant: a start at the earliest change passes silently only if the binlog reaches back to the
+server's beginning, as far as can be determined.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_earliest(
     *,
     accepted: bool,
 ) -> None:
-    """Raise StartIncomplete where the binlog does not hold all that captured tables have, unless accepted."""
+    """Raise StartIncomplete if the binlog may lack rows of captured tables, unless accepted."""
     oldest = facts.binlogs[0][0]
     found = estimates(captures, address)
     if was_purged(facts):
@@ -44,7 +44,7 @@ def check_earliest(
 
 
 def tell_latest(destination: str, address: SourceAddress, captures: Captures) -> None:
-    """Log what a start at the end leaves out."""
+    """Log the rows that a start at the end omits."""
     found = estimates(captures, address)
     log.warning(
         "%s: begins at the end of the binlog; existing rows are not published: %s",

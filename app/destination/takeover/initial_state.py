@@ -1,8 +1,8 @@
-"""How a run begins: at which cursor, with which schema history, and what the journal must hold before it.
+"""Initial state of a run: its cursor, its schema history and the journal records of its claim.
 
-The law: history and cursor stand at the same place. A history that is further is gone back in; where there is
-none, it begins at the cursor with what is certain there, and with nothing else. A table that it does not know
-is taken in as soon as the cursor is so near to the present that this is certain too.
+Invariant: history and cursor are at the same position. A history past the cursor is rolled back; a
+new one begins at the cursor with the tables that are certain there, and no others. A missing table is
+added once the cursor is so near the end of the binlog that its definition is certain too.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from tables.schema_history.position import HistoryPlace
 log = logging.getLogger(__name__)
 
 _NEAR_BYTES = 16 << 20
-"""Of binlog, which are read in 2 to 4 s where the transactions are small."""
+"""Bytes of binlog, which are read in 2 to 4 s if transactions are small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What a run begins with."""
+    """The initial state of a run."""
 
     cursor: Cursor
     history: SchemaHistory | None
     notes: list[Note] = field(default_factory=list)
-    """For the journal, in the transaction that claims the destination."""
+    """Journal records for the transaction that claims the destination."""
     is_partial: bool = False
-    """Whether there are tables that the history could know if the cursor were nearer to the present."""
+    """Whether the history lacks tables that can be added nearer to the end of the binlog."""
     by_place: bool = False
-    """Whether the binlog is read by file and offset, GTIDs or not."""
+    """Whether the binlog is read by file and offset, with or without GTIDs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """Of one destination at one server. It blocks while it asks the server."""
+    """The start of a run of one destination at one server. Blocks while it queries the server."""
 
     destination: str
     installation: str
@@ -65,28 +65,29 @@ class Opening:
     facts: ServerFacts
     address: SourceAddress
     policy: CheckpointPolicy | None
-    """Of the schema history; None keeps none."""
+    """The policy of the schema history; None keeps no history."""
     moved: SourceOffset | None = None
-    """The cursor's place at this server, where it is of another one."""
+    """The cursor's position at this server, if the cursor is of another one."""
     is_same_binlog: bool = False
-    """Whether that one's binlog is this one's too: the same files under another server_uuid."""
+    """Whether both servers have the same binlog: the same files under another server_uuid."""
     names: frozenset[TableName] = frozenset()
-    """The server's tables, where it was asked for them already."""
+    """The server's tables, if already queried."""
     captures: Callable[[str, str], bool] | None = None
-    """Which tables are published; None says nothing of rows that are there before a start."""
+    """The filter of captured tables; None disables the check for existing rows."""
     accepts_incomplete: bool = False
-    """Whether to begin with the earliest change although the binlog does not begin at its beginning."""
+    """Whether to begin with the earliest change although the binlog may lack earlier ones."""
     accepts_unproven: bool = False
-    """Whether to go on where nothing shows that the server is still the one that was read."""
+    """Whether to resume without proof that the server is still the one that was read."""
 
     def open(self, state: DestinationState) -> Opened:
-        """Raises PositionGone and its kin where the server cannot go on, SourceReset and its kin where it is
-        another one, HistoryTooShort where the history cannot go on."""
+        """Return the initial state. Raises PositionGone and related errors if the server lacks the
+        position, SourceReset and related errors if its binlog is a different one, HistoryTooShort if
+        the history begins after the cursor."""
         opened = self._first() if state.cursor is None else self._again(state, state.cursor)
         return replace(opened, by_place=self._by_place(opened.cursor))
 
     def _again(self, state: DestinationState, before: Cursor) -> Opened:
-        """Go on at a cursor."""
+        """Resume at a cursor."""
         offset, proof = self.moved, before.proof
         if offset is None:
             offset = as_of_now(before.offset, self.facts, self.address)
@@ -120,9 +121,9 @@ class Opening:
         return self._proving.reads_by_place(cursor.offset, cursor.proof)
 
     def _carried_over(self, history: SchemaHistory, cursor: Cursor, before: SourceOffset) -> Opened:
-        """The history as it was at the old server's place, going on at this one.
+        """The history at the old server's position, continued at this one.
 
-        Without GTIDs places of two servers do not compare, so it has a checkpoint where the new ones begin.
+        Without GTIDs positions of two servers do not compare, so a checkpoint marks the change.
         """
         history.policy = self.policy or history.policy
         notes = rewound_records(history.rollback(before))
@@ -138,7 +139,7 @@ class Opening:
         )
 
     def _first(self) -> Opened:
-        """Begin where the settings say."""
+        """Begin at the configured start."""
         self._look_at_rows()
         if self.policy is not None and isinstance(self.start, Latest):
             baseline = self._baseline()
@@ -151,7 +152,7 @@ class Opening:
         return self._begun_in_the_past(self._cursor(offset))
 
     def _look_at_rows(self) -> None:
-        """Refuse or log a start that leaves out rows that are there."""
+        """Refuse or log a start that omits existing rows."""
         if self.captures is None or not self.facts.binlogs:
             return
         if isinstance(self.start, Earliest):
@@ -185,10 +186,10 @@ class Opening:
         return baseline
 
     def _begun_in_the_past(self, cursor: Cursor, before: SchemaHistory | None = None) -> Opened:
-        """A history that begins at a place that may be long past.
+        """A history that begins at a position that may be old.
 
-        A server that tells the columns of each row is asked about all statements since then only where that is
-        quick: what it tells with its rows is certain too.
+        If the server logs column names with each row, the statements since then are read only if that
+        is quick: the logged names are certain too.
         """
         baseline = self._baseline()
         if tells_columns(self.facts) and not self._is_near(cursor.offset):
@@ -205,9 +206,9 @@ class Opening:
     def _certain(
         self, cursor: Cursor, baseline: Baseline
     ) -> tuple[dict[TableName, Table], set[TableName], set[TableName]]:
-        """The tables of a place before a baseline: as they are there, where no statement came between.
+        """The baseline's tables that no statement changed between a cursor and the baseline.
 
-        Beside them the names of the others, and the views of which the same is true.
+        Also the names of the changed ones, and the views that no statement changed.
         """
         passage = Passage(
             begin=cursor.offset, server=baseline.server, by_place=self._by_place(cursor)
@@ -228,7 +229,7 @@ class Opening:
         return kept, changed, views
 
     def _is_near(self, offset: SourceOffset) -> bool:
-        """Whether all that the server wrote since then is read in a few seconds."""
+        """Whether the binlog since then can be read in a few seconds."""
         files = [name for name, _ in self.facts.binlogs]
         at = offset.coordinates
         if at.file not in files:
@@ -245,7 +246,7 @@ class Opening:
         *,
         views: Iterable[TableName] = (),
     ) -> Opened:
-        """A history that begins at the cursor; the numbers of one before go on."""
+        """A history that begins at the cursor; numbers continue those of ``before``."""
         now, history = _now_ms(), before or SchemaHistory(policy=self.policy)
         history.policy = self.policy or history.policy
         if before is None:
@@ -262,7 +263,7 @@ class Opening:
         )
 
     def _gone_back(self, history: SchemaHistory, cursor: Cursor) -> Opened:
-        """The history as it was at the cursor; what came later comes again."""
+        """The history rolled back to the cursor; later changes are read again."""
         history.policy = self.policy or history.policy
         history.serve(server_of(self.facts))
         notes = rewound_records(history.rollback(cursor.offset))
@@ -278,7 +279,7 @@ class Opening:
         )
 
     def _lacks(self, history: SchemaHistory) -> bool:
-        """Whether the server has tables or views of which the history has never heard."""
+        """Whether the server has tables or views that the history has never recorded."""
         now, server = history.now(), server_of(self.facts)
         with connected(self.address) as cursor:
             reader = InventoryReader(cursor, server)
@@ -287,7 +288,7 @@ class Opening:
             return any(not now.has_view(*name) for name in reader.views())
 
     def _taken_in(self, history: SchemaHistory, cursor: Cursor) -> list[Note]:
-        """Complete a history by the tables that are certain at its end, which is the cursor's place."""
+        """Add the tables that are certain at the history's end, which is the cursor's position."""
         baseline = self._baseline()
         kept, _, views = self._certain(cursor, baseline)
         now = history.now()
@@ -300,14 +301,14 @@ class Opening:
 
 
 def _concerns(written: Written, name: TableName) -> bool:
-    """Whether a statement may have made or dropped a view; rather once too often."""
+    """Whether a statement may have created or dropped a view; errs on the side of True."""
     names = (name,)
     found = touched(written.query, written.statement, names) | mentioned(written.query, names)
     return name in found
 
 
 def tells_columns(facts: ServerFacts) -> bool:
-    """Whether each row comes with its columns' names, so that it can be read without a history."""
+    """Whether the binlog has column names with each row, so that no history is needed."""
     return facts.variables.get("binlog_row_metadata", "").upper() == "FULL"
 
 

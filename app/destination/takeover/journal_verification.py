@@ -1,7 +1,7 @@
-"""Verification of what the journal says of a destination, before anything is done by it.
+"""Verification of a destination's state in the journal, before a run uses it.
 
-Invariant: nothing is judged before the installation is confirmed, and until then no topic is asked for but the
-journal, as many a broker makes one that somebody asks for.
+Invariant: the installation is confirmed first, and until then no topic but the journal is accessed,
+as many brokers create a topic on first access.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _RESTORE = "Restore it from a backup of the topic; or begin in new topics, with 
 
 
 class Confirm(Protocol):
-    """Returns once the installation is known for certain and all topics are there, or raises."""
+    """Returns once the installation is confirmed and all topics exist, or raises."""
 
     async def __call__(self, *, is_new: bool) -> None:
-        """See the class; of a destination that ``is_new`` the journal holds nothing."""
+        """See the class; ``is_new`` if the journal holds nothing of the destination."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a state is held against."""
+    """The checks of a state."""
 
     installation: str
     confirm: Confirm | None = None
     is_published: bool = True
-    """Whether the cursor is held against what the topics show."""
+    """Whether the cursor is compared with the records in the topics."""
 
     async def check(
         self, state: DestinationState, journal: JournalPartition, checkpoint: Checkpoint
     ) -> None:
-        """Raise JournalDamaged or ForeignInstallation where the state is not to be believed."""
+        """Raise JournalDamaged or ForeignInstallation if the state cannot be trusted."""
         if not state.is_whole():
             raise JournalDamaged(state.lack(), destination=state.destination, topic=journal.topic)
         if self.confirm is not None:
@@ -60,8 +60,8 @@ class Verification:
 
 
 def _refuse_foreign(cursor: Cursor, installation: str, topic: str, checkpoint: Checkpoint) -> None:
-    """Raise ForeignInstallation where a cursor is not of this installation; JournalDamaged where it was until
-    the journal's first records were lost: the tables still have them, and the journal has others by now."""
+    """Raise ForeignInstallation if a cursor is of another installation. JournalDamaged if it was this
+    one until the journal's first records were lost: Faust's tables still have them."""
     destination, other = cursor.destination, cursor.installation
     if other == installation:
         return
@@ -77,8 +77,8 @@ def _refuse_foreign(cursor: Cursor, installation: str, topic: str, checkpoint: C
 
 
 async def _refuse_lost(journal: JournalPartition) -> None:
-    """Raise JournalDamaged where there is no cursor although something was published, which a cursor always
-    stands before: the journal was cut or made anew, and to begin again would repeat all of it."""
+    """Raise JournalDamaged if there is no cursor although something was published, which a cursor
+    always precedes: the journal was truncated or recreated, and a new start would repeat all of it."""
     published = await _published(journal)
     if published is not None:
         raise JournalDamaged(
@@ -91,7 +91,7 @@ async def _refuse_lost(journal: JournalPartition) -> None:
 
 
 async def _published(journal: JournalPartition) -> str | None:
-    """A topic that shows that a destination has published something; a version comes before its first row."""
+    """A topic with records that a destination published; a version precedes its first row."""
     destination, prefix, options = journal.destination, journal.prefix, journal.options
     for written in (transactions_topic(prefix, destination), ddl_topic(prefix, destination)):
         if await end_of(options, written, 0):

@@ -1,6 +1,6 @@
-"""Who leads in an epoch, as this worker writes it with its claim.
+"""The record of an epoch's leader, written with its claim.
 
-Invariant: it names the process, not only the worker id, which a second worker may have by mistake.
+Invariant: it names the process, not only the worker id, which a second worker may share by mistake.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tables.journal_format import Entry
 
 
 def claim_of(plan: Plan, epoch: int) -> Entry:
-    """The record for the transaction of the claim."""
+    """The leader record for the claim's transaction."""
     return note_of(
         Leader(
             destination=plan.name,

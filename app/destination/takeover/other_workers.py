@@ -1,8 +1,8 @@
-"""Other workers of an installation that nobody coordinates: whether one that lives leads a destination already.
+"""Check for other workers without coordination: whether a live one already leads a destination.
 
-Invariant: a worker that leads is left alone while it is a member of the workers' group; one that is gone is
-followed. Kafka's fencing is what keeps two apart; this keeps a second one, started by mistake, from fencing the
-first. Where Kafka does not say who is in the group, nobody is waited for.
+Invariant: a leader is not replaced while it is a member of the workers' group; one that has left is.
+Kafka's fencing keeps two apart; this keeps a second one, started by mistake, from fencing the first.
+If Kafka does not return the group's members, the takeover does not wait.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _CLIENT = "aqueduct"
 def group_of(prefix: str) -> str:
     """The group of all workers of an installation.
 
-    It folds the journal into the table of this name; another table takes another group.
+    It applies the journal to the table of this name; another table requires another group.
     """
     return f"{prefix}.__workers"
 
 
 def client_id(worker: str) -> str:
-    """What this worker calls itself in the group."""
+    """This worker's client id in the group."""
     return f"{_CLIENT}.{worker}.{PROCESS}"
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """The others, as one destination's runs ask for them."""
+    """The check for one destination's runs."""
 
     plan: Plan
     checkpoint: Checkpoint
 
     async def check(self, claimed: int) -> None:
-        """Raise AnotherWorkerLeads where one that lives leads it.
+        """Raise AnotherWorkerLeads if a live one leads it.
 
-        Fenced: another has led it since this one ``claimed`` it, and may live. A worker that was frozen wakes
-        to an error of its connection, and would take the id back otherwise.
+        Fenced: another has led it since this one ``claimed`` it, and may be alive. A worker that was
+        suspended resumes with a connection error, and would take the id back otherwise.
         """
         living = await self._living()
         if not claimed and not living:
@@ -76,7 +76,7 @@ class Others:
             log.info("%s: worker %s, which led it, is gone", self.plan.name, leader.worker)
 
     async def _living(self) -> frozenset[str] | None:
-        """The processes of other workers in the group; None where this one cannot know."""
+        """The processes of other workers in the group; None if unknown."""
         try:
             found = await members(self.plan.kafka_options, group_of(self.plan.rules.prefix))
         except AqueductError as error:
@@ -86,8 +86,8 @@ class Others:
 
 
 def living(clients: Iterable[str], worker: str) -> Iterable[str]:
-    """The processes of other workers, out of client ids. One of the same worker id that is not here is this
-    worker before it was started again."""
+    """The processes of other workers, from client ids. One of the same worker id on another machine is
+    this worker before its restart."""
     for client in clients:
         name, _, rest = client.partition(".")
         who, _, process = rest.rpartition(".")

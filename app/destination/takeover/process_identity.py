@@ -1,7 +1,7 @@
-"""Which process this is, so that another can find out whether it still runs.
+"""Identity of this process, by which another can determine whether it still runs.
 
-Invariant: an id is of one process only, for as long as its machine runs; whether one on another machine or in
-another container lives is never guessed.
+Invariant: an id belongs to one process only while its machine runs; whether a process on another
+machine or in another container is alive is never guessed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _PROC = Path("/proc")
 
 
 def _place() -> str:
-    """This machine since it was started, and the namespace that gives the process ids."""
+    """The machine's boot id and the namespace of its process ids."""
     boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip().replace("-", "")[:12]
     return f"{boot}-{(_PROC / 'self/ns/pid').stat().st_ino:x}"
 
 
 def _started(pid: int) -> str:
-    """When it was started, in the kernel's ticks; empty of one that has ended and waits for its parent."""
+    """The start time of a process in the kernel's ticks; empty for a zombie."""
     state, *rest = (_PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
     return "" if state in "ZX" else rest[18]
 
@@ -28,16 +28,16 @@ def _started(pid: int) -> str:
 def _this() -> str:
     try:
         return f"{_place()}-{os.getpid()}-{_started(os.getpid())}"
-    except (OSError, IndexError):  # where there is no /proc
+    except (OSError, IndexError):  # without /proc
         return uuid.uuid4().hex
 
 
 PROCESS = _this()
-"""This process."""
+"""The id of this process."""
 
 
 def is_here(process: str) -> bool:
-    """Whether it is, or was, one of this machine and this container."""
+    """Whether it is or was a process of this machine and container."""
     return process.count("-") == PROCESS.count("-") and _split(process)[0] == _split(PROCESS)[0]
 
 
@@ -48,7 +48,7 @@ def _split(process: str) -> tuple[str, str, str]:
 
 
 def is_gone(process: str) -> bool:
-    """Whether it is sure to have ended."""
+    """Whether it has certainly ended."""
     if not is_here(process):
         return False
     _, pid, started = _split(process)

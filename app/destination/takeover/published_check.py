@@ -1,8 +1,8 @@
-"""What the topics of a destination show to be published, held against its cursor.
+"""Comparison of the published records in a destination's topics with its cursor.
 
-Invariant: rows, table versions and cursor are committed together, so no topic shows more than the newest cursor
-counts. Where one does, the journal is an older copy, or has lost its newest records, and numbers would be given
-twice.
+Invariant: rows, table versions and cursor are committed together, so no topic has more than the
+newest cursor counts. If one has, the journal is an older copy or has lost its newest records, and
+numbers would be assigned twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tables.journal.state import DestinationState
 from tables.table_version import TableVersion
 
 _SKEW_MS = 3_600_000
-"""By how much workers' clocks may differ; partitions with nothing newer than the cursor are not read."""
+"""The maximum difference of workers' clocks; partitions without newer records are not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Published:
     options: Mapping[str, Any]
 
     async def check(self, state: DestinationState) -> None:
-        """Raise JournalOutdated where they show more than the cursor counts."""
+        """Raise JournalOutdated if they hold more than the cursor counts."""
         if state.cursor is None:
             return
         for one in await self.newest(state):
@@ -55,7 +55,7 @@ class Published:
                 )
 
     async def newest(self, state: DestinationState) -> list[Newest]:
-        """The newest rows and DDL of the destination, of each partition that may have any since the cursor."""
+        """The destination's newest row or DDL in each partition that may have one since the cursor."""
         assert state.cursor is not None
         topics = {version.topic for version in state.versions.values()}
         return await newest(
@@ -108,7 +108,7 @@ def _is_known(version: TableVersion, state: DestinationState) -> bool:
 
 
 def source_of(record: StoredRecord) -> dict[str, Any]:
-    """Which destination has published a record, and under which numbers; tombstones do not say."""
+    """The destination and numbers of a published record; empty for tombstones."""
     if not record.value:
         return {}
     source = orjson.loads(record.value).get("source")

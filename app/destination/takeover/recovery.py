@@ -1,8 +1,8 @@
-"""Taking over a destination: from the journal to the state a run begins with.
+"""Recovery of a destination's state from the journal, for the start of a run.
 
-The law, in this order: the transactional id is taken over first, which ends the old owner's open transaction;
-then the journal is read to the end it has now; only then is anything believed. A checkpoint shortens this and
-never replaces it.
+Invariant, in this order: the transactional id is taken over first, which ends the old owner's open
+transaction; then the journal is read to its present end; only then is the state used. A checkpoint
+shortens this and never replaces it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tables.schema_history.codec.fold import OLDEST
 log = logging.getLogger(__name__)
 
 Read = Callable[[DestinationState, int], Awaitable[None]]
-"""Folds the journal's records from an offset on into a state."""
+"""Applies the journal's records from an offset on to a state."""
 
 
 async def installation_of(topic: str, *, options: Mapping[str, Any], worker: str) -> str:
@@ -56,13 +56,13 @@ async def installation_of(topic: str, *, options: Mapping[str, Any], worker: str
 
 
 def known_installation(checkpoint: Checkpoint) -> str | None:
-    """The same as the tables have it, which may be of another journal; for who looks it up afterwards."""
+    """The id in Faust's tables, which may be of another journal; callers confirm it afterwards."""
     known = records_of_kind(INSTALLATION, checkpoint)
     return installation_in(known[0]) if known else None
 
 
 def known_choice(destination: str, checkpoint: Checkpoint) -> SourceChoice | None:
-    """Which source is read and which is wished for, as the tables have it; None where they know too little."""
+    """The current and the requested source in Faust's tables; None if they have no cursor."""
     rows = checkpoint.rows
     if cursor_key(destination).decode() not in rows:
         return None
@@ -74,12 +74,12 @@ def known_choice(destination: str, checkpoint: Checkpoint) -> SourceChoice | Non
 
 
 def known_controls(checkpoint: Checkpoint) -> list[Control]:
-    """The last request of each destination, as the tables have them."""
+    """The last request of each destination in Faust's tables."""
     return list(map(control_in, records_of_kind(CONTROL, checkpoint)))
 
 
 async def _found(installation: str, topic: str, *, options: Mapping[str, Any], worker: str) -> None:
-    """Propose an installation; whose record comes first in the partition wins, also between two workers."""
+    """Propose an installation; the first record in the partition wins, also between two workers."""
     producer = TransactionalProducer(f"{installation}.founding", options=options, compression=None)
     try:
         await producer.init_transactions()
@@ -104,7 +104,7 @@ async def recover(
 ) -> DestinationState:
     """The verified state of a destination; call it after its producer's ``init_transactions``.
 
-    Its schema history begins with the newest checkpoint; ``whole_history``: with the oldest that is kept.
+    Its schema history begins with the newest checkpoint, with ``whole_history`` the oldest one kept.
     """
     destination = journal.destination
 
@@ -130,8 +130,8 @@ async def recover(
 async def last_claim(
     journal: JournalPartition, checkpoint: Checkpoint
 ) -> tuple[Cursor | None, Leader | None]:
-    """The cursor and who claimed it, as far as the journal can be read at once; for who has not taken over the
-    transactional id."""
+    """The cursor and its leader, as far as the journal can be read without waiting; for use before the
+    transactional id is taken over."""
     keys = (cursor_key(journal.destination), leader_key(journal.destination))
     rows = {key: checkpoint.rows.get(key.decode()) for key in keys}
     found = {
@@ -155,7 +155,7 @@ async def last_claim(
 
 @contextmanager
 def kept_alive() -> Iterator[None]:
-    """Do not look for garbage meanwhile: what is read is all kept, and is much to look through."""
+    """Disable garbage collection meanwhile: the objects read are many, and all are kept."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -168,18 +168,18 @@ def kept_alive() -> Iterator[None]:
 async def folded(
     destination: str, checkpoint: Checkpoint, read: Read, *, whole_history: bool = False
 ) -> DestinationState:
-    """The state of a destination, as far as the journal has it; ``read`` folds in what is from an offset on."""
+    """The state of a destination in the journal; ``read`` applies the records from an offset on."""
     state, start = resume_from(destination, checkpoint)
     if whole_history:
         state, start = DestinationState.with_history_from(destination, OLDEST), 0
     await read(state, start)
     if start and not state.is_whole():
-        # The checkpoint lacked something that the cursor counts; the journal has it all.
+        # The checkpoint lacks records that the cursor counts; the journal has them all.
         state = DestinationState(destination)
         await read(state, 0)
     base = state.other_base()
     if base is not None:
-        # The schema history begins with another checkpoint than the one whose content was kept.
+        # The schema history begins with a different checkpoint from the one that was kept.
         state = DestinationState.with_history_from(destination, base)
         await read(state, 0)
     state.check_readable()

@@ -1,7 +1,7 @@
-"""Taking the lead of a destination: from its journal and its server to an epoch that stands in the journal.
+"""Takeover of a destination: from its journal and its server to an epoch claimed in the journal.
 
-The law, in this order: the transactional id is taken over, the journal is read, the server is looked at, and
-the first transaction is the claim of an epoch. Before that claim nothing is published.
+Invariant, in this order: the transactional id is taken over, the journal is read, the server is
+checked, and the first transaction claims an epoch. Nothing is published before that claim.
 """
 
 from __future__ import annotations
@@ -57,35 +57,35 @@ log = logging.getLogger(__name__)
 
 Answer = tuple[SourceAddress, ServerFacts]
 _REPLICAS = uuid.UUID("5b1c2a52-6d0e-4a5c-8f2e-3f1f0c7d9a11")
-"""The namespace of the UUIDs by which MySQL knows our destinations."""
+"""The namespace of our destinations' replica UUIDs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Led:
-    """A destination whose epoch is ours."""
+    """A destination whose epoch this worker has claimed."""
 
     publisher: Publisher
     state: DestinationState
-    """What the journal said before the claim."""
+    """The state in the journal before the claim."""
     opened: Opened
     facts: ServerFacts
     address: SourceAddress
     names: frozenset[TableName]
-    """The server's tables that the account can see."""
+    """The server's tables that the account has privileges for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ahead:
-    """What a source answers that is asked while the journal is read."""
+    """A source's answer, requested while the journal is read."""
 
     source: Source | None
-    """None where it is not known which to ask."""
+    """None if it is not known which to ask."""
     answer: asyncio.Task[Answer | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leading:
-    """How a worker takes the lead of one destination."""
+    """The takeover of one destination by this worker."""
 
     plan: Plan
     checkpoint: Checkpoint
@@ -94,19 +94,19 @@ class Leading:
     status: DestinationStatus
     phases: Phases
     patience: float = 1.0
-    """How many times as long as otherwise Kafka may take for a transaction."""
+    """The factor by which Kafka's time limits for a transaction are extended."""
     names: dict[str, frozenset[TableName]] = field(default_factory=dict)
-    """The tables of servers that were asked, by address."""
+    """The tables of the servers that were asked, by address."""
 
     @contextlib.asynccontextmanager
     async def lead(self, unreadable: list[WitnessesDiffer]) -> AsyncIterator[Led]:
-        """Lead within the block; at its end the producer is thrown away.
+        """Lead within the block; the producer is discarded at its end.
 
-        The tables that the run before could not read are set aside, and the list is emptied.
+        Tables that the previous run could not read are quarantined, and the list is cleared.
         """
         plan = self.plan
         topics = Topics(plan.kafka_options, report=WeakTopics(self.status))
-        # What was confirmed last comes first: tables may be of a journal that is no more.
+        # The last confirmed id comes first: Faust's tables may be of a journal that was deleted.
         known = self.signals.installation or known_installation(self.checkpoint)
         if known is None:
             known = await self._installation(topics)
@@ -122,7 +122,7 @@ class Leading:
                 led = await self._taken(producer, topics, known, confirmed)
             claim = claim_of(plan, led.opened.cursor.epoch)
             notes = [*led.opened.notes, *self._set_aside(unreadable, led), claim]
-            # Noted before, as the claim may be committed without an answer.
+            # Set before, as the claim may be committed without an acknowledgement.
             self.signals.claimed = led.opened.cursor.epoch
             await led.publisher.claim(notes)
             self.phases.reached("epoch claimed")
@@ -133,7 +133,7 @@ class Leading:
             await producer.discard()
 
     async def _installation(self, topics: Topics) -> str:
-        """The installation by the journal itself, once all topics that there are were checked."""
+        """The installation id in the journal, after a check of all existing topics."""
         plan = self.plan
         await topics.ensure(plan.topics.journal())
         await topics.check(*plan.topics.of(plan.name))
@@ -149,8 +149,8 @@ class Leading:
         installation: str,
         confirmed: asyncio.Task[str],
     ) -> Led:
-        """All that comes before the claim; what was only known so far is confirmed by then."""
-        # What is written behind the end that is read below is heard, so that no request falls between.
+        """The steps before the claim; the known installation is confirmed by then."""
+        # Requests after the end that is read below are followed from here on, so that none is missed.
         await self.signals.following()
         point("init.before")
         lease = self.signals.mandate.lease
@@ -166,13 +166,13 @@ class Leading:
                 raise BeginsAnew(f"as the journal is of {await confirmed}, not of {installation}")
             await self.plan.topics.ready(topics, self.plan.name, is_new=is_new)
 
-        # Whoever led before writes no more, so that the server has all that the journal tells of.
+        # The previous leader is fenced, so the server has all transactions that the journal mentions.
         first = self._first()
         async with beside(self._answer(first, installation)) as answer:
             ahead = _Ahead(source=first, answer=answer)
             led = await self._read(producer, topics, installation, ahead, confirm=confirm)
         point("recover.after")
-        # Who was slow from the first look to here may have taken the id from a later leader.
+        # If this took long since the first check, the id may have been taken from a later leader.
         await lease.confirm()
         return led
 
@@ -185,7 +185,7 @@ class Leading:
         *,
         confirm: Confirm,
     ) -> Led:
-        """Find out where to go on, and whether the server can."""
+        """Determine the position to resume from, and whether the server has it."""
         plan = self.plan
         state = await self._recovered(installation, confirm)
         self.phases.reached("journal read")
@@ -210,7 +210,7 @@ class Leading:
         try:
             opened = await asyncio.to_thread(opening.open, state)
         except HistoryTooShort:
-            # The cursor was set back behind the newest checkpoint; the journal holds older ones.
+            # The cursor was set back to before the newest checkpoint; the journal holds older ones.
             state = await self._recovered(installation, confirm, whole_history=True)
             opened = await asyncio.to_thread(opening.open, state)
         self.phases.reached("history opened")
@@ -237,7 +237,7 @@ class Leading:
         )
 
     def _first(self) -> Source | None:
-        """The source that is asked first as far as the tables tell, so that it can be asked ahead."""
+        """The source to ask first according to Faust's tables, so that it can be asked early."""
         if not self.sources.can_switch:
             return self.sources.current
         choice = known_choice(self.plan.name, self.checkpoint)
@@ -249,7 +249,7 @@ class Leading:
         return await in_its_own_thread(lambda: self._asked(source, installation))
 
     def _asked(self, source: Source, installation: str) -> Answer:
-        """Ask a server; raise where it cannot be captured at all."""
+        """Ask a server; raises if it cannot be captured at all."""
         replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{self.plan.name}"))
         address = replace(source.address, replica_uuid=replica)
         has_history = self.plan.history is not None
@@ -269,7 +269,7 @@ class Leading:
         return address, facts
 
     async def _stood(self, state: DestinationState, installation: str, ahead: _Ahead) -> Standing:
-        """The source to read, once one is fit; the one that comes first was asked already, if it was known."""
+        """The first source that fits; waits for one. The first one may have been asked already."""
         status = self.status
         answers: dict[str, asyncio.Task[Answer | None]] = {}
         if ahead.source is not None and self.sources.first(state.source_choice) is ahead.source:
@@ -277,7 +277,7 @@ class Leading:
             answers[str(ahead.source.address)] = ahead.answer
 
         def judge(source: Source) -> Answer:
-            # An answer is good for once: whoever asks again waits for another one.
+            # An answer is used once; a second request asks the server again.
             task = answers.pop(str(source.address), None)
             answer = task.result() if task is not None else None
             return answer or self._asked(source, installation)
@@ -299,7 +299,7 @@ class Leading:
         return standing
 
     def _heed(self, state: DestinationState) -> None:
-        """Raise Leaving where a person wants no run of it; this worker may not have been told yet."""
+        """Raise Leaving if the desired state is not to run; this worker may not have seen it yet."""
         signals, said = self.signals, state.control
         if said is not None and (signals.control is None or said.offset > signals.control.offset):
             signals.control = said
@@ -329,7 +329,7 @@ class Leading:
         log.info("%s: leads in epoch %d, from %s", name, cursor.epoch, cursor.offset)
 
     def _set_aside(self, unreadable: list[WitnessesDiffer], led: Led) -> list[Note]:
-        """Note the tables that the run before could not read."""
+        """Return the notes that quarantine the tables that the previous run could not read."""
         found = unreadable[:]
         unreadable.clear()
         return [

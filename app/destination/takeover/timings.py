@@ -1,7 +1,7 @@
-"""How far a takeover came, and when: what an operator reads in the log where a destination stood still.
+"""Phases of a takeover with their times, logged so that an operator sees where it waited.
 
-The law: it watches and changes nothing; times are of a clock that never goes back, from the moment this worker
-was to lead or to begin anew.
+Invariant: it only observes; times are monotonic and count from the start of the takeover or of the
+new run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Phases:
-    """Of one run."""
+    """The phases of one run."""
 
     clock: Callable[[], float] = time.monotonic
     _began: float = -1.0
@@ -23,11 +23,11 @@ class Phases:
         self._began = self.clock()
 
     def reached(self, phase: str) -> float:
-        """Note that a phase is behind us; seconds since the beginning."""
+        """Record the end of a phase; returns seconds since the beginning."""
         seconds = self.clock() - self._began
         self._reached.append((phase, seconds))
         return seconds
 
     def told(self) -> str:
-        """All of them, each with the seconds after which it was through."""
+        """All phases, each with the seconds until its end."""
         return ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in self._reached)

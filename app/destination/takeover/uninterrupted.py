@@ -1,11 +1,12 @@
 """Whether a server has run without a reset since the last published transaction.
 
-An idle source purges files that were read to their end, and the last published transaction with them. Files are
-put back, copied or cloned only under a server that is down, and a reset is counted; so a server that has run
-since that transaction was committed, and counts no reset, has the binlog that was read.
+An idle source purges files that were read to their end, and the last published transaction with
+them. Files can be restored, copied or cloned only while a server is down, and resets are counted. So
+a server that has run since that transaction was committed, and counts no reset, has the binlog that
+was read.
 
-Invariant: only where its oldest file begins right after the cursor's GTIDs, and gtid_mode was not set since, so
-that nothing unread was purged.
+Invariant: only if its oldest file begins right after the cursor's GTIDs, and gtid_mode was not set
+since, so that nothing unread was purged.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.cursor_proof import Proof
 
 _MARGIN = 2
-"""Seconds; both times are the server's own, and each is rounded."""
+"""Seconds; both times are of the server's clock, and each is rounded."""
 _MODE_SET = (
     "SELECT UNIX_TIMESTAMP(set_time) FROM performance_schema.variables_info "
     "WHERE variable_name = 'gtid_mode'"
@@ -29,7 +30,7 @@ _COUNTERS = "SHOW GLOBAL STATUS WHERE variable_name IN ('Uptime', 'Com_reset')"
 def uninterrupted(
     offset: SourceOffset, proof: Proof, facts: ServerFacts, address: SourceAddress
 ) -> bool:
-    """Whether the server shows it; False where it cannot."""
+    """Whether the server proves it; False if it cannot."""
     landmark, gtids = proof.landmark, offset.gtid_set
     if facts.is_mariadb or not isinstance(gtids, GtidSet) or not facts.has_gtids:
         return False
@@ -42,7 +43,7 @@ def uninterrupted(
 
 
 def _shows(address: SourceAddress, committed: float) -> bool:
-    """Whether it was neither started nor reset since then, and each transaction since then has a GTID."""
+    """Whether it was neither started nor reset since then, and each transaction since has a GTID."""
     try:
         with connected(address) as cursor:
             cursor.execute("SELECT UNIX_TIMESTAMP()")

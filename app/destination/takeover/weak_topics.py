@@ -1,6 +1,6 @@
-"""Topics that may lose records with a broker, as /status and a metric show them.
+"""Topics that may lose records if a broker fails, for /status and a metric.
 
-Invariant: a weak topic is written to all the same; it is named for as long as this worker has seen it so.
+Invariant: a weak topic is written to nevertheless; it is listed while its last check found it weak.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ _MOST_SHOWN = 20
 
 
 class WeakTopics:
-    """Takes what ``Topics`` reports of each topic that a destination uses."""
+    """Receives the report of ``Topics`` on each topic that a destination uses."""
 
     def __init__(self, status: DestinationStatus) -> None:
         self._status = status
         self._found: dict[str, tuple[str, ...]] = {}
 
     def __call__(self, topic: str, weak: tuple[str, ...]) -> None:
-        """A topic was looked at, and is weak for these reasons; none where it is not."""
+        """Record the reasons for which a topic is weak; empty if it is not."""
         if weak:
             self._found[topic] = weak
         else:
