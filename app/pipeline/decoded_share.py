@@ -14,7 +14,8 @@ from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import Ddl, Item, Rows, values_of
 from app.pipeline.number.numbers import Numbers, Progress
 from app.pipeline.number.table_versions import Name, VersionBook
-from app.pipeline.piece import Aside, Piece
+from app.pipeline.piece import Piece
+from app.pipeline.piece_parts import Aside, Counts, SourceTrace, TableChanges
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint.fingerprint import Prints
@@ -121,7 +122,7 @@ class DecodedShare:
 
     def encode(self) -> Piece:
         """The third step: the piece."""
-        gathered, digests, last = self._gathered, self._gathered.prints, self._gathered.last
+        gathered, last = self._gathered, self._gathered.last
         cut = self._open if self._resume is not None else None
         encoding = self._encoder.encoding(self._seq, gathered.first, self._begun, cut)
         encoding.write(gathered.items, self._truncated)
@@ -133,28 +134,36 @@ class DecodedShare:
             partitions=encoding.partitions,
             records=sum(batch.records for batch in batches),
             size=encoding.size,
-            versions=self._announced,
-            history=self._history,
-            set_aside=self._lost,
-            parked=encoding.parked,
+            tables=TableChanges(
+                versions=self._announced, history=self._history, set_aside=self._lost
+            ),
             dead_letters=encoding.dead_letters,
-            oversize=encoding.lightened,
-            gtids=gathered.gtids.found(),
-            decisions=gathered.decisions,
-            fingerprints=digests.done if isinstance(digests, Prints) else [],
-            landmark=self._landmark,
-            head=self._head,
-            recent=digests.found() if isinstance(digests, Recents) else [],
+            trace=self._trace(),
+            counts=Counts(
+                rows=encoding.rows,
+                events=self._events,
+                statements=gathered.statements,
+                parked=encoding.parked,
+                oversize=encoding.lightened,
+            ),
             coordinates=self._safe,
             resume=self._resume,
             whole=self._is_whole,
             seq=self._seq_after,
             version_count=self._version_count,
-            rows=encoding.rows,
-            events=self._events,
-            statements=gathered.statements,
             committed_ms=last.committed_ms if last is not None else 0,
             error=gathered.error,
+        )
+
+    def _trace(self) -> SourceTrace:
+        gathered, prints = self._gathered, self._gathered.prints
+        return SourceTrace(
+            gtids=gathered.gtids.found(),
+            decisions=gathered.decisions,
+            fingerprints=prints.done if isinstance(prints, Prints) else [],
+            landmark=self._landmark,
+            head=self._head,
+            recent=prints.found() if isinstance(prints, Recents) else [],
         )
 
     def _begin_file(self, numbers: Numbers) -> None:

@@ -20,7 +20,7 @@ from app.pipeline.gather.inserted_events import Inserting
 from app.pipeline.gather.shares import Share, Sharing
 from app.pipeline.gather.statement_changes import Passing
 from app.pipeline.number.table_versions import Name, VersionBook
-from app.pipeline.piece import Aside
+from app.pipeline.piece_parts import Aside
 from app.pipeline.portions.captured_chunk import CapturedChunk
 from app.pipeline.portions.inserted_rows import InsertedRows
 from app.pipeline.portions.new_rules import NewRules

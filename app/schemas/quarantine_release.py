@@ -80,7 +80,7 @@ class Releasing:
                 if entry.outcome is Outcome.REFUSED:
                     return entry
         piece = self._nothing()
-        piece.history += self._resolved(resolution, release, entry)
+        piece.tables.history += self._resolved(resolution, release, entry)
         return await self._publish(piece, release.entry(Outcome.RELEASED))
 
     async def _give_up(self, resolution: Resolution, entry: Entry) -> Entry:
@@ -99,7 +99,7 @@ class Releasing:
             lost=lost,
         )
         piece = self._nothing()
-        piece.history += self._history.resolve(
+        piece.tables.history += self._history.resolve(
             resolution.name, None, self._now(entry.since), resolution.given
         )
         return await self._publish(piece, given_up)
@@ -149,7 +149,7 @@ class Releasing:
     async def _publish(self, piece: Piece, entry: Entry) -> Entry:
         piece.notes.append(note_of(entry))
         await self._publisher.publish(piece)
-        versions = {(one.database, one.table): one for one in piece.versions}
+        versions = {(one.database, one.table): one for one in piece.tables.versions}
         self.spec = replace(self.spec, versions={**self.spec.versions, **versions})
-        self.rows += piece.rows.total()
+        self.rows += piece.counts.rows.total()
         return entry

@@ -64,9 +64,9 @@ class Schemas:
         return [*self._quarantined(piece), *self._checkpointed(piece, cursor), *self._expired()]
 
     def _quarantined(self, piece: Piece) -> Iterator[Entry]:
-        for record in piece.history:
+        for record in piece.tables.history:
             yield from map(note_of, self._quarantine.made_anew(record))
-        for aside in piece.set_aside:
+        for aside in piece.tables.set_aside:
             yield note_of(self._quarantine.add(aside.name, aside.why, aside.since))
 
     def _checkpointed(self, piece: Piece, cursor: Cursor) -> list[Entry]:
@@ -103,13 +103,13 @@ class Schemas:
         name = self._rules.destination
         if self._mirror is not None and cursor.history is not None:
             self._mirror.committed(cursor.history)
-        for record in piece.history:
+        for record in piece.tables.history:
             if record.changes or record.reason is not None:
                 metrics.SCHEMA_CHANGES.labels(name, self._outcome(record)).inc()
-        if piece.parked:
-            self._status.parked.update(piece.parked)
-            metrics.PARKED.labels(name).inc(piece.parked.total())
-        if piece.set_aside or piece.history:
+        if piece.counts.parked:
+            self._status.parked.update(piece.counts.parked)
+            metrics.PARKED.labels(name).inc(piece.counts.parked.total())
+        if piece.tables.set_aside or piece.tables.history:
             self._show()
         if self._is_new and self._history is not None:
             self._is_new = False

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from app import metrics
-from app.pipeline.piece import DeadLetter
+from app.pipeline.piece_parts import DeadLetter
 from tables.cursor import Cursor
 from tables.quarantine import Entry
 

@@ -44,7 +44,7 @@ async def _alone(self: Any, cursor: Any) -> None:
 
 
 async def _rows(self: Any, piece: Any) -> None:
-    if not (piece.batches or piece.versions or piece.history or piece.notes):
+    if not (piece.batches or piece.tables.versions or piece.tables.history or piece.notes):
         return
     async with self._producer.transaction() as kafka:
         await asyncio.gather(*[future async for future in self._sent(kafka, piece)])
@@ -213,9 +213,9 @@ def hole_in_cursor() -> None:
     real, calls = publishing._after, [0]
 
     def after(cursor: Any, piece: Any) -> Any:
-        calls[0] += bool(piece.gtids)
-        if calls[0] == _EARLY and piece.gtids:
-            piece.gtids = piece.gtids[:-1]
+        calls[0] += bool(piece.trace.gtids)
+        if calls[0] == _EARLY and piece.trace.gtids:
+            piece.trace.gtids = piece.trace.gtids[:-1]
             say_done()
         return real(cursor, piece)
 

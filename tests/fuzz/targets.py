@@ -137,7 +137,7 @@ def staged(corpus: Corpus, chunks: Sequence[Chunk]) -> bool:
         numbers, _ = decoded.number(numbers, [])
         for piece in decoded.encode():
             demand(piece.seq - before <= 2 * max(chunk.size, 1 << 20), "more values than bytes")
-            for source, first, last in piece.gtids:
+            for source, first, last in piece.trace.gtids:
                 demand(0 < first <= last < 1 << 64, f"a run of GTIDs {source}: {first} to {last}")
             if piece.error is not None:
                 sound(piece.error)

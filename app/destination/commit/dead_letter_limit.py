@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from app import metrics
-from app.pipeline.piece import DeadLetter, Piece
+from app.pipeline.piece import Piece
+from app.pipeline.piece_parts import DeadLetter
 from app.service.status import DestinationStatus
 from connectors.errors import PoisonLimitReached
 from tables.cursor import Cursor

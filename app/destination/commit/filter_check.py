@@ -44,7 +44,7 @@ class FilterCheck:
         """Take note of tables that statements made or removed."""
         changes = [
             one
-            for record in piece.history
+            for record in piece.tables.history
             for one in record.changes
             if isinstance(one, TableChange)
         ]

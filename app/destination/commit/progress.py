@@ -49,7 +49,7 @@ class Progress:
     def _show(self, piece: Piece, cursor: Cursor) -> None:
         status = self._status
         status.cursor = cursor
-        status.rows += piece.rows.total()
+        status.rows += piece.counts.rows.total()
         metrics.SEQ.labels(status.name).set(cursor.seq)
         if piece.committed_ms:
             status.committed_ms = piece.committed_ms
@@ -58,11 +58,11 @@ class Progress:
 
     def _count(self, piece: Piece) -> None:
         name = self._status.name
-        for (kind, handling), count in piece.events.items():
+        for (kind, handling), count in piece.counts.events.items():
             metrics.EVENTS.labels(name, type_name(kind), handling).inc(count)
-        for op, count in piece.rows.items():
+        for op, count in piece.counts.rows.items():
             metrics.ROWS.labels(name, op).inc(count)
-        for way, count in piece.oversize.items():
+        for way, count in piece.counts.oversize.items():
             metrics.OVERSIZE.labels(name, way).inc(count)
         metrics.RECORDS.labels(name).inc(piece.records)
         metrics.BYTES.labels(name).inc(piece.size)

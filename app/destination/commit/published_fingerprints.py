@@ -23,7 +23,7 @@ class PublishedFingerprints:
         """The records of the ring that the piece's transactions change."""
         if self._kept is None:
             return ()
-        return self._kept.add(piece.fingerprints, cursor.offset.server_uuid)
+        return self._kept.add(piece.trace.fingerprints, cursor.offset.server_uuid)
 
     def committed(self, _piece: Piece, _cursor: Cursor) -> None:
         """Nothing more: the next run reads them from the journal."""

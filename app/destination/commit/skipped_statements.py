@@ -32,10 +32,10 @@ class SkippedStatements:
 
     def committed(self, piece: Piece, _cursor: Cursor) -> None:
         """Count the statements of a piece, and list their tables."""
-        if not piece.statements:
+        if not piece.counts.statements:
             return
-        metrics.STATEMENTS_PASSED.labels(self._status.name).inc(piece.statements.total())
-        for name, count in piece.statements.items():
+        metrics.STATEMENTS_PASSED.labels(self._status.name).inc(piece.counts.statements.total())
+        for name, count in piece.counts.statements.items():
             self._list(name, count)
 
     def _list(self, name: tuple[str, str], count: int) -> None:

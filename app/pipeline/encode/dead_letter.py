@@ -13,7 +13,7 @@ import orjson
 
 from app.pipeline.gather.parked_event import META, TABLE_MAP, Record, key_of, place_of
 from app.pipeline.gather.undecodable_rows import DeadRows
-from app.pipeline.piece import DeadLetter
+from app.pipeline.piece_parts import DeadLetter
 from connectors.errors import JournalTooNew
 from connectors.wire import HEADER_CHANGE_ID, change_id
 

@@ -17,7 +17,7 @@ from app.pipeline.formats.registry import form_named
 from app.pipeline.gather.items import Ddl, Item, ParkedRows, Rows
 from app.pipeline.gather.parked_event import record_of_rows, record_of_statement
 from app.pipeline.gather.undecodable_rows import DeadRows
-from app.pipeline.piece import DeadLetter
+from app.pipeline.piece_parts import DeadLetter
 from app.pipeline.rules import Rules
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch, Lighten
 from connectors.mysql.binlog.changes import Transaction

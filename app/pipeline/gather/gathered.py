@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from app.pipeline.gather.gtid_runs import GtidRuns
 from app.pipeline.gather.items import End, Item, Rows, Use, values_of
-from app.pipeline.piece import Decision
+from app.pipeline.piece_parts import Decision
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.lookup.fingerprint.fingerprint import Prints

@@ -5,7 +5,7 @@ Invariant: what a transaction costs here is one comparison, as long as numbers f
 
 from __future__ import annotations
 
-from app.pipeline.piece import Run, add_run
+from app.pipeline.piece_parts import Run, add_run
 
 
 class GtidRuns:

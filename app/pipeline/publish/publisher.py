@@ -17,7 +17,8 @@ import orjson
 
 from app.coordination.write_permit import Mandate
 from app.failpoints import point
-from app.pipeline.piece import Decision, Piece
+from app.pipeline.piece import Piece
+from app.pipeline.piece_parts import Decision
 from connectors.errors import KafkaSlow, RecordTooLarge
 from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.rejected_record import refused_batch, too_large
@@ -211,14 +212,14 @@ class Publisher:
 
     async def _sent(self, kafka: Any, piece: Piece) -> Any:
         schemas = schemas_topic(self._plans.prefix)
-        for version in piece.versions:
+        for version in piece.tables.versions:
             key, value = orjson.dumps(version.key_json()), version.to_json()
             yield await kafka.send(schemas, key=key, value=orjson.dumps(value), partition=0)
             yield await self._note(kafka, (journal.version_key(version), journal.encoded(value)))
         # A checkpoint of the history, among the notes, is of before this piece; so its records come behind it.
         for note in piece.notes:
             yield await self._note(kafka, note)
-        for record in piece.history:
+        for record in piece.tables.history:
             for note in history_records(record):
                 yield await self._note(kafka, note)
         point("produce.schemas")
@@ -246,9 +247,9 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
     """The cursor once a piece is committed."""
     old = cursor.offset
     gtids = old.gtid_set
-    if gtids is not None and piece.gtids:
+    if gtids is not None and piece.trace.gtids:
         gtids = gtids.copy()
-        for source, first, last in piece.gtids:
+        for source, first, last in piece.trace.gtids:
             gtids.add_interval(source, first, last)
     return Cursor(
         destination=cursor.destination,
@@ -260,10 +261,10 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
             server_uuid=old.server_uuid, coordinates=piece.coordinates, gtid_set=gtids
         ),
         resume=piece.resume,
-        prepared=_decided(cursor.prepared, piece.decisions),
-        history=max((record.number for record in piece.history), default=cursor.history),
+        prepared=_decided(cursor.prepared, piece.trace.decisions),
+        history=max((record.number for record in piece.tables.history), default=cursor.history),
         written_ms=time.time_ns() // 1_000_000,
-        proof=cursor.proof.after(piece.landmark, piece.recent, piece.head),
+        proof=cursor.proof.after(piece.trace.landmark, piece.trace.recent, piece.trace.head),
     )
 
 

@@ -44,7 +44,7 @@ class Ahead:
     def seen(self, piece: Piece) -> None:
         """From any thread: the topics that a piece needs, and those of tables that were created in it."""
         found = piece.topics
-        for record in piece.history:
+        for record in piece.tables.history:
             self._tables.learn(record)
             found |= self._certain(
                 change.name

@@ -174,7 +174,7 @@ class Worker:
                 if self.is_superseded:
                     raise Fenced
                 await publisher.publish(piece)
-                versions |= {(one.database, one.table): one for one in piece.versions}
+                versions |= {(one.database, one.table): one for one in piece.tables.versions}
 
     def _pieces(
         self, cursor: Cursor, versions: Any, server: int, cut: Sequence[bool], rules: Rules

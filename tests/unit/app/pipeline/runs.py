@@ -276,7 +276,7 @@ def gtids_to(number: int) -> GtidSet:
 
 def versions_of(pieces: Sequence[Piece]) -> list[TableVersion]:
     """The versions that some pieces announce."""
-    return [version for piece in pieces for version in piece.versions]
+    return [version for piece in pieces for version in piece.tables.versions]
 
 
 def told(piece: Piece) -> Any:

@@ -39,7 +39,7 @@ def told(source: Source, cut: Sequence[bool], *, max_bytes: int = WHOLE) -> list
     cursor = first_cursor(source, gtids=False)
     spec = replace(spec_of(replace(RULES, max_bytes=max_bytes), cursor, {}), fingerprints=True)
     pieces = joined(run_stage(source.chunks(source.first, cut), cursor, spec))
-    return [one for piece in pieces for one in piece.fingerprints]
+    return [one for piece in pieces for one in piece.trace.fingerprints]
 
 
 def scanned(source: Source, cut: Sequence[bool]) -> list[Fingerprint]:
@@ -69,4 +69,4 @@ def test_none_are_taken_where_none_are_kept() -> None:
     source = Source([LONG], gtids=False)
     cursor = first_cursor(source, gtids=False)
     pieces = run_stage(source.chunks(source.first, NOWHERE), cursor, spec_of(RULES, cursor, {}))
-    assert [piece.fingerprints for piece in pieces] == [[]] * len(pieces)
+    assert [piece.trace.fingerprints for piece in pieces] == [[]] * len(pieces)

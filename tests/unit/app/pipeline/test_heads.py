@@ -45,5 +45,5 @@ def test_of_several_heads_the_last_one_counts() -> None:
     cursor = cursor_at(4)
     first, second = run([head("b.000010", 197), head("b.000011", 126)], cursor)
     first.absorb(second)
-    assert first.head == FileHead(file="b.000011", created=_BEGUN)
+    assert first.trace.head == FileHead(file="b.000011", created=_BEGUN)
     assert first.coordinates == Coordinates("b.000011", 126)

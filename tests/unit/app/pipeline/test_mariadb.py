@@ -40,8 +40,8 @@ def test_compressed_rows_are_published_and_filtered_as_plain_ones_are() -> None:
     assert (source["connector"], source["gtid"], source["row"]) == ("mariadb", "3-7-5", 3)
     assert source["query"] == "INSERT …"
     assert [one.value["after"] for one in (first, second)] == [{"c": 4}, {"c": 5}]
-    assert piece.gtids == [("3-7", 5, 5)]
-    assert piece.events == {
+    assert piece.trace.gtids == [("3-7", 5, 5)]
+    assert piece.counts.events == {
         (16, "decoded"): 1,
         (19, "decoded"): 2,
         (160, "passed"): 1,
@@ -56,5 +56,5 @@ def test_compressed_rows_that_nobody_wants_are_not_unpacked() -> None:
     damaged[-1] ^= 1
     piece, records = run(chunk_of(gtid(5), table_map(OTHER), bytes(damaged), xid()))
     assert records == []
-    assert piece.events[169, "filtered"] == 1
-    assert piece.gtids == [("0-7", 5, 5)]
+    assert piece.counts.events[169, "filtered"] == 1
+    assert piece.trace.gtids == [("0-7", 5, 5)]

@@ -150,7 +150,7 @@ def test_a_run_that_ends_after_any_commit_and_resumes_publishes_what_an_uncut_on
     state = DestinationState("shop")
     for n, piece in enumerate(pieces, start=1):
         cursor = _after(cursor, piece)
-        for version in piece.versions:
+        for version in piece.tables.versions:
             state.versions[version.database, version.table] = version
         stored = Cursor.from_json(orjson.loads(orjson.dumps(cursor.to_json())))
         state.cursor = at = replace(stored, epoch=2)
@@ -223,7 +223,7 @@ def test_an_error_leaves_what_was_whole_before_it_and_nothing_of_what_it_broke(
     state = DestinationState("shop")
     for commit in commits:
         cursor = _after(cursor, commit)
-        for version in commit.versions:
+        for version in commit.tables.versions:
             state.versions[version.database, version.table] = version
     place = cursor.offset.coordinates
     if gtids:
@@ -249,7 +249,9 @@ def test_the_gtids_of_pieces_are_those_of_the_transactions_that_ended(
     for piece in joined(pieces_of(source, cut, max_bytes=max_bytes)):
         cursor = _after(cursor, piece)
         assert cursor.offset.gtid_set == gtids_to(source.ended(piece.coordinates))
-        told += [number for _, first, last in piece.gtids for number in range(first, last + 1)]
+        told += [
+            number for _, first, last in piece.trace.gtids for number in range(first, last + 1)
+        ]
     assert told == [*range(1, len(history) + 1)]
 
 
@@ -260,7 +262,7 @@ def test_a_version_is_announced_in_the_piece_of_its_first_row_or_before(
 ) -> None:
     announced: dict[str, list[TableVersion]] = {}
     for piece in pieces_of(Source(history, gtids=True), cut, max_bytes=1):
-        for version in piece.versions:
+        for version in piece.tables.versions:
             announced.setdefault(version.topic, []).append(version)
             assert version.version == len(announced[version.topic])
         assert piece.version_count == sum(map(len, announced.values()))

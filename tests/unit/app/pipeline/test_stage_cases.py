@@ -56,9 +56,9 @@ def test_a_piece_within_a_transaction_begins_anew_at_its_first_event() -> None:
     assert first.coordinates == second.coordinates == source.starts[3]
     assert first.resume == Resume(transaction_id=f"{UUID}:4", rows=5, published=2, part=2)
     assert second.resume == Resume(transaction_id=f"{UUID}:4", rows=6, published=3, part=3)
-    assert first.gtids == second.gtids == []
+    assert first.trace.gtids == second.trace.gtids == []
     assert last.resume is None
-    assert last.gtids == [(UUID, 4, 4)]
+    assert last.trace.gtids == [(UUID, 4, 4)]
     assert last.coordinates == source.ends[3]
 
 
@@ -94,8 +94,8 @@ def test_a_transaction_without_a_published_row_moves_the_place_and_says_nothing(
     for cut in (NOWHERE, EVERYWHERE):
         (piece,) = joined(pieces_of(source, cut))
         assert piece.batches == []
-        assert piece.versions == []
-        assert piece.gtids == [(UUID, 1, 1)]
+        assert piece.tables.versions == []
+        assert piece.trace.gtids == [(UUID, 1, 1)]
         assert piece.coordinates == source.ends[0]
 
 
@@ -128,7 +128,7 @@ def test_events_are_counted_by_type_and_by_what_was_done_with_them() -> None:
         chunks[0] = replace(chunks[0], passed={4: 1, 15: 2})
         pieces = run(chunks, first_cursor(source))
         (piece,) = joined(pieces)
-        assert piece.events == {
+        assert piece.counts.events == {
             (2, "decoded"): 1,
             (4, "passed"): 1,
             (15, "passed"): 2,

@@ -9,7 +9,8 @@ from typing import Any
 from app.destination.plan import Plan
 from app.destination.retry_policy import ErrorPolicy
 from app.destination.run import Run
-from app.pipeline.piece import Aside, DeadLetter, Piece
+from app.pipeline.piece import Piece
+from app.pipeline.piece_parts import Aside, Counts, DeadLetter, SourceTrace, TableChanges
 from app.service.status import DestinationStatus
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -42,12 +43,18 @@ def piece(**changes: Any) -> Piece:
         "version_count": 0,
         "records": 2,
         "size": 20,
-        "rows": Counter({"c": 2}),
-        "events": Counter({(30, "decoded"): 2}),
-        "statements": Counter({("d", "t"): 1}),
+        "counts": Counts(
+            rows=Counter({"c": 2}),
+            events=Counter({(30, "decoded"): 2}),
+            statements=Counter({("d", "t"): 1}),
+        ),
         "dead_letters": [DeadLetter("shop.t", GTID, "b.000001:4", 1, "bad")],
-        "set_aside": [Aside(name=("shop", "odd"), why="its columns differ", since=place)],
-        "fingerprints": [Fingerprint(digest="d1", original_us=0, ts_ms=1, start=BEGIN, end=END)],
+        "tables": TableChanges(
+            set_aside=[Aside(name=("shop", "odd"), why="its columns differ", since=place)]
+        ),
+        "trace": SourceTrace(
+            fingerprints=[Fingerprint(digest="d1", original_us=0, ts_ms=1, start=BEGIN, end=END)]
+        ),
         "committed_ms": 1_000,
     }
     return Piece(**{**given, **changes})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.destination.commit.dead_letter_limit import HOUR, DeadLetters
-from app.pipeline.piece import DeadLetter, Piece
+from app.pipeline.piece import Piece
+from app.pipeline.piece_parts import DeadLetter
 from app.service.status import DestinationStatus
 from connectors.errors import PoisonLimitReached
 from connectors.mysql.position import Coordinates

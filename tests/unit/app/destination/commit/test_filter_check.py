@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.destination.commit.filter_check import FilterCheck, warnings
+from app.pipeline.piece_parts import TableChanges
 from app.service.status import DestinationStatus
 from connectors.mysql.ddl.definition import TableName
 from tables.routes.routes import Routes
@@ -55,5 +56,5 @@ def test_the_warning_is_logged_once_and_ends_with_the_table_that_is_made(
     FilterCheck(rules, NAMES, status)
     assert caplog.text.count("matches no table") == 1
     made = applied(begun(), 100, "CREATE TABLE late (id int)")
-    check.committed(piece(history=[made]), AFTER)
+    check.committed(piece(tables=TableChanges(history=[made])), AFTER)
     assert status.to_json()["warnings"] == []

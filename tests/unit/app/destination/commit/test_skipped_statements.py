@@ -8,6 +8,7 @@ import pytest
 
 from app import metrics
 from app.destination.commit.skipped_statements import SkippedStatements
+from app.pipeline.piece_parts import Counts
 from app.service.status import DestinationStatus
 from tests.unit.app.destination.commit.made import AFTER, piece
 
@@ -16,9 +17,9 @@ def test_each_table_is_logged_once_and_counted_each_time(caplog: pytest.LogCaptu
     status = DestinationStatus("passes")
     for _ in range(2):
         SkippedStatements(status).committed(
-            piece(statements=Counter({("mysql", "rds_heartbeat2"): 3})), AFTER
+            piece(counts=Counts(statements=Counter({("mysql", "rds_heartbeat2"): 3}))), AFTER
         )
-    SkippedStatements(status).committed(piece(statements=Counter()), AFTER)
+    SkippedStatements(status).committed(piece(counts=Counts(statements=Counter())), AFTER)
     assert status.to_json()["statements_passed"] == {"mysql.rds_heartbeat2": 6}
     assert len(caplog.records) == 1
     assert "mysql.rds_heartbeat2" in caplog.text
@@ -31,8 +32,10 @@ def test_each_table_is_logged_once_and_counted_each_time(caplog: pytest.LogCaptu
 def test_the_tables_that_are_listed_have_a_limit() -> None:
     status = DestinationStatus("many")
     SkippedStatements(status).committed(
-        piece(statements=Counter({("d", f"t{n}"): 1 for n in range(150)})), AFTER
+        piece(counts=Counts(statements=Counter({("d", f"t{n}"): 1 for n in range(150)}))), AFTER
     )
-    SkippedStatements(status).committed(piece(statements=Counter({("d", "t1"): 1})), AFTER)
+    SkippedStatements(status).committed(
+        piece(counts=Counts(statements=Counter({("d", "t1"): 1}))), AFTER
+    )
     assert len(status.statements_passed) == 100
     assert status.statements_passed["d", "t1"] == 2

@@ -49,7 +49,7 @@ def test_its_rows_are_dropped_and_all_others_are_what_they_would_have_been(
     assert numbers(records) == list(range(1, len(numbers(records)) + 1))
     assert [piece.error for piece in found if piece.error] == []
     dropped = sum(
-        count for one in found for (_, how), count in one.events.items() if how == "given up"
+        count for one in found for (_, how), count in one.counts.events.items() if how == "given up"
     )
     assert (dropped > 0) is any(
         isinstance(action, RowsOf) and action.table == ORDERS
@@ -77,7 +77,7 @@ def test_only_a_statement_that_makes_it_anew_brings_it_back(
     between: list[list[Action]] = [[Ddl(sql)] for sql in statements]
     source = Source([[ROWS], *between, [ROWS], [Truncate(ORDERS)]], gtids=True)
     found = pieces(source, NOWHERE, GIVEN_UP)
-    assert [aside for piece in found for aside in piece.set_aside] == []
+    assert [aside for piece in found for aside in piece.tables.set_aside] == []
     # Two rows, and that it was emptied.
     assert len(orders(records_of(found))) == (3 if is_read else 0)
 

@@ -79,8 +79,8 @@ def test_a_transaction_within_one_chunk_comes_in_parts() -> None:
     assert rows_by_topic(records_of(parts)) == rows_by_topic(records_of(whole))
     assert_borders(parts)
     assert [piece.resume is None for piece in parts] == [False] * (len(parts) - 1) + [True]
-    assert [piece.gtids for piece in parts[:-1]] == [[]] * (len(parts) - 1)
-    assert parts[-1].gtids == [(UUID, 1, 1)]
+    assert [piece.trace.gtids for piece in parts[:-1]] == [[]] * (len(parts) - 1)
+    assert parts[-1].trace.gtids == [(UUID, 1, 1)]
 
 
 def test_many_transactions_within_one_chunk_come_as_several_pieces_of_whole_ones() -> None:
@@ -89,11 +89,13 @@ def test_many_transactions_within_one_chunk_come_as_several_pieces_of_whole_ones
     assert [piece.resume for piece in (first, second, third)] == [None] * 3
     ends = [source.ends[0], source.ends[1], source.ends[2]]
     assert [piece.coordinates for piece in (first, second, third)] == ends
-    assert [piece.gtids for piece in (first, second, third)] == [
+    assert [piece.trace.gtids for piece in (first, second, third)] == [
         [(UUID, number, number)] for number in (1, 2, 3)
     ]
     # Each proves its own position.
-    landmarks = [piece.landmark and piece.landmark.gtid for piece in (first, second, third)]
+    landmarks = [
+        piece.trace.landmark and piece.trace.landmark.gtid for piece in (first, second, third)
+    ]
     assert landmarks == [f"{UUID}:{number}" for number in (1, 2, 3)]
 
 
@@ -102,7 +104,7 @@ def test_digests_of_a_chunks_transactions_are_in_the_pieces_of_these() -> None:
     cursor = first_cursor(source)
     spec = replace(spec_of(replace(RULES, max_bytes=300), cursor, {}), has_gtids=True)
     pieces = run_stage(source.chunks(source.first, NOWHERE), cursor, spec)
-    assert [[one.gtid for one in piece.recent] for piece in pieces] == [
+    assert [[one.gtid for one in piece.trace.recent] for piece in pieces] == [
         [f"{UUID}:{number}"] for number in (1, 2, 3)
     ]
 
@@ -126,7 +128,7 @@ def test_a_run_goes_on_within_such_an_event_after_any_part(compressed: bool) -> 
     for done, piece in enumerate(parts[:-1], start=1):
         cursor = replace(_after(cursor, piece), epoch=2)
         assert cursor.resume is not None
-        versions = {("shop", "t"): parts[0].versions[0]}
+        versions = {("shop", "t"): parts[0].tables.versions[0]}
         rules = replace(RULES, max_bytes=LIMIT // 2)
         later = joined(run([chunk], cursor, versions, rules))
         assert change_ids(parts[:done] + later) == whole

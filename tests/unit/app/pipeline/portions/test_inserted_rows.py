@@ -88,13 +88,13 @@ def test_they_are_numbered_with_the_stream_and_move_neither_position_nor_gtids()
     before, own, after = pieces = run_stage(portions, cursor(), spec_of(RULES, cursor(), {}))
     assert [one.seq for one in rows(pieces)] == [8, 9, 10, 11, 12]
     assert {one.topic for one in rows([own])} == {"aq.shop.u"}
-    assert (own.coordinates, own.gtids, own.whole) == (before.coordinates, [], True)
-    assert [one.gtids for one in (before, after)] == [
+    assert (own.coordinates, own.trace.gtids, own.whole) == (before.coordinates, [], True)
+    assert [one.trace.gtids for one in (before, after)] == [
         [(made.SERVER, 1, 1)],
         [(made.SERVER, 2, 2)],
     ]
     assert own.seq == 11
-    assert [one.version for one in own.versions] == [1]
+    assert [one.version for one in own.tables.versions] == [1]
 
 
 def test_they_have_transaction_markers_where_those_are_published() -> None:
@@ -133,7 +133,7 @@ def test_nothing_of_a_portion_is_published_of_which_an_event_cannot_be_read() ->
     portions: list[Chunk | Portion] = [inserted(body(20), body(21)[:-2])]
     (own,) = run_stage(portions, cursor(), spec_of(RULES, cursor(), {}))
     assert isinstance(own.error, MalformedEvent)
-    assert (own.batches, own.versions, own.seq) == ([], [], 7)
+    assert (own.batches, own.tables.versions, own.seq) == ([], [], 7)
 
 
 def test_its_size_is_that_of_its_events() -> None:

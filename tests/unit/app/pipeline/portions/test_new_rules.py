@@ -80,4 +80,4 @@ def test_versions_that_were_announced_before_them_are_not_announced_again() -> N
         of_both(2),
     ]
     first, rules, second = run_stage(portions, cursor(), spec_of(RULES, cursor(), {}))
-    assert [len(one.versions) for one in (first, rules, second)] == [2, 0, 0]
+    assert [len(one.tables.versions) for one in (first, rules, second)] == [2, 0, 0]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from app.pipeline.piece import Piece
+from app.pipeline.piece_parts import SourceTrace
 from app.pipeline.publish import handoff as module
 from app.pipeline.publish.handoff import Handoff
 from connectors.errors import SourceLost, UnsupportedEvent
@@ -32,7 +33,7 @@ def piece(
         seq=number,
         version_count=0,
         size=size,
-        gtids=[(UUID, number, number)],
+        trace=SourceTrace(gtids=[(UUID, number, number)]),
         whole=whole,
         resume=resume,
     )
@@ -87,7 +88,7 @@ async def test_what_only_moved_the_place_is_added_to_the_piece_before() -> None:
     for number in range(2, 5001):
         assert handoff.put(piece(number, size=0, empty=True))
     (held,) = handoff._pieces
-    assert held.gtids == [(UUID, 1, 5000)]
+    assert held.trace.gtids == [(UUID, 1, 5000)]
     assert held.coordinates.pos == 5000
     assert held.seq == 5000
 
@@ -111,7 +112,7 @@ async def test_what_is_not_whole_is_joined_with_what_follows_and_never_taken_alo
     assert taken is not None
     assert taken.whole
     assert numbers_of(taken) == [1, 2, 3, 4]
-    assert (taken.coordinates.pos, taken.seq, taken.gtids) == (4, 4, [(UUID, 1, 4)])
+    assert (taken.coordinates.pos, taken.seq, taken.trace.gtids) == (4, 4, [(UUID, 1, 4)])
     assert handoff._bytes == 0
 
 

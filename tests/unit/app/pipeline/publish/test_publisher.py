@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from app.pipeline.piece import Piece, Run
+from app.pipeline.piece import Piece
+from app.pipeline.piece_parts import Run, SourceTrace
 from app.pipeline.publish.publisher import Publisher, TopicPlans, _after
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -30,7 +31,7 @@ def cursor(gtids: str | None) -> Cursor:
 def piece(*gtids: tuple[int, int], resume: Resume | None = None) -> Piece:
     runs: list[Run] = [(UUID, first, last) for first, last in gtids]
     return Piece(
-        gtids=runs,
+        trace=SourceTrace(gtids=runs),
         coordinates=END,
         resume=resume,
         seq=9,
@@ -109,7 +110,7 @@ async def test_the_records_of_a_piece_come_behind_the_checkpoint_that_does_not_h
     )
     record = applied(begun("orders"), 200, "ALTER TABLE orders ADD a INT")
     told = piece((4, 4))
-    told.history.append(record)
+    told.tables.history.append(record)
     told.notes.append((b"checkpoint/shop/2/0", b"{}"))
     await publisher.publish(told)
     assert [key.partition(b"/")[0] for key in sent.keys] == [b"checkpoint", b"history", b"cursor"]

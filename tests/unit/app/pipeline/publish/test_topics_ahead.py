@@ -10,6 +10,7 @@ from typing import Any, cast
 from app.destination.background import beside
 from app.pipeline.gather.captured_tables import SetAside, TableBook
 from app.pipeline.piece import Piece
+from app.pipeline.piece_parts import TableChanges
 from app.pipeline.publish.topics_ahead import Ahead
 from connectors.errors import AqueductError, KafkaLost, TopicUnfit
 from connectors.kafka.record_batches import FinishedBatch
@@ -77,7 +78,13 @@ async def test_a_table_that_is_created_has_its_topic_made_before_its_first_row()
     one = ahead(made)
     async with beside(one.make_all()):
         history = begun("orders")
-        one.seen(piece(history=[applied(history, 200, "CREATE TABLE items (id INT PRIMARY KEY)")]))
+        one.seen(
+            piece(
+                tables=TableChanges(
+                    history=[applied(history, 200, "CREATE TABLE items (id INT PRIMARY KEY)")]
+                )
+            )
+        )
         await made.reached("aq.shop.items")
 
 
@@ -97,7 +104,7 @@ async def test_a_tool_s_tables_have_no_topics_made_while_the_table_itself_is_awa
     history = begun("others")
     async with beside(one.make_all()):
         for at, sql in enumerate((*TWO_STEPS, "CREATE TABLE items (id INT PRIMARY KEY)")):
-            one.seen(piece(history=[applied(history, 200 * (at + 1), sql)]))
+            one.seen(piece(tables=TableChanges(history=[applied(history, 200 * (at + 1), sql)])))
         await made.reached("aq.shop.items")
     assert sorted(made.topics) == ["aq.shop.items", "aq.shop.orders"]
 
