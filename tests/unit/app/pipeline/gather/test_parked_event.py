@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.pipeline.capture.schema_tracker import Historian
@@ -25,7 +25,7 @@ from tables.quarantine import Entry, Outcome, Resolution
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPlace
 from tests.made import SERVER as UUID
-from tests.unit.app.pipeline.actions import TABLES, Action, Ddl, RowsOf, cuts, histories
+from tests.unit.app.pipeline.actions import TABLES, Action, Ddl, RowsOf, Truncate, cuts, histories
 from tests.unit.app.pipeline.history import CHARSETS, Source, _table_map
 from tests.unit.app.pipeline.runs import (
     NOWHERE,
@@ -104,7 +104,8 @@ def released(
     while waiting and entry.outcome is not Outcome.REFUSED:
         outcome = release.decode(waiting[:each], cursor)
         # A share ends with the event that fills it, and announces its table's version.
-        assert outcome.piece.size < 2.5 * max_bytes + _VERSION
+        emptied = sum(event.query is not None for event in waiting[: outcome.events])
+        assert outcome.piece.size < 2.5 * max_bytes + _VERSION + _TRUNCATION * emptied
         found += records_of([outcome.piece])
         cursor = replace(cursor, seq=outcome.piece.seq)
         waiting, entry = waiting[outcome.events :], outcome.entry
@@ -170,6 +171,15 @@ def as_of_first_rows(history: list[list[Action]]) -> Table:
 
 @settings(max_examples=80, deadline=None)
 @given(drawn=histories, cut=cuts, batch=cuts, max_bytes=st.sampled_from([600, WHOLE]))
+@example(
+    drawn=[
+        [Truncate(ORDERS)],
+        [RowsOf(ORDERS, "c", ((1, 1),)), RowsOf(ORDERS, "u", ((1, 2),) * 2)],
+    ],
+    cut=(False,),
+    batch=(False,) * 3,
+    max_bytes=600,
+)
 def test_what_waited_comes_back_as_if_it_had_never_waited(
     drawn: list[list[Action]], cut: tuple[bool, ...], batch: tuple[bool, ...], max_bytes: int
 ) -> None:
@@ -258,3 +268,7 @@ def test_a_table_without_history_is_read_by_the_binlog_where_that_tells_all() ->
     found = pieces(source, NOWHERE, {LOG: table(LOG)})
     assert [aside for piece in found for aside in piece.tables.set_aside] == []
     assert len(told(records_of(found), "aq.shop.orders")) == 1
+
+
+_TRUNCATION = 600
+"""Bytes of the record that a TRUNCATE makes, at most; a share is not cut for it."""
