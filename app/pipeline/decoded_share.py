@@ -174,14 +174,14 @@ class DecodedShare:
             self._head = None
 
     def _first_progress(self, numbers: Numbers) -> Progress | None:
-        """How far the first transaction is, if it began before this chunk or in an earlier run."""
+        """How far the first transaction is, if it began before this share or in an earlier run."""
         first = self._gathered.first
         if numbers.open is None and numbers.resume is not None and first is not None:
             return numbers.take_up(first.id, first.start)
         return numbers.open
 
     def _advanced(self, progress: Progress | None) -> Progress | None:
-        """How far the transaction is in which the chunk ends; it is cut here where it has become too large."""
+        """How far the transaction is in which the share ends; it is cut here where it has become too large."""
         gathered, open_ = self._gathered, self._open
         if gathered.error is not None:
             self._is_whole = progress is None or gathered.end_pos is not None

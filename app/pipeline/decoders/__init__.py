@@ -1,1 +1,1 @@
-"""Decoding in processes of its own: chunks go out to whoever is free, pieces come back in order."""
+"""Decoding in processes of its own: portions go to a free decoder, pieces come back in order."""

@@ -1,8 +1,8 @@
 """What a decoder process does, with one end of a socket; ``app.pipeline.decoders.process`` has the other.
 
 The law: it ends when its parent does, busy or not: a thread of its own sees the socket's end. That thread takes
-all that comes, so neither side waits for the other while both send; the parent gives no more than a few chunks.
-What is next in the order is finished before anything is decoded ahead.
+all that comes, so neither side waits for the other while both send; the parent gives no more than a few
+portions. What is next in the order is finished before anything is decoded ahead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from app.pipeline.portions.portion import Portion
 from connectors.errors import AqueductError, DecoderLost
 
 _GARBAGE_THRESHOLD = 100_000
-"""Objects that are new until garbage is looked for: a chunk's rows are many, alive, and in no cycle."""
+"""Objects that are new until garbage is looked for: a portion's rows are many, alive, and in no cycle."""
 
 _SWITCH_SECONDS = 0.001
 """After which the receiving thread gets its turn while the main one works; others wait for what comes there."""

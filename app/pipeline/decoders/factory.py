@@ -24,9 +24,9 @@ def start(
 ) -> Decoders:
     """Start ``count`` processes, or none and decode in the thread that puts.
 
-    ``state`` is that before the first chunk; ``name`` shows in the processes' titles and in errors. ``deliver``
-    and ``fail`` are called by one thread, in order. Raises DecoderLost if the system has no processes to give,
-    and with no processes whatever ``spec.make()`` raises.
+    ``state`` is that before the first portion; ``name`` shows in the processes' titles and in errors.
+    ``deliver`` and ``fail`` are called by one thread, in order. Raises DecoderLost if the system has no
+    processes to give, and with no processes whatever ``spec.make()`` raises.
     """
     if count == 0:
         return Inline(spec.make(), state=state, deliver=deliver, fail=fail)

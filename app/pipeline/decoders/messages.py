@@ -45,7 +45,7 @@ class Given(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """To a decoder: the pickled state before a chunk that it was given or is about to be given."""
+    """To a decoder: the pickled state before a portion that it was given or is about to be given."""
 
     number: int
     state: bytes
@@ -58,7 +58,7 @@ class Ready(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """From a decoder: the pickled state after a chunk, and what that chunk announces, if anything."""
+    """From a decoder: the pickled state after a portion, and what that portion announces, if anything."""
 
     number: int
     state: bytes
@@ -66,14 +66,14 @@ class Numbered(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """From a decoder: a chunk's pieces, in their order."""
+    """From a decoder: a portion's pieces, in their order."""
 
     number: int
     pieces: list[Any]
 
 
 class Failed(NamedTuple):
-    """From a decoder: why there are no pieces of this chunk; without a number, why there is no stage."""
+    """From a decoder: why there are no pieces of this portion; without a number, why there is no stage."""
 
     number: int | None
     error: AqueductError
@@ -85,7 +85,7 @@ class Connection:
     """One end; any thread may send, one receives."""
 
     def __init__(self, end: socket.socket) -> None:
-        # A chunk fits in whole, as far as the system allows, so that who sends it need not wait.
+        # A portion fits in whole, as far as the system allows, so that who sends it need not wait.
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
         self._socket = end
         self._reader = cast("io.BufferedReader", end.makefile("rb", buffering=_READ_AHEAD))

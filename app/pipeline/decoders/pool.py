@@ -1,8 +1,8 @@
-"""Decoder processes: a chunk to whoever is free first, the state from chunk to chunk, pieces in order.
+"""Decoder processes: a portion to whichever is free first, the state from one to the next, pieces in order.
 
-The law: whatever a decoder does, pieces come out in the order in which chunks went in, each once, and an error
-in its place; a decoder that dies ends all, and is told behind the pieces that were finished in order by then.
-What is under way is bounded by bytes and by chunks.
+Invariant: whatever a decoder does, pieces come out in the order in which portions went in, each once, and an
+error in its place; a decoder that dies ends all, and its error comes after the pieces that were finished in
+order by then. What is under way is bounded by bytes and by portions.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Pool:
 
     @property
     def under_way(self) -> tuple[int, int]:
-        """Chunks that were put and whose pieces were not yet taken, and their bytes."""
+        """Portions that were put and whose pieces were not yet taken, and their bytes."""
         with self._lock:
             return len(self._pending), self._pending.bytes
 
@@ -196,7 +196,7 @@ class Pool:
                 return
 
     def _next_to_work(self) -> Worker | None:
-        """Who has the chunk that is next in order, or has not begun; under the lock."""
+        """Who has the portion that is next in order, or has not begun; under the lock."""
         for worker in self._workers:
             if not worker.ready:
                 return worker
@@ -236,7 +236,7 @@ class Pool:
                 self._room.notify()
 
     def _next(self) -> Any:
-        """Wait for the next chunk's pieces, or error; None when all has ended."""
+        """Wait for the next portion's pieces, or error; None when all has ended."""
         with self._lock:
             while not self._over.is_set():
                 if self._pending.has_next:

@@ -1,7 +1,7 @@
 """What decoders run, and how they are met from outside.
 
-The law: only ``number`` knows of other chunks, and it is called in their order, wherever each is decoded; so
-what comes out does not depend on how many decoders there are.
+Invariant: only ``number`` knows of other portions, and it is called in their order, wherever each is decoded;
+so what comes out does not depend on how many decoders there are.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Decoded(Protocol):
     """A portion whose rows are understood, but not yet numbered."""
 
     def number(self, state: Any, news: list[Any]) -> tuple[Any, list[Any]]:
-        """Take the state after the chunk before; give the state after this one, and what it announces.
+        """Take the state after the portion before; give the state after this one, and what it announces.
 
-        ``news`` is what the chunks before have announced, in order, without what this stage knows already:
+        ``news`` is what the portions before have announced, in order, without what this stage knows already:
         it was handed in before, or this stage announced it itself.
         """
 
@@ -50,7 +50,7 @@ class StageSpec(Protocol):
 
 
 class Piece(Protocol):
-    """What comes out; an error that it holds comes right behind it, and is the end."""
+    """What comes out; an error that it holds comes right after it, and is the end."""
 
     @property
     def error(self) -> AqueductError | None:
@@ -60,12 +60,12 @@ class Piece(Protocol):
 Deliver = Callable[[Any], bool]
 """Takes a piece, and may wait; False when nobody wants it any more."""
 Fail = Callable[[AqueductError], None]
-"""Takes the error that is the end; called once at most, behind all pieces."""
+"""Takes the error that is the end; called once at most, after all pieces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much may be under way. Room is what lies below a limit, so one chunk may go beyond it."""
+    """How much may be under way. Room is what lies below a limit, so one portion may go beyond it."""
 
     chunks_each: int = 2
     """One to work on and one that is there already when it is done."""
@@ -84,10 +84,10 @@ class Decoders(Protocol):
         """Hand a portion over, waiting for room; False when nobody wants it any more."""
 
     def finish(self, error: AqueductError) -> None:
-        """Nothing more comes, and why; told behind all pieces."""
+        """Nothing more comes, and why; it comes after all pieces."""
 
     def idle(self) -> bool:
-        """Whether a decoder has nothing to do: a chunk that is put now is worked on at once."""
+        """Whether a decoder has nothing to do: a portion that is put now is worked on at once."""
 
     def close(self) -> None:
         """End everything at once, from any thread; a waiting ``put`` goes on."""

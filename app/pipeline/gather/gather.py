@@ -1,7 +1,7 @@
 """The first step of a decoder: what happens in a chunk, decoded and in order, but not yet numbered.
 
-The law: nothing of another chunk is needed here. Rows of tables that nobody subscribes to are only counted, and
-that only where a published row behind them needs its ordinal.
+Invariant: nothing of another chunk is needed here. Rows of tables that nobody subscribes to are only counted,
+and that only where a published row after them needs its ordinal.
 """
 
 from __future__ import annotations
