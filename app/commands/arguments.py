@@ -1,6 +1,8 @@
-"""Arguments that several commands take: a destination, a table, a place of the binlog, the form of the answer.
+"""Arguments that several commands take: a destination, a table, a binlog position, the output
+format.
 
-The law: a place is what an operator can copy from a log: a GTID, a set of them, file:pos, or a time.
+Invariant: a position has a form that an operator can copy from a log: a GTID, a set of them,
+file:pos, or a time.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ PLACES = "a GTID, a GTID set, file:pos, or a time such as 2026-11-21T10:00:00Z"
 
 
 def place(text: str) -> GivenPlace:
-    """Read a place; for argparse."""
+    """Parse a position; for argparse."""
     text = text.strip()
     try:
         return GivenPlace.parse(text)
@@ -25,7 +27,7 @@ def place(text: str) -> GivenPlace:
 
 
 def table(text: str) -> TableName:
-    """Read ``database.table``, or both names in backticks as MySQL writes them; for argparse."""
+    """Parse ``database.table``, or both names in backticks as MySQL writes them; for argparse."""
     if quoted := _QUOTED.fullmatch(text):
         database, name = (part.replace("``", "`") for part in quoted.groups())
         return database, name
@@ -38,12 +40,12 @@ def table(text: str) -> TableName:
 
 
 def add_destination(parser: argparse.ArgumentParser) -> None:
-    """Which source's history is asked."""
+    """Add the destination."""
     parser.add_argument("destination", metavar="DEST", help="name of a destination in the settings")
 
 
 def add_table(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
-    """Which table."""
+    """Add the table."""
     parser.add_argument(
         "table", metavar="db.table", type=table, nargs="?" if optional else None, help="a table"
     )
@@ -52,13 +54,13 @@ def add_table(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
 def add_place(
     parser: argparse.ArgumentParser, name: str, meaning: str, *, required: bool = False
 ) -> None:
-    """A place of the binlog."""
+    """Add a binlog position."""
     told = f"{meaning}: {PLACES}"
     parser.add_argument(name, metavar="POSITION", type=place, required=required, help=told)
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
-    """Whose file:pos is meant."""
+    """Add the server of a file:pos."""
     parser.add_argument(
         "--server",
         metavar="UUID",
@@ -67,7 +69,7 @@ def add_server(parser: argparse.ArgumentParser) -> None:
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """Where the history is read."""
+    """Add the choice of the central store for reading the history."""
     parser.add_argument(
         "--from-store",
         action="store_true",
@@ -76,7 +78,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Text or JSON."""
+    """Add the output format, text or JSON."""
     parser.add_argument(
         "--format",
         choices=("text", "json"),

@@ -1,7 +1,8 @@
-"""`python -m app audit DEST`: prove that nothing was lost or repeated, without trusting our own reading.
+"""`python -m app audit DEST`: prove that nothing was lost or repeated, without trusting our own
+reading.
 
-The law: read-only, and beside a worker that goes on. Exit 0 says that all is right, 1 that something is not, 3
-that nothing is wrong in what was judged, and the witness could not read all rows.
+Invariant: read-only, beside a running worker. Exit 0: everything is right; 1: something is wrong;
+3: nothing is wrong in what was judged, but the witness could not read all rows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ INCOMPLETE = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take what to audit, and where the truth is."""
+    """Add what to audit, and the witnesses."""
     arguments.add_destination(parser)
     arguments.add_place(
         parser, "--from", "only changes after this GTID set, or at and after this position"
@@ -69,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make the audit and tell of it; the exit code."""
+    """Make the audit and print the result; return the exit code."""
     verdict = completed(audited(load(), _request(options)))
     answer(options.format, verdict.to_json(), verdict.lines())
     if not verdict.is_clean:
@@ -89,7 +90,7 @@ def _request(options: argparse.Namespace) -> AuditRequest:
 
 
 def witness_of(options: argparse.Namespace) -> WitnessChoice:
-    """The witness that the options name; raise UsageError where they contradict each other."""
+    """Return the witness of the options; raise UsageError if they contradict each other."""
     names_program = options.mysqlbinlog or options.binlogs
     if options.witness == WitnessName.MYSQL_REPLICATION.value:
         if names_program:

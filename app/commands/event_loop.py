@@ -1,6 +1,7 @@
-"""The event loop of commands: the one place that runs one.
+"""The event loop of commands: the only module that runs one.
 
-Invariant: an operation is run whole and returns what a command prints; no question is asked while it runs.
+Invariant: an operation runs to its end and returns what a command prints; no question is asked
+while it runs.
 """
 
 from __future__ import annotations
@@ -13,5 +14,5 @@ T = TypeVar("T")
 
 
 def completed(operation: Coroutine[Any, Any, T]) -> T:
-    """What an operation returns; its error is raised here."""
+    """Return an operation's result, or raise its error."""
     return asyncio.run(operation)

@@ -1,7 +1,7 @@
-"""The groups of commands and where each command is, so that none is imported before it is called.
+"""The groups of commands and their modules, so that none is imported before it is called.
 
-The law: a module named here has ``configure`` and ``run``; it is named as the command, in its group's
-folder or, for a command in no group, in this one.
+Invariant: a module named here has ``configure`` and ``run``; it is named as the command, in its
+group's folder or, for a command in no group, in this one.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Protocol, cast
 
 
 class Command(Protocol):
-    """What the module of a command offers."""
+    """The interface of a command's module."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Say which arguments it takes."""
+        """Add its arguments."""
 
     def run(self, options: argparse.Namespace) -> int:
-        """Do it; return the exit code. An AqueductError is told to the operator in one message."""
+        """Run it; return the exit code. An AqueductError is reported to the operator in one message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Commands about one matter."""
+    """Commands about one subject."""
 
     help: str
     commands: Mapping[str, str]
-    """From the name of each to what its line of help says."""
+    """Each command's name with its line of help."""
 
 
 GROUPS: Mapping[str, Group] = {
@@ -92,12 +92,12 @@ GROUPS: Mapping[str, Group] = {
 ALONE: Mapping[str, str] = {
     "audit": "prove that nothing was lost or repeated: compare the source's binlog with the topics in Kafka",
 }
-"""Commands in no group, from the name of each to what its line of help says."""
+"""Commands in no group, each with its line of help."""
 
 
 def command(group: str, name: str) -> Command:
-    """Import the module of a command: ``app.commands.<group>.<name>``, with ``_`` for ``-``, and after a
-    name that is a keyword."""
+    """Import the module of a command: ``app.commands.<group>.<name>``, with ``_`` for ``-``, and
+    appended to a name that is a keyword."""
     module = f"{name}_" if iskeyword(name) else name
     return cast(Command, import_module(f"app.commands.{group}.{module}".replace("-", "_")))
 

@@ -1,4 +1,4 @@
-"""The person at the command line: who asks, and what is reported to them while an operation goes on."""
+"""The person at the command line: the user's name, and reports during an operation."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from connectors.errors import printed
 
 
 def operator() -> str:
-    """Who calls, for the record."""
+    """Return the calling user, for the record."""
     return os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
 
 
 def report_silent(one: Silent) -> None:
-    """Report a source that does not answer, and which is asked instead."""
+    """Report a source that does not answer, and the one tried instead."""
     why = printed(one.error.detail)
     sys.stderr.write(f"{one.address} does not answer, asking {one.instead} instead: {why}\n")

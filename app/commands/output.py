@@ -1,7 +1,7 @@
-"""What a command answers: text for people, JSON for programs, both with the same content.
+"""The output of commands: text for people, JSON for programs, both with the same content.
 
-Invariant: the answer goes to standard output, and nothing else does. Times are UTC. A line for people is one,
-whatever a name contains; JSON, and statements to be run, have names as they are.
+Invariant: standard output has the answer only. Times are UTC. An item of text is one line, whatever
+a name contains; JSON, and statements to be run, have names as they are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def answer(form: str, value: Any, lines: Iterable[str]) -> None:
-    """Print an answer in the form that was asked for."""
+    """Print an answer in the requested format."""
     if form == "json":
         text = orjson.dumps(value, option=_JSON).decode()
     else:
@@ -33,26 +33,26 @@ def answer(form: str, value: Any, lines: Iterable[str]) -> None:
 
 
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows below their headings; the last column may be as long as it likes."""
+    """Return rows below their headings; the last column has no fixed width."""
     table = [list(head), *([printed(cell) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in table) for at in range(len(head) - 1)]
     return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]) for row in table]
 
 
 def when(ts_ms: int) -> str:
-    """A time of the source's clock."""
+    """Return a time of the source's clock as text."""
     moment = datetime.fromtimestamp(ts_ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def one_line(text: str, most: int = 120) -> str:
-    """A statement as it fits into a line of a list."""
+    """Return a statement shortened to a line of a list."""
     words = " ".join(text.split())
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
 def place_value(place: HistoryPlace) -> dict[str, Any]:
-    """A place for programs."""
+    """Return a position as JSON."""
     return {
         "server_uuid": place.server_uuid,
         "file": place.start.file,
@@ -67,12 +67,12 @@ def place_value(place: HistoryPlace) -> dict[str, Any]:
 
 
 def place_text(place: HistoryPlace) -> str:
-    """A place for people: where, and by which GTID."""
+    """Return a position as text: coordinates and GTID."""
     return f"{place.start}  {place.gtid}" if place.gtid else str(place.start)
 
 
 def record_value(record: SchemaRecord) -> dict[str, Any]:
-    """A step of the history for programs."""
+    """Return a step of the history as JSON."""
     return {
         "number": record.number,
         "kind": record.kind,
@@ -91,14 +91,14 @@ def record_value(record: SchemaRecord) -> dict[str, Any]:
 
 
 def given_value(given: Given | None) -> dict[str, Any] | None:
-    """Who said something of a table, for programs."""
+    """Return the author of a given definition as JSON."""
     if given is None:
         return None
     return {"by": given.by, "time": when(given.ts_ms), "source": given.source or None}
 
 
 def quarantine_value(entry: Entry | None) -> dict[str, Any] | None:
-    """That a table is set aside or given up, for programs."""
+    """Return a quarantined or given-up table's entry as JSON."""
     if entry is None:
         return None
     return {
@@ -111,7 +111,7 @@ def quarantine_value(entry: Entry | None) -> dict[str, Any] | None:
 
 
 def quarantine_lines(entry: Entry | None) -> list[str]:
-    """That a table is set aside or given up, for people; nothing of another."""
+    """Return a quarantined or given-up table's entry as text; nothing for another table."""
     if entry is None:
         return []
     since = f"{when(entry.since.ts_ms)}  {place_text(entry.since)}"
@@ -125,7 +125,7 @@ def quarantine_lines(entry: Entry | None) -> list[str]:
 
 
 def difference_value(difference: Difference) -> dict[str, Any]:
-    """A difference for programs."""
+    """Return a difference as JSON."""
     return {
         "what": difference.what,
         "name": difference.name,
@@ -135,7 +135,7 @@ def difference_value(difference: Difference) -> dict[str, Any]:
 
 
 def table_value(table: Table) -> dict[str, Any]:
-    """A definition for programs."""
+    """Return a definition as JSON."""
     return {
         "columns": [_column_value(column) for column in table.columns],
         "primary_key": list(table.primary_key),
@@ -164,7 +164,7 @@ def _key_value(index: Index) -> dict[str, Any]:
 
 
 def table_lines(table: Table) -> list[str]:
-    """A definition for people."""
+    """Return a definition as text."""
     rows = [
         [
             column.name,

@@ -1,4 +1,4 @@
-"""Arguments and texts of commands that wait until a worker has applied what they ask for."""
+"""Arguments and texts of commands that wait until a worker has applied a request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNCONFIRMED = "recorded; no worker has confirmed it yet"
 
 
 def add_waiting(parser: argparse.ArgumentParser) -> None:
-    """Take how long to wait for the outcome."""
+    """Add how long to wait for the outcome."""
     parser.add_argument(
         "--timeout", "--wait", type=_seconds, default=TIMEOUT, metavar="SECONDS",
         help="how long to wait for a worker to apply it (default: %(default).0f)",
@@ -25,12 +25,12 @@ def add_waiting(parser: argparse.ArgumentParser) -> None:
 
 
 def seconds_of(options: argparse.Namespace) -> float | None:
-    """Seconds to wait; None: do not."""
+    """Return the seconds to wait; None: do not."""
     return None if options.no_wait else options.timeout
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """What came of a request, for people."""
+    """Return the outcome of a request as text."""
     one = outcome.applied
     where = f" ({one.address})" if one.address else ""
     told = f"{one.state}, applied by worker {one.worker}{where} after {outcome.seconds:.1f} s"
@@ -38,7 +38,7 @@ def outcome_text(outcome: Outcome) -> str:
 
 
 def outcome_value(outcome: Outcome) -> dict[str, Any]:
-    """What came of a request, for programs."""
+    """Return the outcome of a request as JSON."""
     one = outcome.applied
     return {
         "worker": one.worker,
@@ -51,7 +51,7 @@ def outcome_value(outcome: Outcome) -> dict[str, Any]:
 
 
 def done_text(worker: str | None, seconds: float) -> str:
-    """Which worker has done what was asked for, and after how long; for people."""
+    """Return as text which worker applied a request, and the time taken."""
     by = f" by worker {worker}" if worker is not None else ""
     return f"; done{by} after {seconds:.1f} s"
 

@@ -1,7 +1,8 @@
-"""One audit of a destination: the source's binlog, the topics, and the warehouse, proven equal.
+"""One audit of a destination: proof that the source's binlog, the topics, and the warehouse are
+equal.
 
-Invariant: read-only, and beside a worker that goes on. The warehouse is asked before all else, so that no table
-is newer than what is read of the topics.
+Invariant: read-only, beside a running worker. The warehouse is read first, so that no table is
+newer than what is read of the topics.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ class ByMysqlReplication:
 
 
 WitnessChoice = ByMysqlbinlog | ByMysqlReplication | None
-"""Who reads the source's binlog; None: mysqlbinlog if it is found, else mysql-replication."""
+"""The reader of the source's binlog; None: mysqlbinlog if it is found, else mysql-replication."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRequest:
-    """What is to be audited."""
+    """The parameters of an audit."""
 
     destination: str
     begin: GivenPlace | None = None
@@ -76,11 +77,11 @@ class AuditRequest:
     sink: Path | None = None
     """Settings of the sink whose warehouse is audited too."""
     dump: Path | None = None
-    """The same, by what the sink has written where it runs."""
+    """The same, as a dump that the sink wrote."""
 
 
 async def audited(settings: Settings, request: AuditRequest) -> Verdict:
-    """Make the audit; raise UsageError where the settings have no such destination."""
+    """Make the audit; raise UsageError if the settings have no such destination."""
     check_destination(settings, request.destination)
     async with AsyncExitStack() as stack:
         dump = await _warehouse(request, stack)
@@ -92,12 +93,12 @@ async def audited(settings: Settings, request: AuditRequest) -> Verdict:
 
 
 async def beside_kafka(options: Mapping[str, Any], work: Callable[[KafkaTopics], T]) -> T:
-    """What some work returns that reads a cluster's topics and may block, in a thread of its own."""
+    """Run work that reads a cluster's topics and may block in a thread of its own; return its result."""
     return await in_its_own_thread(partial(work, KafkaTopics(options, asyncio.get_running_loop())))
 
 
 async def _warehouse(request: AuditRequest, stack: AsyncExitStack) -> Path | None:
-    """A file of what the warehouse holds, for as long as the stack is open."""
+    """Return a file of the warehouse's contents, which exists as long as the stack is open."""
     if request.sink is not None:
         return await stack.enter_async_context(asked(request.sink))
     return None if request.dump is None else stack.enter_context(given(request.dump))
@@ -142,7 +143,7 @@ def _binlog(choice: WitnessChoice, plan: Plan, topics: KafkaTopics) -> Witness:
 
 
 def program_of(choice: WitnessChoice) -> tuple[str, ...] | None:
-    """How mysqlbinlog is run; None where mysql-replication is the witness."""
+    """Return the command of mysqlbinlog; None if mysql-replication is the witness."""
     match choice:
         case ByMysqlReplication():
             return None
@@ -157,7 +158,7 @@ def program_of(choice: WitnessChoice) -> tuple[str, ...] | None:
 def _of_a_server(
     plan: Plan, topics: KafkaTopics, witness_of: Callable[[SourceAddress], Witness]
 ) -> Witness:
-    """The binlog of the source that was read last; of another one that answers, where that is gone."""
+    """Return the witness of the source read last, or of another one that answers if that is gone."""
     addresses = [source.address for source in plan.sources] or [plan.address]
     if len(addresses) == 1:
         return witness_of(addresses[0])
@@ -187,7 +188,7 @@ def _bound(given: GivenPlace | None) -> Bound | None:
 
 
 def _start(start: Start) -> Bound | None:
-    """Where the settings say that the destination began; None where they do not say it by a place."""
+    """Return the destination's start by the settings; None if they do not give a position."""
     if isinstance(start, AtCoordinates):
         return start.coordinates
     if isinstance(start, AfterGtids) and not isinstance(start.gtid_set, MariadbGtidList):

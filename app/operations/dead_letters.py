@@ -1,4 +1,4 @@
-"""Dead letters of a destination: the rows that could not be decoded, and why."""
+"""Dead letters of a destination: undecodable rows, and why."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ class StoredLetter:
     table: str
     change_id: str
     kind: str
-    """``row``, or ``event`` where the event's rows cannot be told apart."""
+    """``row``, or ``event`` if the event's rows cannot be separated."""
     gtid: str | None
     file: str
     pos: int
     row: int
-    """Of its transaction."""
+    """Its number within the transaction."""
     ts_ms: int
     event_type: int
     reason: str
     bytes: str
-    """In hexadecimal digits, as the event's table map."""
+    """In hexadecimal digits, as in the event."""
     table_map: str
 
 
 async def dead_letters(asked: Journal, *, start: int = 0) -> tuple[StoredLetter, ...]:
-    """Each from an offset on; none where there is no such topic."""
+    """Return the dead letters from an offset on; none if there is no such topic."""
     plan = asked.plan.topics.dead_letters(asked.plan.name)
     if not await Topics(asked.options).has(plan):
         return ()

@@ -1,4 +1,4 @@
-"""A place of the binlog as a person gives it: a GTID, a set of them, file:pos, or a time.
+"""A binlog position in an operator's form: a GTID, a set of them, file:pos, or a time.
 
 Invariant: nothing is guessed: a time without a zone is UTC.
 """
@@ -20,26 +20,26 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ].+)?")
 
 @dataclass(frozen=True, slots=True)
 class GivenPlace:
-    """A place as it was given; whose file and offset are meant, the history tells."""
+    """A position as given; the history supplies the server of file and offset."""
 
     value: Coordinates | Gtids | str | int
     """A set of GTIDs; one GTID as text; a time in milliseconds."""
 
     @classmethod
     def parse(cls, text: str) -> GivenPlace:
-        """Read a place; raise ValueError where it is none."""
+        """Parse a position; raise ValueError if it is none."""
         text = text.strip()
         if _TIME.fullmatch(text):
             return cls(_milliseconds(text))
         if _ONE_GTID.fullmatch(text):
             return cls(text)
         if _GTIDS.match(text):
-            # Of MariaDB one GTID is a position as well: all of its domain up to it.
+            # A single GTID of MariaDB is a position as well: all of its domain up to it.
             return cls(parse_gtids(text))
         return cls(Coordinates.parse(text))
 
     def asked(self, server_uuid: str, coordinates: Coordinates) -> Asked:
-        """What to ask a history that is of this server, and read to there."""
+        """Return the query for a history of this server, which was read up to these coordinates."""
         match self.value:
             case Coordinates():
                 return SourceOffset(server_uuid=server_uuid, coordinates=self.value)

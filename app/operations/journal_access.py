@@ -1,6 +1,7 @@
 """The journal of one destination, as operations read it and write requests to it.
 
-Invariant: only what is committed is read, and nothing is taken over; the worker goes on meanwhile.
+Invariant: only committed records are read, and nothing is taken over; the worker continues
+meanwhile.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Journal:
 
     @classmethod
     def of(cls, settings: Settings, destination: str) -> Journal:
-        """By the settings that a worker would take; raise UsageError where they have no such destination."""
+        """Return it by a worker's settings; raise UsageError if they have no such destination."""
         check_destination(settings, destination)
         options = kafka_client(settings).options()
         plan = destination_plan(settings, destination, options, topic_plans(settings))
@@ -49,11 +50,11 @@ class Journal:
 
     @property
     def partition(self) -> int:
-        """Where the destination's records are."""
+        """The partition of the destination's records."""
         return self.plan.journal.number
 
     async def state(self, *, whole_history: bool = True) -> DestinationState:
-        """The state now; raise StateUnknown where the destination has never run."""
+        """Return the state now; raise StateUnknown if the destination has never run."""
         state = await self._committed(whole_history=whole_history)
         if state.cursor is None:
             raise StateUnknown(
@@ -62,20 +63,20 @@ class Journal:
         return state
 
     async def begun(self) -> DestinationState:
-        """The state now, without the history; of a destination that has never run, too."""
-        # Of a new installation there may be no journal yet.
+        """Return the state now, without the history; also for a destination that has never run."""
+        # A new installation may have no journal yet.
         await Topics(self.options).ensure(self.plan.topics.journal())
         return await self.now()
 
     async def now(self) -> DestinationState:
-        """The state now, without the history and however little is known."""
+        """Return the state now, without the history, even if it is incomplete."""
         return await self._committed(whole_history=False)
 
     async def _committed(self, *, whole_history: bool) -> DestinationState:
         return await committed_state(self.plan.journal, whole_history=whole_history)
 
     async def write(self, note: Note) -> int:
-        """Add a record, which every worker receives; its offset."""
+        """Add a record, which every worker receives; return its offset."""
         name = f"{self.settings.prefix}.command.{uuid.uuid4().hex[:12]}"
         producer = TransactionalProducer(name, options=self.options, compression=None)
         try:
@@ -91,7 +92,7 @@ class Journal:
     async def wait(
         self, reached: Callable[[DestinationState], bool], seconds: float
     ) -> DestinationState | None:
-        """The state once it is as wanted; None where that takes longer."""
+        """Return the state once it is as wanted; None on time-out."""
         deadline = time.monotonic() + seconds
         while True:
             state = await self.state(whole_history=False)

@@ -1,6 +1,8 @@
-"""Waiting for the outcome of a request: which worker has applied it, the state reached, and after how long.
+"""Waiting for the outcome of a request: the worker that applied it, the state reached, and the time
+taken.
 
-Invariant: success is what a worker has said after it did it; that the request is in the journal is none.
+Invariant: success is a worker's report after it applied the request; the request in the journal
+alone is none.
 """
 
 from __future__ import annotations
@@ -20,21 +22,21 @@ from tables.operator.request_outcome import OUTCOME, Applied, applied_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a request."""
+    """The outcome of a request."""
 
     applied: Applied
     seconds: float
 
     @property
     def is_reached(self) -> bool:
-        """Whether the destination does what was asked for."""
+        """Return whether the destination is in the requested state."""
         return self.applied.state in ("RUNNING", "PAUSED", "STOPPED")
 
 
 async def request(asked: Journal, control: Control, *, wait: float | None) -> Outcome | None:
     """Write a request and wait until a worker has applied it; ``wait``: seconds; None: do not.
 
-    Raises NotApplied where none did in time, RequestReplaced where another request came first.
+    Raises NotApplied if none did in time, RequestReplaced if another request came first.
     """
     began = time.monotonic()
     offset = await asked.write(note_of(control))
@@ -51,7 +53,7 @@ async def request(asked: Journal, control: Control, *, wait: float | None) -> Ou
 
 
 async def untried(asked: Journal, what: str, seconds: float) -> NotApplied:
-    """No worker has tried in time what was asked for."""
+    """Return the error that no worker has tried the request in time."""
     said = (await asked.now()).control
     why = (
         f"the desired state is {said.wish.value}, requested by {said.by or 'an operator'}"
@@ -74,7 +76,7 @@ async def _not_applied(asked: Journal, control: Control, seconds: float) -> NotA
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request in the journal, and what follows it there."""
+    """A request in the journal, and the records that follow it."""
 
     control: Control
     offset: int

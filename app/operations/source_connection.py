@@ -1,7 +1,8 @@
 """The source that an operation asks: the one that the worker reads, or else the first that answers.
 
-Invariant: each source that does not answer is reported to the caller at once, also where the operation fails
-later; where a cursor is set at another source than the one read, the worker goes on there too.
+Invariant: each source that does not answer is reported to the caller at once, also if the operation
+fails later; if a cursor is set at another source than the one read, the worker continues at that
+source.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Silent:
 
 
 Report = Callable[[Silent], None]
-"""Takes each source that was passed over."""
+"""Receives each source that was skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Reached:
     facts: ServerFacts
 
     def notes(self, choice: SourceChoice, destination: str, *, by: str) -> list[Note]:
-        """What the journal must say so that the worker reads this one; nothing where it does."""
+        """Return the journal records that make the worker read this one; nothing if it does already."""
         current = choice.current
         if current is not None and current.address == str(self.address):
             return []
@@ -60,10 +61,10 @@ class Reached:
 async def reached(
     asked: Journal, state: DestinationState, report: Report, *, server_uuid: str | None = None
 ) -> Reached:
-    """Ask one after the other, the one that is read first.
+    """Try one source after the other, first the one that is read.
 
-    With ``server_uuid``, that server is taken if it is among those that answer. Raises the only source's error,
-    or NoSourceFits with that of each.
+    With ``server_uuid``, that server is taken if it is among those that answer. Raises the only
+    source's error, or NoSourceFits with that of each.
     """
     faults: list[tuple[SourceAddress, AqueductError]] = []
     first: Reached | None = None

@@ -1,7 +1,7 @@
-"""A switch to another of a destination's sources, requested.
+"""A requested switch to another of a destination's sources.
 
-Invariant: nothing is changed here but the journal; the worker judges that source as it does when the present
-one is lost, and stays with the present one where it is not fit.
+Invariant: only the journal is changed here; the worker judges that source as in a failover, and
+stays with the present one if it is not fit.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from tables.operator.source_choice import Asked, Current, note_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What a worker made of the request; ``current``: the source that is read, and why not the other."""
+    """A worker's result of the request; ``current``: the source that is read, and why not the other."""
 
     current: Current
     worker: str | None
-    """Who leads the destination."""
+    """The destination's leader."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """The request as it was written, and what came of it; None where that was not waited for."""
+    """The written request, and its outcome; None if that was not waited for."""
 
     wish: Asked
     tried: Tried | None
 
 
 async def request_switch(asked: Journal, address: str, *, by: str, wait: float | None) -> Switch:
-    """Ask for a source by its address; raise UsageError for one that the settings do not have.
+    """Request a source by its address; raise UsageError for one that the settings do not have.
 
-    Raises NotApplied where no worker tried it in time. ``wait``: seconds; None: do not.
+    Raises NotApplied if no worker tried it in time. ``wait``: seconds; None: do not.
     """
     _check_known(asked, address)
     before = (await asked.state(whole_history=False)).source_choice.asked
@@ -47,7 +47,7 @@ async def request_switch(asked: Journal, address: str, *, by: str, wait: float |
         id=uuid.uuid4().hex[:12],
         address=address,
         by=by,
-        # Later than the last one, whatever this machine's clock says.
+        # Later than the last one, whatever this machine's clock shows.
         ts_ms=max(time.time_ns() // 1_000_000, before.ts_ms + 1 if before else 0),
     )
     began = time.monotonic()

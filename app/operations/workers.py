@@ -1,6 +1,7 @@
-"""Workers that run and who leads a destination, as ZooKeeper has it: the reason why a request was not applied.
+"""Running workers and a destination's leader, from ZooKeeper: the reason why a request was not
+applied.
 
-Invariant: it only reads; where ZooKeeper does not answer, it says so and raises nothing.
+Invariant: it only reports; if ZooKeeper does not answer, it states that and raises nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from connectors.zookeeper.kazoo_session import opens
 
 
 async def workers_text(asked: Journal) -> str:
-    """Why no worker may have applied a request, for people."""
+    """Return as text why no worker may have applied a request."""
     coordination = coordination_plan(asked.settings)
     if coordination is None:
         return "no worker with these settings seems to be running"

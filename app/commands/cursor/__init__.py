@@ -1,1 +1,1 @@
-"""`cursor`: a destination's cursor shown, set, exported and imported; one transaction skipped."""
+"""`cursor`: show, set, export and import a destination's cursor; skip one transaction."""

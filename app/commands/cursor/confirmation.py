@@ -1,6 +1,7 @@
-"""The reason for a change of a cursor, and the question whether what it costs is wanted.
+"""The reason for a change of a cursor, and the confirmation of its cost.
 
-Invariant: nothing is changed before somebody has agreed, by an argument or by typing the destination's name.
+Invariant: nothing is changed before the operator has agreed, by an argument or by typing the
+destination's name.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from connectors.errors import NotConfirmed, printed
 
 
 def add_reason(parser: argparse.ArgumentParser) -> None:
-    """Why, and that what it costs is known."""
+    """Add the reason, and the confirmation of the cost."""
     parser.add_argument("--why", required=True, help="reason; stored with the change")
     parser.add_argument(
         "--yes-lose-changes", action="store_true", help="do not ask for confirmation"
@@ -22,12 +23,12 @@ def add_reason(parser: argparse.ArgumentParser) -> None:
 
 
 def reason_of(options: argparse.Namespace) -> Reason:
-    """Who calls, and why."""
+    """Return the calling user and the reason."""
     return Reason(by=operator(), why=options.why)
 
 
 def confirm(options: argparse.Namespace, effect: str) -> None:
-    """Go on where the operator says so twice; raise NotConfirmed."""
+    """Return if the operator confirms; raise NotConfirmed."""
     if options.yes_lose_changes:
         return
     name = options.destination

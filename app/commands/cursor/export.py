@@ -1,6 +1,6 @@
 """`python -m app cursor export`: the cursor as JSON, for another installation.
 
-The law: what it prints is all that `cursor import` needs, with the number of its form.
+Invariant: its output is all that `cursor import` needs, with its format's number.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`python -m app cursor import`: take a cursor that was exported from another installation.
 
-Invariant: only output of `cursor export` is taken, and only once what it costs is told and agreed to.
+Invariant: only output of `cursor export` is accepted, and only after its cost is shown and
+confirmed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Take it; 0 once it is in the journal."""
+    """Import it; 0 once it is in the journal."""
     asked, given = Journal.of(load(), options.destination), _read(options.export)
     return carry_out(options, completed(planned_import(asked, given, report_silent)))
 

@@ -1,4 +1,4 @@
-"""The part that `cursor set` and `cursor import` share: a planned move told, agreed to, made and reported."""
+"""The common part of `cursor set` and `cursor import`: show, confirm, make and report a planned move."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.operations.cursor.move import Move, made
 
 
 def carry_out(options: argparse.Namespace, move: Move) -> int:
-    """Make the move, once what it costs is agreed to; 0 once it is in the journal."""
+    """Make the move once its cost is confirmed; 0 once it is in the journal."""
     if not move.effect.is_free:
         confirm(options, f"{options.destination} moves to {move.offset}: {move.effect.text}")
     told = completed(made(move, reason_of(options)))

@@ -1,6 +1,6 @@
-"""`python -m app cursor set`: where a destination goes on, as a person says.
+"""`python -m app cursor set`: set the position from which a destination resumes.
 
-Invariant: only once what it costs is told and agreed to.
+Invariant: only after its cost is shown and confirmed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from connectors.mysql.position import Coordinates, parse_gtids
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a place and a reason."""
+    """Add a position and a reason."""
     parser.epilog = (
         "The leader is fenced and continues from there by itself, also after FAILED. Changes between the old "
         "position and the new one are lost to subscribers (forward: reload their tables) or repeated (back)."
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def start_of(options: argparse.Namespace) -> Start:
-    """The place that is meant; raise UsageError where it is none or more than one."""
+    """Return the position of the options; raise UsageError for none or more than one."""
     file, pos, ts_ms = options.file, options.pos, options.time
     kinds = [options.gtid, file or ts_ms, options.earliest, options.latest]
     if sum(map(bool, kinds)) != 1 or (pos is not None and (file is None or ts_ms is not None)):

@@ -1,4 +1,4 @@
-"""`python -m app cursor show`: where a destination is, what is to be skipped, and who has changed that."""
+"""`python -m app cursor show`: a destination's position, pending skips, and the operators' changes."""
 
 from __future__ import annotations
 

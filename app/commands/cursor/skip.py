@@ -1,6 +1,6 @@
-"""`python -m app cursor skip`: leave exactly one transaction out.
+"""`python -m app cursor skip`: skip exactly one transaction.
 
-Invariant: only once what it costs is told and agreed to.
+Invariant: only after its cost is shown and confirmed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def named_by(options: argparse.Namespace) -> Named:
-    """The transaction that the options name; raise UsageError where that is none, or two."""
+    """Return the transaction of the options; raise UsageError for none or two."""
     if bool(options.gtid) == bool(options.file):
         raise UsageError("name the transaction by --gtid, or by --file and --pos without GTIDs")
     if options.gtid:

@@ -1,1 +1,1 @@
-"""`dead-letters`: rows that could not be decoded, listed."""
+"""`dead-letters`: list undecodable rows."""

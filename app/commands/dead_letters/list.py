@@ -1,4 +1,4 @@
-"""`python -m app dead-letters list`: the rows of a destination that could not be decoded, and why."""
+"""`python -m app dead-letters list`: a destination's undecodable rows, and why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List them; 1 where there is any, so that a script sees it."""
+    """List them; 1 if there are any, for scripts."""
     asked = Journal.of(load(), options.destination)
     found = completed(dead_letters(asked, start=options.from_offset))
     lines = [line for letter in found for line in _text(letter)]

@@ -1,1 +1,1 @@
-"""`destination`: all destinations listed, and the desired state of one."""
+"""`destination`: list all destinations, and set the desired state of one."""

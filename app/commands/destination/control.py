@@ -1,6 +1,6 @@
 """Requests a desired state of a destination, and prints which worker applied it.
 
-Invariant: it succeeds only once a worker has said that it did it.
+Invariant: it succeeds only after a worker's report that it was applied.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tables.operator.control import Wish
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a destination, and how long to wait."""
+    """Add a destination, and how long to wait."""
     parser.add_argument("destination", metavar="NAME", help="name of a destination in the settings")
     add_waiting(parser)
     add_format(parser)
 
 
 def say(options: argparse.Namespace, wish: Wish | None, told: str) -> int:
-    """Ask for a state; None keeps the one there is, and begins a new run.
+    """Request a state; None keeps the present one, and begins a new run.
 
-    0 once a worker has reached it, 1 where the destination failed instead. Raises NotApplied where no worker
-    did anything.
+    0 once a worker has reached it, 1 if the destination failed instead. Raises NotApplied if no
+    worker applied it.
     """
     name, asked = options.destination, Journal.of(load(), options.destination)
     found = completed(request_state(asked, wish, by=operator(), wait=seconds_of(options)))

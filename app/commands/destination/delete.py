@@ -1,4 +1,4 @@
-"""`python -m app destination delete`: it is run no more, and its cursor stays.
+"""`python -m app destination delete`: it is no longer run, and its cursor is kept.
 
 Invariant: see ``control``.
 """

@@ -1,6 +1,7 @@
-"""`python -m app destination list`: all destinations: state, leader, lag, position, error, and what is wanted.
+"""`python -m app destination list`: all destinations: state, leader, lag, position, error, desired
+state.
 
-Invariant: what does not answer is named, and the rest is shown.
+Invariant: a part that does not answer is named, and the rest is shown.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _HEAD = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take the form of the answer."""
+    """Add the output format."""
     parser.add_argument("--all", action="store_true", help="include deleted ones")
     add_format(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print them; 0 where all could be asked, 1 where ZooKeeper or a leader did not answer."""
+    """Print them; 0 if all answered, 1 if ZooKeeper or a leader did not."""
     found = completed(listed(load()))
     shown = [
         _value(one) for one in found.destinations if options.all or one.wish is not Wish.DELETE

@@ -1,4 +1,4 @@
-"""`python -m app destination resume`: it goes on after a pause or a stop.
+"""`python -m app destination resume`: continue after a pause or a stop.
 
 Invariant: see ``control``.
 """

@@ -1,4 +1,4 @@
-"""`python -m app destination stop`: nobody leads it until it is resumed.
+"""`python -m app destination stop`: no worker leads it until it is resumed.
 
 Invariant: see ``control``.
 """

@@ -1,1 +1,1 @@
-"""`journal`: unreadable records mended, a foreign open transaction ended."""
+"""`journal`: repair unreadable records, end another producer's open transaction."""

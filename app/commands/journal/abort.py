@@ -1,4 +1,5 @@
-"""`python -m app journal abort`: another producer's transaction that keeps a topic from being read is ended.
+"""`python -m app journal abort`: end another producer's transaction that keeps a topic from being
+read.
 
 Without ``--topic`` it is the destination's partition of the journal.
 """
@@ -20,7 +21,7 @@ from connectors.kafka.reading.open_transactions import OpenTransaction
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a destination, a partition and a transactional id."""
+    """Add a destination, a partition and a transactional id."""
     add_destination(parser)
     parser.add_argument(
         "--transactional-id",
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """End or list them; 0 once it has ended, or where there is none."""
+    """End or list them; 0 once it has ended, or if there is none."""
     asked = Journal.of(load(), options.destination)
     where, name = _where(asked, options), asked.plan.name
     if options.transactional_id is None:

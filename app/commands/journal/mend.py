@@ -1,4 +1,4 @@
-"""`python -m app journal mend`: records of a destination that cannot be read are written again as they were."""
+"""`python -m app journal mend`: repair a destination's unreadable records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Mend them; 0 also where there is nothing to mend."""
+    """Repair them; 0 also if there is nothing to repair."""
     asked, name = Journal.of(load(), options.destination), options.destination
     found = [_value(one) for one in completed(mend(asked, by=operator(), why=options.why))]
     lines = [

@@ -1,1 +1,1 @@
-"""`schema`: the schema history asked, checked and resolved; impact and replay of statements."""
+"""`schema`: query, check and resolve the schema history; impact and replay of statements."""

@@ -1,7 +1,7 @@
 """`python -m app schema audit`: who changed or emptied tables, by which statement, when and where.
 
-The law: nothing is left out but what the filters leave out; what a person said of a table is listed too, with
-who said it and when.
+Invariant: only the filters exclude a statement; definitions given by operators are listed too, with
+author and time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tables.schema_history.record import SchemaRecord
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take the filters."""
+    """Add the filters."""
     arguments.add_destination(parser)
     parser.add_argument(
         "--type",
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
-    """Print the list; the exit code."""
+    """Print the list; return the exit code."""
     found = completed(logged(read_of(options, tell), _filters(options)))
     value = {
         "destination": options.destination,

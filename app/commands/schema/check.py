@@ -1,6 +1,7 @@
-"""`python -m app schema check`: whether the history says of every table what the server says now.
+"""`python -m app schema check`: compare the history of every table with the server's present
+definition.
 
-Exit 1 where they differ.
+Exit 1 if they differ.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _WAIT = 10.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a destination, and how long to wait for its worker."""
+    """Add a destination, and how long to wait for its worker."""
     arguments.add_destination(parser)
     parser.add_argument(
         "--wait",
@@ -36,8 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def live(destination: str) -> Baseline:
-    """What the server says now."""
-    # Only here is the journal asked which source is read.
+    """Return the server's present tables."""
+    # Only here is the journal read for the current source.
     from app.commands.operator import report_silent
     from app.operations.journal_access import Journal
     from app.operations.schema.server_tables import source_tables
@@ -51,7 +52,7 @@ def run(
     ask: Callable[[str], Awaitable[Baseline]] = live,
     pause: Pause = asyncio.sleep,
 ) -> int:
-    """Print what differs; the exit code."""
+    """Print the differences; return the exit code."""
     name = options.destination
     found = completed(
         compared_with_server(

@@ -1,6 +1,6 @@
-"""`python -m app schema diff`: how a table's definition at one place differs from that at another.
+"""`python -m app schema diff`: the difference of a table's definitions at two positions.
 
-The law: exit 0 whether they differ or not; exit 1 where one of them is not known.
+Invariant: exit 0 whether they differ or not; exit 1 if one of them is not known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tables.schema_history.record import TableState
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a table and two places."""
+    """Add a table and two positions."""
     arguments.add_destination(parser)
     arguments.add_table(parser)
     arguments.add_place(parser, "--from", "position of the first definition", required=True)
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
-    """Print the differences; the exit code."""
+    """Print the differences; return the exit code."""
     places = (vars(options)["from"], options.to)
     read = read_of(options, tell)
     found = completed(compared(read, options.table, places, server=options.server))

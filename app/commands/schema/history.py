@@ -1,6 +1,6 @@
-"""`python -m app schema history`: what became of a table, version by version; or which tables there are.
+"""`python -m app schema history`: the versions of a table, or a list of all tables.
 
-The law: every step that touched the table is listed, also those whose effect is not known.
+Invariant: every step that touched the table is listed, also those whose effect is not known.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tables.schema_history.record import Known
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a destination, and perhaps a table."""
+    """Add a destination, and optionally a table."""
     arguments.add_destination(parser)
     arguments.add_table(parser, optional=True)
     arguments.add_store(parser)
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
-    """Print the versions, or all tables; the exit code."""
+    """Print the versions, or all tables; return the exit code."""
     read = read_of(options, tell)
     return _all(options, read) if options.table is None else _one(options, read)
 
@@ -108,7 +108,7 @@ def _row(one: TableSummary) -> dict[str, Any]:
 
 
 def _cell(value: object) -> str:
-    """A value for people."""
+    """Return a value as text."""
     if value is None:
         return ""
     return "quarantined" if value == "set aside" else str(value)

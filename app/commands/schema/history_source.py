@@ -1,4 +1,4 @@
-"""The schema history that a command reads: the journal's, or the central store's where its options say so."""
+"""The schema history that a command reads: the journal's, or with ``--store`` the central store's."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from app.settings.model import load
 from connectors.errors import UsageError
 
 Tell = Callable[[str], Awaitable[DestinationHistory]]
-"""From a destination's name to its history."""
+"""Returns the history of a destination by its name."""
 
 
 def read_of(options: argparse.Namespace, tell: Tell) -> ReadHistory:
-    """How a command reads its destination's history: from ``tell``, or from the central store."""
+    """Return the reader of a command's history: ``tell``, or the central store."""
     return partial(stored if options.from_store else tell, options.destination)
 
 
@@ -36,8 +36,8 @@ async def stored(destination: str) -> DestinationHistory:
 async def told(destination: str) -> DestinationHistory:
     """Read the settings, then the journal."""
     settings = load()
-    # Only here is Kafka's client needed, and it is slow to import.
-    # What it complains of meanwhile is an error at the end, which is told once.
+    # Only here is Kafka's client needed, and it is slow to import. Its warnings become an error at
+    # the end, which is reported once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     from app.operations.schema.reading import journal_history
 

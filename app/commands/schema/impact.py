@@ -1,7 +1,7 @@
-"""`python -m app schema impact`: what a statement would mean to subscribers, before anybody runs it.
+"""`python -m app schema impact`: the effect of a statement on subscribers, before it is run.
 
-The law: nothing is run and nothing is written. Exit 0 where it may be run, 3 where it breaks subscribers (or,
-if asked for, where they must be careful), so that a pipeline of changes can stop there.
+Invariant: nothing is run and nothing is written. Exit 0 if it may be run, 3 if it breaks
+subscribers (or, on request, if they must be careful), so that a pipeline of changes can stop there.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from tables.impact.impact import severest
 from tables.impact.text import as_text
 
 BREAKS = 3
-"""The exit code of a statement that is not to be run just so."""
+"""The exit code of a statement that needs preparation before it is run."""
 _FAIL_ON = {"breaking": Severity.BREAKING, "careful": Severity.CAREFUL}
 
 Ask = Callable[[Settings, str], Coroutine[Any, Any, Catalog]]
-"""From a destination to its server's tables."""
+"""Returns a server's tables, by the settings and a destination's name."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take statements, and say what they are judged by."""
+    """Add statements, and what they are judged by."""
     parser.epilog = (
         "Without --live or --input, the definitions are those at the end of the schema history. "
         "Exit code: 0; 3 if the worst severity reaches --fail-on; 1 if the impact cannot be determined."
@@ -85,7 +85,7 @@ def _modes(text: str) -> frozenset[str]:
 
 
 async def live(settings: Settings, destination: str) -> Catalog:
-    """What the server says now."""
+    """Return the server's present tables."""
     # Only here is a server asked.
     from app.operations.schema.server_tables import first_source_catalog
 
@@ -93,7 +93,7 @@ async def live(settings: Settings, destination: str) -> Catalog:
 
 
 def run(options: argparse.Namespace, tell: Tell = told, ask: Ask = live) -> int:
-    """Print what the statements mean; the exit code."""
+    """Print the impact of the statements; return the exit code."""
     settings = _settings(options)
     catalog = _catalog(options, settings, tell, ask)
     rules = Rules() if settings is None else Rules.of(settings, options.destination)
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace, tell: Tell = told, ask: Ask = live) -> int:
 
 
 def _settings(options: argparse.Namespace) -> Settings | None:
-    """The settings; with a file, there need be none."""
+    """Return the settings; with a file, there need be none."""
     try:
         settings = load()
         check_destination(settings, options.destination)
@@ -119,7 +119,7 @@ def _settings(options: argparse.Namespace) -> Settings | None:
 def _catalog(
     options: argparse.Namespace, settings: Settings | None, tell: Tell, ask: Ask
 ) -> Catalog:
-    """The tables that the statements are judged by."""
+    """Return the tables by which the statements are judged."""
     if options.input is not None:
         return _from_file(options.input, options.database)
     if options.live and settings is not None:

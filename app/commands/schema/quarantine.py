@@ -1,4 +1,4 @@
-"""`python -m app schema quarantine`: tables that are set aside, since when and why, and those given up."""
+"""`python -m app schema quarantine`: quarantined tables, since when and why, and those given up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Tell; 1 where a table waits, so that a script sees it."""
+    """List them; 1 if a table waits, for scripts."""
     found = completed(quarantined_tables(Journal.of(load(), options.destination)))
     if options.format == "json":
         told = [_json(one.entry, one.waiting) for one in found.set_aside]
@@ -53,7 +53,7 @@ def _lines(one: SetAside) -> list[str]:
 
 
 def given_up_text(entry: Entry) -> str:
-    """Of a table that was given up, who did that and what it came to."""
+    """Return who gave a table up, and the events lost."""
     who = f" by {entry.given.by}, {when(entry.given.ts_ms)}" if entry.given else ""
     return f"given up{who}; {entry.lost} event(s) are lost, and later ones are dropped"
 

@@ -1,6 +1,6 @@
-"""`python -m app schema rebuild`: the statements that make all tables again as they were at a place.
+"""`python -m app schema rebuild`: the statements that make all tables as of a position.
 
-The law: what the history does not know is a comment in its place, and the exit code is 1 then.
+Invariant: an unknown table is a comment instead, and the exit code is 1 then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from app.operations.schema.definitions import rebuilt
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a place, and perhaps a database."""
+    """Add a position, and optionally a database."""
     arguments.add_destination(parser)
     arguments.add_place(
         parser, "--at", "position of the definitions; default: the end of the history"
@@ -28,13 +28,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
-    """Print the statements; the exit code."""
+    """Print the statements; return the exit code."""
     read, database = read_of(options, tell), options.database
     found = completed(rebuilt(read, options.at, server=options.server, database=database))
     texts = found.statements
     if options.format == "json":
         answer("json", {"databases": texts}, [])
     else:
-        # To be run as they are, so nothing in a name may be escaped or taken for the end of a line.
+        # To be run as they are, so nothing in a name may be escaped or treated as the end of a
+        # line.
         sys.stdout.write("".join(f"{text.rstrip()}\n\n" for text in texts.values()))
     return 0 if found.is_whole and (texts or not database) else 1

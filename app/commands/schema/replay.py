@@ -1,6 +1,7 @@
-"""`python -m app schema replay`: files of statements in, the tables that they make out; no server is asked.
+"""`python -m app schema replay`: the tables that files of statements make; no server is asked.
 
-The law: one input has one result, whatever its statements are; only arguments and files can be wrong.
+Invariant: one input has one result, whatever its statements are; only arguments and files can be
+wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class WrongArguments(Exception):
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take one file, or a folder of them."""
+    """Add one file, or a folder of them."""
     parser.epilog = (
         'Each line of an input is {"database": "db" or null, "sql_mode": "…", "sql": "…"}. Without sql_mode, '
         "that of MySQL 9.7 applies. Statements that cannot be resolved are reported, and change nothing."
@@ -46,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Replay; the exit code."""
+    """Replay; return the exit code."""
     try:
         if options.input is not None:
             _one(options.input, options.output_dir)
@@ -92,7 +93,7 @@ def _result(source: Path) -> bytes:
 
 
 def value_of(result: Replayed) -> dict[str, Any]:
-    """A file's result for programs: ``{"tables": …, "unparsed": …}``."""
+    """Return a file's result as JSON: ``{"tables": …, "unparsed": …}``."""
     return {
         "tables": {
             f"{database}.{name}": _table_value(table)

@@ -1,6 +1,6 @@
-"""`python -m app schema resolve`: how a table that is set aside is to be read, so that it comes back.
+"""`python -m app schema resolve`: give a quarantined table's definition, so that it is released.
 
-Invariant: rows are given up only by whoever says so twice.
+Invariant: rows are given up only if requested twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from connectors.errors import UsageError, printed
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a table, and where its definition comes from."""
+    """Add a table, and the source of its definition."""
     parser.epilog = (
         "The definition is that of the first waiting row; waiting statements after it take effect at their "
         "positions. The worker tries the definition by itself; `schema quarantine` also shows the outcome."
@@ -64,13 +64,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _told(options: argparse.Namespace) -> str:
-    """The table, for people."""
+    """Return the table's name as text."""
     return ".".join(options.table)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Request it; 0 once that is done, 1 where it was refused or nothing has come of it in
-    time, 2 where rows would be lost and nobody said so."""
+    """Request it; 0 once it is applied, 1 if it was refused or not applied in time, 2 if rows would
+    be lost without confirmation."""
     if options.give_up and not options.yes_lose_rows:
         sys.stderr.write(
             f"The waiting events of {printed(_told(options))} and later ones would be lost to subscribers. "
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _definition(options: argparse.Namespace) -> Definition:
-    """Where the definition comes from."""
+    """Return the definition of the options."""
     if options.give_up:
         return GivenUp()
     if options.server:
@@ -107,7 +107,7 @@ def _definition(options: argparse.Namespace) -> Definition:
 
 
 def _outcome(tried: Tried) -> tuple[int, str]:
-    """The exit code, and in words what has come of it."""
+    """Return the exit code, and the outcome as text."""
     entry = tried.entry
     if entry.is_given_up:
         return 0, (

@@ -1,7 +1,7 @@
-"""`python -m app schema show`: what a table was at a place of the binlog.
+"""`python -m app schema show`: a table's definition at a binlog position.
 
-The law: exit 1 where the history has no definition for it there, and then it says why. A table that is set
-aside is told so beside its definition, which its rows may deny.
+Invariant: exit 1 if the history has no definition for it there, with the reason. A quarantined
+table is marked, since its rows may contradict its definition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tables.schema_history.record import Dropped, Known, TableState, Unresolved
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a table, and where."""
+    """Add a table and a position."""
     arguments.add_destination(parser)
     arguments.add_table(parser)
     arguments.add_place(
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, tell: Tell = told) -> int:
-    """Print the definition; the exit code."""
+    """Print the definition; return the exit code."""
     read = read_of(options, tell)
     found = completed(table_at(read, options.table, options.at, server=options.server))
     state, aside = found.state, found.quarantine

@@ -1,1 +1,1 @@
-"""`source`: a switch to another source requested."""
+"""`source`: request a switch to another source."""

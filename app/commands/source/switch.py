@@ -17,7 +17,7 @@ from app.settings.model import load
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take a destination and the address of one of its sources."""
+    """Add a destination and the address of one of its sources."""
     parser.epilog = (
         "A lagging standby is waited for, up to 30 s. If it cannot be read, the reason is reported and the "
         "present source is kept."
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask for it; 0 once it is read, 1 where it was refused; NotApplied where no worker tried it."""
+    """Request it; 0 once it is read, 1 if it was refused; NotApplied if no worker tried it."""
     asked = Journal.of(load(), options.destination)
     found = completed(
         request_switch(asked, options.source, by=operator(), wait=seconds_of(options))
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _outcome(tried: Tried) -> tuple[int, str]:
-    """The exit code, and in words what has come of it."""
+    """Return the exit code, and the outcome as text."""
     current = tried.current
     if current.refused is not None:
         return 1, f"refused, {current.address} is still read: {current.refused}"

@@ -1,1 +1,1 @@
-"""Operations on a destination's cursor: viewed, exported, moved; one transaction skipped."""
+"""Operations on a destination's cursor: view, export, move; skip one transaction."""

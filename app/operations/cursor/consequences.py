@@ -1,7 +1,7 @@
-"""What it means to subscribers that a cursor is set to another place.
+"""The effect on subscribers of setting a cursor to another position.
 
-The law: forward, changes are never published; back, they are published again. How many is told where GTIDs
-count them, and nothing is said to be free of cost that cannot be compared.
+Invariant: forward, changes are never published; back, they are published again. Their number is
+given if GTIDs count them, and nothing that cannot be compared is called free of cost.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tables.cursor import Cursor
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """In words, and whether somebody has to agree to it."""
+    """The effect as text, and whether an operator has to confirm it."""
 
     text: str
     is_free: bool = False
     is_back: bool = False
-    """Whether all of it is published again, and nothing is passed over."""
+    """Whether all of it is published again, and nothing is skipped."""
 
 
 def effect(
@@ -33,7 +33,8 @@ def effect(
     address: SourceAddress,
     facts: ServerFacts | None = None,
 ) -> Effect:
-    """What setting a cursor means; ``facts`` are the server's, to compare it with what was read."""
+    """Return the effect of setting a cursor; ``facts`` are the server's, to compare it with what
+    was read."""
     if before is None:
         return Effect("it is the destination's first cursor", is_free=True)
     if facts is not None and (why := _is_anew(before, facts, address)):
@@ -49,7 +50,7 @@ def effect(
 
 
 def _is_anew(before: Cursor, facts: ServerFacts, address: SourceAddress) -> str:
-    """Why the binlog is not the one that was read; nothing where it may be."""
+    """Return why the binlog is not the one that was read; empty if it may be."""
     if before.offset.server_uuid != facts.server_uuid or not facts.binlogs:
         return ""
     landmark = before.proof.landmark
@@ -69,7 +70,7 @@ def _is_anew(before: Cursor, facts: ServerFacts, address: SourceAddress) -> str:
 def _anew(
     before: Cursor, after: SourceOffset, facts: ServerFacts, address: SourceAddress, *, why: str
 ) -> Effect:
-    """On a server that was reset or put back nothing can come again, whatever its GTIDs are."""
+    """Return the effect on a server that was reset or restored, whose transactions cannot be compared."""
     text = (
         f"the binlog is not the one that was read ({why}): published changes stay, and changes written "
         f"after {before.offset} and before the binlog was reset are lost"
@@ -117,7 +118,7 @@ def _told(passed: int, again: int) -> Effect:
 
 
 def _difference(one: GtidSet, other: GtidSet, address: SourceAddress) -> int:
-    """How many transactions the one has that the other has not."""
+    """Return the number of transactions that only the first has."""
     with connected(address) as cursor:
         cursor.execute("SELECT GTID_SUBTRACT(%s, %s)", (str(one), str(other)))
         return GtidSet.parse(cursor.fetchall()[0][0]).count()

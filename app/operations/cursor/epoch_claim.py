@@ -1,8 +1,10 @@
-"""Changing a destination's cursor from outside, as a leader would: with an epoch of its own.
+"""A change of a destination's cursor from outside, made as a leader would: with an epoch of its
+own.
 
-Invariant: the transactional id is taken over first, so that a worker at work is fenced before anything is
-read or written; the cursor, what comes with it and who did it stand in one Kafka transaction. The cursor says
-that a command set it, so that workers begin anew from there and none stays fenced.
+Invariant: the transactional id is taken over first, so that a running worker is fenced before
+anything is read or written; the cursor, its further records and the operator's name are in one
+Kafka transaction. The cursor records that a command set it, so that workers resume from there and
+none stays fenced.
 """
 
 from __future__ import annotations
@@ -34,10 +36,10 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What is to stand in the journal."""
+    """The records to write to the journal."""
 
     cursor: Cursor
-    """Its epoch and who set it are filled in."""
+    """Its epoch and author are filled in."""
     what: str
     after: str
     effect: str
@@ -45,28 +47,29 @@ class Change:
 
 
 Make = Callable[[DestinationState, str], Change]
-"""What the change is, from the state that holds once nobody else can write, and the installation's id."""
+"""Makes the change from the state that is valid once no other process can write, and the
+installation's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Who changes a cursor, and why; kept with the change."""
+    """The author of a cursor change, and the reason; kept with the change."""
 
     by: str
     why: str
 
 
 async def claim(asked: Journal, make: Make, *, reason: Reason, sets: bool = False) -> Intervention:
-    """Make a change; raise Fenced where workers take the destination over again and again meanwhile.
+    """Make a change; raise Fenced if workers repeatedly take the destination over meanwhile.
 
-    One that ``sets`` the cursor does so in a journal that is older than what was published, too: numbers
-    continue after those that the topics show, and table versions are taken from there.
+    A change that ``sets`` the cursor does so in a journal that is older than what was published,
+    too: numbers continue after those in the topics, and table versions are taken from there.
     """
     for left in reversed(range(_TRIES)):
         try:
             return await _claimed(asked, make, reason, sets=sets)
         except Fenced:
-            # A worker began anew in between; its claim is done, and nothing of ours is.
+            # A worker resumed in between; its claim is committed, and nothing of ours is.
             if not left:
                 raise
     raise AssertionError
@@ -84,7 +87,8 @@ async def _claimed(asked: Journal, make: Make, reason: Reason, *, sets: bool) ->
         await producer.init_transactions()
         verification = Verification(
             installation=installation,
-            # As a leader does: what was published before tells whether the journal has lost its cursor.
+            # As a leader does: earlier published records show whether the journal has lost its
+            # cursor.
             confirm=partial(plan.topics.ready, topics, plan.name),
             is_published=not sets,
         )
@@ -103,7 +107,7 @@ async def _claimed(asked: Journal, make: Make, reason: Reason, *, sets: bool) ->
             sent = []
             for key, value in notes:
                 one = await kafka.send(asked.topic, key=key, value=value, partition=asked.partition)
-                # Where a later one is refused at once, nobody asks any more what became of this one.
+                # If a later one is refused at once, the outcome of this one is no longer read.
                 one.add_done_callback(_seen)
                 sent.append(one)
             await asyncio.gather(*sent)
@@ -113,7 +117,7 @@ async def _claimed(asked: Journal, make: Make, reason: Reason, *, sets: bool) ->
 
 
 async def _numbered(state: DestinationState, plan: Plan) -> list[Note]:
-    """Let a state count what the topics show beyond it; the table versions that the journal lacks."""
+    """Add to a state what the topics have beyond it; return the table versions that the journal lacks."""
     if state.cursor is None:
         return []
     published = Published(

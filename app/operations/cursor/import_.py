@@ -1,7 +1,7 @@
-"""A cursor taken that was exported from another installation.
+"""Import of a cursor that was exported from another installation.
 
-Invariant: the server must be able to go on from it; `seq` never goes back, and the schema history begins anew
-there, as it is not in the export.
+Invariant: the server must be able to resume from it; `seq` never goes back, and the schema history
+begins anew there, as it is not in the export.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tables.journal.state import DestinationState
 
 
 async def planned_import(asked: Journal, given: Cursor, report: Report) -> Move:
-    """The move to where another installation was."""
+    """Return the move to the other installation's position."""
     begun = await asked.begun()
-    # GTIDs are the same on all; places are one server's.
+    # GTIDs are the same on all servers; coordinates belong to one.
     server = None if given.offset.gtid_set is not None else given.offset.server_uuid
     source = await reached(asked, begun, report, server_uuid=server)
     offset = await in_its_own_thread(partial(_checked, given, source))
@@ -48,7 +48,7 @@ async def planned_import(asked: Journal, given: Cursor, report: Report) -> Move:
 
 
 def _checked(given: Cursor, source: Reached) -> SourceOffset:
-    """The position as the server has it now; raise where it cannot go on from there."""
+    """Return the position as the server has it now; raise if it cannot resume there."""
     offset = as_of_now(given.offset, source.facts, source.address)
     check(offset, source.facts, source.address)
     return offset

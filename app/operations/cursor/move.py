@@ -1,7 +1,8 @@
-"""A cursor moved in two steps: planned, so that a person can agree to what it costs, and made.
+"""A move of a cursor in two steps: planned, so that an operator can confirm its cost, and made.
 
-Invariant: planning changes nothing; making the move judges it again by the state that holds once no worker can
-write. Numbers go on, and a schema history that does not reach the position begins anew there.
+Invariant: planning changes nothing; making the move judges it again by the state that is valid once
+no worker can write. Numbers continue, and a schema history that does not reach the position begins
+anew there.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from tables.journal.state import DestinationState
 from tables.operator.interventions import Intervention
 
 MakeChange = Callable[[DestinationState, str, Effect, str], Change]
-"""The change, from the state that holds, the installation's id, what it means then, and who makes it."""
+"""Makes the change from the valid state, the installation's id, the effect at that time, and the author."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A move that is planned: where to, at which source, and what it means by the journal as it was read."""
+    """A planned move: its position, its source, and its effect by the journal as it was read."""
 
     asked: Journal
     source: Reached
@@ -45,13 +46,13 @@ async def planned(
     *,
     change: MakeChange,
 ) -> Move:
-    """The move of a cursor from where it is to a position of a source."""
+    """Return the move of a cursor from its present position to a position of a source."""
     found = await in_its_own_thread(partial(_effect, before, offset, source))
     return Move(asked=asked, source=source, offset=offset, effect=found, change=change)
 
 
 async def made(move: Move, reason: Reason) -> Intervention:
-    """Make the move; raise Fenced where workers take the destination over again and again meanwhile."""
+    """Make the move; raise Fenced if workers repeatedly take the destination over meanwhile."""
 
     def change(state: DestinationState, installation: str) -> Change:
         found = _effect(state.cursor, move.offset, move.source)
@@ -67,7 +68,7 @@ def _effect(before: Cursor | None, offset: SourceOffset, source: Reached) -> Eff
 def cursor_at(
     offset: SourceOffset, state: DestinationState, installation: str, *, is_back: bool
 ) -> Cursor:
-    """The cursor at another place, with the numbers that go on."""
+    """Return the cursor at another position, with continued numbers."""
     old = state.cursor
     if old is None:
         return Cursor(
@@ -89,7 +90,7 @@ def cursor_at(
 
 
 def _reaches(state: DestinationState, offset: SourceOffset) -> bool:
-    """Whether the schema history has what the tables were at a place before the cursor."""
+    """Return whether the schema history has the tables as of a position before the cursor."""
     history = state.history()
     if history is None:
         return False

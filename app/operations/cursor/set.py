@@ -1,7 +1,7 @@
-"""A cursor set to a place that a person names.
+"""Set a cursor to a position that an operator names.
 
-Invariant: only a place that the server has, at the border of a transaction; a binlog file is of one server, and
-no cursor is set by it on another one.
+Invariant: only a position that the server has, at the border of a transaction; a binlog file
+belongs to one server, and sets no cursor on another one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from tables.journal.state import DestinationState
 async def planned_set(
     asked: Journal, start: Start, report: Report, *, server: str | None = None
 ) -> Move:
-    """The move to a place; ``server``: whose file it names, without one the cursor's server.
+    """Return the move to a position; ``server``: the server of the named file, by default the
+    cursor's.
 
-    Raises SourceDiverged where another server answers than the one whose file is meant.
+    Raises SourceDiverged if another server answers than the file's.
     """
     begun = await asked.begun()
     names_file = _names_file(start)
@@ -53,14 +54,14 @@ def _names_file(start: Start) -> bool:
 
 
 def _server_of(server: str | None, state: DestinationState) -> str | None:
-    """Whose file is meant; None before the first cursor, where nobody says."""
+    """Return the server of the file; None before the first cursor, if no server is named."""
     if server is not None or state.cursor is None:
         return server
     return state.cursor.offset.server_uuid
 
 
 def _refuse_anothers(source: Reached, whose: str | None, asked: Journal) -> None:
-    """Raise SourceDiverged where the server that answers is not the one whose file is meant."""
+    """Raise SourceDiverged if the server that answers is not the file's."""
     found = source.facts.server_uuid
     if whose is None:
         is_it = str(source.address) == str(asked.plan.address)

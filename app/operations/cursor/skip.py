@@ -1,7 +1,9 @@
-"""One transaction left out, in two steps: found, so that a person can agree to what it costs, and requested.
+"""Operator skip of one transaction in two steps: found, so that an operator can confirm its cost,
+and requested.
 
-Invariant: it is named by its GTID, or where there are none by where it begins; nothing of it is published, and
-all before and after it is. The request is kept, and the worker writes beside it that it was done.
+Invariant: it is named by its GTID, or without GTIDs by its first position; nothing of it is
+published, and all transactions before and after it are. The request is kept, and the worker records
+beside it that it was done.
 """
 
 from __future__ import annotations
@@ -38,12 +40,11 @@ class PlannedSkip:
     transaction: str
     """Its GTID; without GTIDs ``server_uuid:file:pos`` of its first event."""
     effect: str
-    """What is lost."""
+    """The loss that it causes."""
 
 
 async def planned_skip(asked: Journal, named: Named, report: Report) -> PlannedSkip:
-    """The transaction that is meant; raise UsageError where that is not one, AlreadyBehind where it is
-    published."""
+    """Return the named transaction; raise UsageError if it is none, AlreadyBehind if it is published."""
     state = await asked.state(whole_history=False)
     cursor = state.cursor
     assert cursor is not None
@@ -54,7 +55,7 @@ async def planned_skip(asked: Journal, named: Named, report: Report) -> PlannedS
 
 
 async def skipped(planned: PlannedSkip, reason: Reason) -> Intervention:
-    """Request the skip; raise AlreadyBehind where the transaction was published meanwhile."""
+    """Request the skip; raise AlreadyBehind if the transaction was published meanwhile."""
 
     def change(state: DestinationState, _installation: str) -> Change:
         now = state.cursor
@@ -82,7 +83,7 @@ async def skipped(planned: PlannedSkip, reason: Reason) -> Intervention:
 async def _transaction(
     named: Named, asked: Journal, state: DestinationState, report: Report
 ) -> str:
-    """The transaction's id; raise UsageError where the source has no ids of that kind."""
+    """Return the transaction's id; raise UsageError if the source has no ids of that kind."""
     cursor = state.cursor
     assert cursor is not None
     if isinstance(named, str):
@@ -103,7 +104,7 @@ async def _transaction(
 
 
 def _check_begins(place: Coordinates, address: SourceAddress) -> None:
-    """Raise PositionWithin where no transaction begins at a place."""
+    """Raise PositionWithin if no transaction begins at a position."""
     for span in Spans(address, place.file):
         if span.start == place:
             return

@@ -1,6 +1,6 @@
-"""The cursor of a destination, with what is to be skipped and who has changed it.
+"""The cursor of a destination, with pending skips and the operators' changes.
 
-Invariant: it is what the journal has, and nobody else is asked.
+Invariant: it is read from the journal alone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tables.operator.source_choice import Current
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorView:
-    """A cursor and its story."""
+    """A cursor and its history."""
 
     cursor: Cursor
     source: Current | None
-    """The source that is read; None where the journal does not have it."""
+    """The source that is read; None if the journal does not have it."""
     skips: tuple[Skip, ...]
     """The oldest first."""
     interventions: tuple[Intervention, ...]
@@ -38,7 +38,7 @@ class Export:
 
 
 async def viewed(asked: Journal) -> CursorView:
-    """The cursor; raise StateUnknown where the destination has never run."""
+    """Return the cursor; raise StateUnknown if the destination has never run."""
     state = await asked.state(whole_history=False)
     assert state.cursor is not None
     return CursorView(
@@ -50,7 +50,8 @@ async def viewed(asked: Journal) -> CursorView:
 
 
 async def exported(asked: Journal) -> Export:
-    """The cursor with where and when it was taken; raise StateUnknown where the destination has never run."""
+    """Return the cursor with its destination and time; raise StateUnknown if the destination has
+    never run."""
     cursor = (await viewed(asked)).cursor
     return Export(
         prefix=asked.settings.prefix, exported_ms=time.time_ns() // 1_000_000, cursor=cursor

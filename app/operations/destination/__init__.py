@@ -1,1 +1,1 @@
-"""Operations on destinations: all of them listed, and the desired state of one."""
+"""Operations on destinations: list all, and set the desired state of one."""

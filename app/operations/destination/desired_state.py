@@ -1,7 +1,8 @@
-"""Writes the operator's desired state of a destination to the journal, and returns which worker applied it.
+"""Writes the operator's desired state of a destination to the journal, and returns which worker
+applied it.
 
-Invariant: it is written whole and with who asked for it, on top of the last request; it is kept there where no
-worker runs. A name that neither the settings nor the journal has is refused.
+Invariant: it is written whole and with its author, on top of the last request; it is kept there
+while no worker runs. A name that neither the settings nor the journal has is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tables.operator.control import Control, Wish
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requested:
-    """A request as it was written, and what came of it; None where that was not waited for."""
+    """A written request, and its outcome; None if that was not waited for."""
 
     control: Control
     outcome: Outcome | None
@@ -26,9 +27,11 @@ class Requested:
 async def request_state(
     asked: Journal, wish: Wish | None, *, by: str, wait: float | None
 ) -> Requested:
-    """Ask for a state; None keeps the one there is, and begins a new run. ``wait``: seconds; None: do not.
+    """Request a state; None keeps the present one, and begins a new run. ``wait``: seconds; None:
+    do not.
 
-    Raises NotApplied where no worker did anything in time, RequestReplaced where another request came first.
+    Raises NotApplied if no worker applied it in time, RequestReplaced if another request came
+    first.
     """
     last = (await asked.now()).control
     if wish is None:

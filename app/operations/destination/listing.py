@@ -1,7 +1,8 @@
-"""All destinations of the settings: desired state, leader and cursor, and what each leader says of its run.
+"""All destinations of the settings: desired state, leader and cursor, and each leader's report of
+its run.
 
-Invariant: it reads the journal and ZooKeeper, asks the leaders, and changes nothing; what does not answer is
-named, and the rest is there.
+Invariant: it reads the journal and ZooKeeper, asks the leaders, and changes nothing; a part that
+does not answer is named, and the rest is listed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NOT_LED = (Wish.STOP, Wish.DELETE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """A run as its leader reports it; without a state it is not known, and the error says why."""
+    """A run as its leader reports it; without a state it is not known, and the error gives the reason."""
 
     state: str | None = None
     error: str | None = None
@@ -50,14 +51,14 @@ class ListedDestination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """All destinations, those that were deleted too; ``fault``: why ZooKeeper did not answer."""
+    """All destinations, including deleted ones; ``fault``: why ZooKeeper did not answer."""
 
     destinations: tuple[ListedDestination, ...]
     fault: AqueductError | None
 
 
 async def listed(settings: Settings) -> Listing:
-    """The destinations by name."""
+    """Return the destinations by name."""
     views, fault = await _views(settings)
     states = {
         name: await Journal.of(settings, name).now() for name in sorted(settings.destinations)
@@ -74,7 +75,7 @@ async def listed(settings: Settings) -> Listing:
 
 
 def _leader(settings: Settings, state: DestinationState, view: View | None) -> WorkerAt | None:
-    """Who leads it and where that is reached: as ZooKeeper has it, and without ZooKeeper as the journal has."""
+    """Return the leader and its address: from ZooKeeper, or without ZooKeeper from the journal."""
     if coordination_plan(settings) is not None:
         found = (view.leader, view.address) if view is not None else (None, None)
     else:
@@ -95,7 +96,7 @@ def _run(
     answers: Mapping[WorkerAt, dict[str, Any] | str],
     fault: AqueductError | None,
 ) -> RunStatus:
-    """The run as the leader reports it; ``fault``: why ZooKeeper does not name one."""
+    """Return the run as the leader reports it; ``fault``: why ZooKeeper does not name one."""
     wish = state.control.wish if state.control else Wish.RUN
     if fault is not None:
         return RunStatus(error=f"the leader is unknown: {fault.name}")
@@ -134,7 +135,7 @@ def _listed(
 
 
 async def _views(settings: Settings) -> tuple[dict[str, View], AqueductError | None]:
-    """What ZooKeeper has; nothing without it."""
+    """Return ZooKeeper's views; nothing without ZooKeeper."""
     coordination = coordination_plan(settings)
     if coordination is None:
         return {}, None

@@ -1,7 +1,7 @@
-"""What workers say on their /status, asked at their advertised addresses.
+"""Workers' reports on their /status, read at their advertised addresses.
 
-Invariant: an answer counts only if it is of the worker that was meant; one that does not come within seconds is
-said to be missing, and holds nothing up.
+Invariant: an answer is valid only if it is of the intended worker; one that does not arrive within
+seconds is reported as missing, and delays nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True, order=True)
 class WorkerAt:
-    """A worker, and where its HTTP server is reached."""
+    """A worker and the address of its HTTP server."""
 
     worker: str
     address: str
 
 
 async def statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any] | str]:
-    """What each says of its destinations, or why it says nothing."""
+    """Return each worker's report of its destinations, or why there is none."""
     wanted = sorted(set(workers))
     told = await asyncio.gather(*(in_its_own_thread(partial(_asked, one)) for one in wanted))
     return dict(zip(wanted, told, strict=True))

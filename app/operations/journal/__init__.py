@@ -1,1 +1,1 @@
-"""Operations on the journal: unreadable records mended, a foreign open transaction ended."""
+"""Operations on the journal: repair unreadable records, end another producer's open transaction."""

@@ -1,8 +1,8 @@
-"""Records of a destination that cannot be read, written again as they were.
+"""Repair of a destination's unreadable records: earlier readable ones are written again.
 
-Invariant: a destination whose records can all be read is left alone. Where one cannot, its leader is fenced
-first, so that nothing newer is replaced; a record is only written again as the journal itself still has it, and
-who did it is kept with the same transaction.
+Invariant: a destination whose records are all readable is left alone. Otherwise its leader is
+fenced first, so that nothing newer is replaced; a record is only written again as the journal
+itself still has it, and the operator's name is recorded in the same transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Pair = tuple[StoredRecord, StoredRecord]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mended:
-    """A record that could not be read, and the offset of the one that it was written again as."""
+    """A record that could not be read, and the offset of the one that was written again."""
 
     offset: int
     key: bytes
@@ -35,7 +35,7 @@ class Mended:
 
 
 async def mend(asked: Journal, *, by: str, why: str) -> tuple[Mended, ...]:
-    """Mend them all; nothing where every record can be read."""
+    """Repair them all; return nothing if every record can be read."""
     if not (await _found_in(asked)).bad:
         return ()
     plan = asked.plan
@@ -60,7 +60,7 @@ async def mend(asked: Journal, *, by: str, why: str) -> tuple[Mended, ...]:
 
 @dataclass(slots=True)
 class _Found:
-    """The records of a destination, told apart by whether they can be read."""
+    """The records of a destination, separated by whether they can be read."""
 
     state: DestinationState
     good: dict[bytes, StoredRecord] = field(default_factory=dict)
@@ -75,7 +75,8 @@ class _Found:
             self.good[record.key] = record
 
     def pairs(self) -> list[Pair]:
-        """Each that cannot be read and the last that could, the cursor's last; raise where there is none."""
+        """Return each unreadable record with the last readable one, the cursor's last; raise if
+        there is none."""
         cursor = cursor_key(self.state.destination)
         for key, record in self.bad.items():
             if key not in self.good:

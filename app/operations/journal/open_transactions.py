@@ -1,6 +1,6 @@
-"""Transactions of other producers that keep a topic from being read: listed, and one of them ended.
+"""Other producers' open transactions that keep a topic from being read: list them, end one.
 
-Invariant: only a transaction that is open in that partition is ended, and only the one that is named.
+Invariant: only the named transaction is ended, and only if it is open in that partition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Where(NamedTuple):
 
     @classmethod
     def of(cls, asked: Journal) -> Where:
-        """The destination's partition of the journal."""
+        """Return the destination's partition of the journal."""
         return cls(asked.topic, asked.partition)
 
     def __str__(self) -> str:
@@ -30,12 +30,12 @@ class Where(NamedTuple):
 
 
 async def open_in(asked: Journal, where: Where) -> tuple[OpenTransaction, ...]:
-    """The transactions that are open in a partition."""
+    """Return the transactions that are open in a partition."""
     return tuple(await open_transactions(asked.options, where.topic, where.partition))
 
 
 async def end_transaction(asked: Journal, where: Where, transactional_id: str) -> None:
-    """Make the broker abort what is open under a transactional id; raise StateUnknown where nothing is."""
+    """Make the broker abort the transaction of a transactional id; raise StateUnknown if none is open."""
     if transactional_id not in {one.transactional_id for one in await open_in(asked, where)}:
         raise StateUnknown(
             "no transaction of this transactional id is open in the partition",
@@ -47,7 +47,7 @@ async def end_transaction(asked: Journal, where: Where, transactional_id: str) -
         )
     producer = TransactionalProducer(transactional_id, options=asked.options, compression=None)
     try:
-        # Whoever takes the transactional id over ends what is open under it.
+        # Taking the transactional id over ends the transaction that is open under it.
         await producer.init_transactions()
     finally:
         await producer.discard()

@@ -1,1 +1,1 @@
-"""Operations on the schema history: asked, checked and resolved; the impact and the replay of statements."""
+"""Operations on the schema history: query, check, resolve; impact and replay of statements."""

@@ -1,4 +1,5 @@
-"""Definitions of tables as of a place: one, its difference between two places, or all as statements."""
+"""Definitions of tables as of a position: one, its difference between two positions, or all as
+statements."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ from tables.schema_history.record import Known, TableState, Unresolved
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAt:
-    """A table as of a place; without a state the history never met it up to there."""
+    """A table as of a position; without a state the history does not contain it up to there."""
 
     state: TableState | None
     quarantine: Entry | None
-    """That it is set aside or given up, which its rows may show and its definition does not."""
+    """Its quarantine entry, if any: its rows may then contradict its definition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A table as of two places."""
+    """A table as of two positions."""
 
     old: TableState | None
     new: TableState | None
@@ -33,7 +34,7 @@ class Comparison:
 
     @property
     def unresolved(self) -> tuple[Unresolved, ...]:
-        """Those of both that are not known."""
+        """The unresolved ones of both."""
         return tuple(one for one in (self.old, self.new) if isinstance(one, Unresolved))
 
 
@@ -48,7 +49,7 @@ class Rebuilt:
 async def table_at(
     read: ReadHistory, table: TableName, place: GivenPlace | None, *, server: str | None = None
 ) -> TableAt:
-    """A table as of a place; without one, as the history ends."""
+    """Return a table as of a position; without one, at the end of the history."""
     found = await read()
     state = found.at(place, server).state(*table)
     return TableAt(state=state, quarantine=found.quarantined(table, place))
@@ -61,7 +62,7 @@ async def compared(
     *,
     server: str | None = None,
 ) -> Comparison:
-    """A table as of two places, and how the second differs from the first."""
+    """Return a table as of two positions, and their differences."""
     found = await read()
     old, new = (found.at(place, server).state(*table) for place in places)
     changed = differences(*(one.table if isinstance(one, Known) else None for one in (old, new)))
@@ -75,7 +76,7 @@ async def rebuilt(
     server: str | None = None,
     database: str | None = None,
 ) -> Rebuilt:
-    """The statements that make all tables of all databases, or of one, as they were at a place."""
+    """Return the statements that make all tables of all databases, or of one, as of a position."""
     view = (await read()).at(place, server)
     texts = {
         name: text

@@ -1,4 +1,4 @@
-"""The schema history of a destination, with how far the destination is and which tables are quarantined."""
+"""The schema history of a destination, with the destination's position and its quarantined tables."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ BEGIN = "Run a worker with this destination; its first run begins the history."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationHistory:
-    """The history, and how far its destination is."""
+    """The history, and its destination's position."""
 
     history: SchemaHistory
     cursor: Cursor
     quarantine: Mapping[TableName, Entry] = field(default_factory=dict)
-    """Tables that are or were set aside; the central store knows of none."""
+    """Tables that are or were quarantined; the central store records none."""
 
     @classmethod
     def of(cls, state: DestinationState) -> DestinationHistory:
-        """The history that a destination's records fold into; raise HistoryTooShort where none was begun."""
+        """Return the history of a destination's records; raise HistoryTooShort if none was begun."""
         history = state.history()
         if history is None or state.cursor is None:
             raise HistoryTooShort(
@@ -45,18 +45,18 @@ class DestinationHistory:
         return (name[0].lower(), name[1].lower()) if server.lower_case_table_names else name
 
     def asked(self, place: GivenPlace, server: str | None = None) -> Asked:
-        """A place that was given, for this history."""
+        """Return a given position as a query for this history."""
         offset = self.cursor.offset
         return place.asked(server or offset.server_uuid, offset.coordinates)
 
     def at(self, place: GivenPlace | None, server: str | None = None) -> SchemaView:
-        """All schemas as of a place, or now; raise HistoryTooShort or PlaceUnknown."""
+        """Return all schemas as of a position, or now; raise HistoryTooShort or PlaceUnknown."""
         if place is None:
             return self.history.now()
         return self.history.at(self.asked(place, server))
 
     def quarantined(self, name: TableName, place: GivenPlace | None = None) -> Entry | None:
-        """What is to be known of a table that was set aside before a place and is not back."""
+        """Return the entry of a table that was quarantined before a position and is not released."""
         for other, entry in self.quarantine.items():
             if self.key(other) == self.key(name) and entry.outcome is not Outcome.RELEASED:
                 is_before = place is None or reached(entry.since, self.asked(place)) is not False
@@ -65,4 +65,4 @@ class DestinationHistory:
 
 
 ReadHistory = Callable[[], Awaitable[DestinationHistory]]
-"""Reads the history of one destination, as it is then."""
+"""Reads the present history of one destination."""

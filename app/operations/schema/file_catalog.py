@@ -1,4 +1,4 @@
-"""Tables that the text of a file describes: a dump's statements, or what `schema rebuild` printed as JSON."""
+"""Tables defined by a file: a dump's statements, or the JSON output of `schema rebuild`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SERVER = Server(version=(9, 7, 4))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCatalog:
-    """The tables, and why each statement that is not understood was left out."""
+    """The tables, and for each statement that is not understood why it was skipped."""
 
     catalog: Catalog
     left_out: tuple[DdlUnresolved, ...]
 
 
 def file_catalog(text: str, database: str | None) -> FileCatalog:
-    """Apply a file's statements; raise UsageError where it is JSON of another kind."""
+    """Apply a file's statements; raise UsageError if it is JSON of another kind."""
     with suppress(ValueError):
         text = _rebuilt(orjson.loads(text))
     catalog, left_out = Catalog(_SERVER, logged=False), []
     session = Session(database=database, sql_mode=sql_modes.DEFAULT)
     if database is not None:
-        # A dump of one database does not say its name.
+        # A dump of one database does not contain its name.
         quoted = database.replace("`", "``")
         catalog.apply(f"CREATE DATABASE `{quoted}`", session)
     for sql in statements(text):
@@ -47,7 +47,7 @@ def file_catalog(text: str, database: str | None) -> FileCatalog:
 
 
 def _rebuilt(value: Any) -> str:
-    """The statements that ``schema rebuild`` printed."""
+    """Return the statements that ``schema rebuild`` printed."""
     databases = value.get("databases") if isinstance(value, dict) else None
     if not isinstance(databases, dict):
         raise UsageError("the file is JSON, but not an output of `schema rebuild --format json`")

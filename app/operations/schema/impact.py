@@ -1,7 +1,7 @@
-"""The impact of statements on subscribers, before anybody runs them.
+"""The impact of statements on subscribers, before they are run.
 
-Invariant: nothing is run and nothing is written; statements are judged one after the other, each where the last
-one left the tables.
+Invariant: nothing is run and nothing is written; statements are judged one after the other, each on
+the tables that the last one left.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ _PLACEHOLDER = "<prefix>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """By what statements are judged: the routes of their tables, and which tables are shadows of others."""
+    """The rules for judging statements: the routes of their tables, and which tables are shadows of
+    others."""
 
     routes: Routes = field(default_factory=lambda: Routes(prefix=_PLACEHOLDER))
     shadows: ShadowRules = field(default_factory=shadow_rules)
 
     @classmethod
     def of(cls, settings: Settings, destination: str) -> Rules:
-        """Those of a destination."""
+        """Return the rules of a destination."""
         return cls(
             routes=routes_of(settings, destination),
             shadows=shadow_rules(never=settings.ddl.never_online, also=settings.ddl.also_online),
@@ -67,7 +68,7 @@ class Judgement:
 
 
 async def history_catalog(read: ReadHistory) -> Catalog:
-    """The tables as a history ends, to apply statements to."""
+    """Return the tables at the end of a history, to apply statements to."""
     found = await read()
     catalog = Catalog(found.history.checkpoints[-1].server, logged=False)
     fill(catalog, found.history.now())
@@ -77,7 +78,7 @@ async def history_catalog(read: ReadHistory) -> Catalog:
 async def judged(
     statements: Iterable[str], catalog: Catalog, session: Session, *, rules: Rules
 ) -> Judgement:
-    """The impact of statements on tables; raise DdlUnresolved where one cannot be judged.
+    """Return the impact of statements on tables; raise DdlUnresolved if one cannot be judged.
 
     The statements are applied to the catalog.
     """
@@ -85,7 +86,7 @@ async def judged(
 
 
 class _Judge:
-    """Takes statements one after the other, each where the last one left the tables."""
+    """Takes statements one after the other, each on the tables that the last one left."""
 
     def __init__(self, catalog: Catalog, rules: Rules) -> None:
         self._catalog = catalog

@@ -1,4 +1,4 @@
-"""Tables that are quarantined, with the number of events that wait for each, and those given up."""
+"""Quarantined tables, with the number of events that wait for each, and those given up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tables.quarantine import Entry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A table that waits for a definition, and how many of its events do."""
+    """A quarantined table, and the number of its waiting events."""
 
     entry: Entry
     waiting: int
@@ -24,14 +24,14 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedTables:
-    """All of a destination, by name."""
+    """All quarantined tables of a destination, by name."""
 
     set_aside: tuple[SetAside, ...]
     given_up: tuple[Entry, ...]
 
 
 async def quarantined_tables(asked: Journal) -> QuarantinedTables:
-    """The tables; raise StateUnknown where the destination has never run."""
+    """Return the tables; raise StateUnknown if the destination has never run."""
     quarantine = (await asked.state(whole_history=False)).quarantine
     entries = quarantine.set_aside
     waiting = await _waiting(asked, entries) if entries else {}
@@ -44,7 +44,7 @@ async def quarantined_tables(asked: Journal) -> QuarantinedTables:
 
 
 async def _waiting(asked: Journal, entries: Mapping[TableName, Entry]) -> Mapping[TableName, int]:
-    """How many events wait for each."""
+    """Return the number of waiting events of each."""
     keys = {key_of(name): name for name in entries}
     found: Counter[TableName] = Counter()
 

@@ -1,7 +1,7 @@
 """The schema history of a destination, read from the journal or from the central store.
 
-Invariant: from the journal itself, committed records only, and nothing is written; a worker that runs meanwhile
-does not notice. The store is a copy, and is read only where somebody asks for it.
+Invariant: from the journal itself, committed records only, and nothing is written; a running worker
+is not affected. The store is a copy, and is read only on request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tables.schema_store.rows import history_of
 
 
 async def journal_history(settings: Settings, destination: str) -> DestinationHistory:
-    """The history as the journal has it; raise HistoryTooShort where none was begun."""
+    """Return the journal's history; raise HistoryTooShort if none was begun."""
     check_destination(settings, destination)
     plan, options = topic_plans(settings).journal(), kafka_client(settings).options()
     if not await Topics(options).has(plan):
@@ -38,7 +38,7 @@ async def journal_history(settings: Settings, destination: str) -> DestinationHi
 
 
 async def store_history(store: MetaStore, destination: str) -> DestinationHistory:
-    """The history as the central store has it; raise HistoryTooShort where it has none."""
+    """Return the central store's history; raise HistoryTooShort if it has none."""
     history = history_of(await in_its_own_thread(partial(store.read, destination)))
     if history is None:
         remedy = "A worker writes it to the store once it leads the destination; check the destination's name."

@@ -1,10 +1,10 @@
-"""The tables that the statements of a file make, found without a server.
+"""The tables that the statements of a file make, computed without a server.
 
-It computes and waits for nothing, so it is no coroutine; in a process's first thread each statement has a time
-limit.
+It computes and waits for nothing, so it is no coroutine; in a process's first thread each statement
+has a time limit.
 
-Invariant: a line counts alone. One that is malformed, or whose statement cannot be resolved, or takes too long,
-is told and changes nothing; the others count as if it were not there.
+Invariant: each line is independent. One that is malformed, or whose statement cannot be resolved,
+or takes too long, is reported and changes nothing; the others have the same result as without it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, Table, TableName
 
 SERVER = Server(version=(9, 7, 4))
-"""Whose rules are followed."""
+"""The server whose rules apply."""
 LONGEST = 10.0
 """Seconds for one statement; ordinary ones take a millisecond."""
 _LONGEST_ERROR = 300
@@ -40,7 +40,7 @@ class TookTooLong(BaseException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A statement, and what it is run under."""
+    """A statement with its database and SQL mode."""
 
     sql: str
     session: Session
@@ -58,7 +58,7 @@ class Unparsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """The tables that the statements of a file make, and the lines that count for nothing."""
+    """The tables that the statements of a file make, and the lines that changed nothing."""
 
     tables: Mapping[TableName, Table]
     """By name, in that order."""
@@ -79,7 +79,7 @@ def replay(lines: bytes, *, longest: float = LONGEST) -> Replayed:
 
 
 def parsed(raw: bytes) -> Line:
-    """A line's statement; raise MalformedLine."""
+    """Return a line's statement; raise MalformedLine."""
     try:
         value = orjson.loads(raw)
     except ValueError as fault:
@@ -101,7 +101,7 @@ def parsed(raw: bytes) -> Line:
 
 
 def _one(catalog: Catalog, raw: bytes, longest: float) -> tuple[str | None, str]:
-    """Take a line: what is wrong with it, and its statement."""
+    """Apply a line; return what is wrong with it, and its statement."""
     try:
         line = parsed(raw)
     except MalformedLine as fault:
@@ -118,14 +118,14 @@ def _one(catalog: Catalog, raw: bytes, longest: float) -> tuple[str | None, str]
     except MemoryError:
         return "it needs too much memory", line.sql
     except Exception as fault:
-        # A fault of ours is told with the line that it comes from, and spares all others.
+        # A fault of ours is reported with its line, and does not affect the others.
         return f"it cannot be read: {type(fault).__name__}: {fault}"[:_LONGEST_ERROR], line.sql
     return None, line.sql
 
 
 @contextmanager
 def _within(seconds: float) -> Iterator[None]:
-    """Raise TookTooLong when the time is over; only a process's first thread can have that."""
+    """Raise TookTooLong on time-out; only a process's first thread can have that."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

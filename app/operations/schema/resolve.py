@@ -1,7 +1,9 @@
-"""A resolution of a quarantined table, in two steps: the table found waiting, and its definition requested.
+"""A resolution of a quarantined table, in two steps: the table is looked up, and its definition
+requested.
 
-Invariant: nothing is changed here but the journal; the worker tries the definition on everything that waits,
-and says whether it fits. What does not fit is published no further, and can be resolved again.
+Invariant: only the journal is changed here; the worker tries the definition on all quarantined
+events, and reports whether it fits. Events that do not fit stay quarantined, and can be resolved
+again.
 """
 
 from __future__ import annotations
@@ -42,14 +44,14 @@ class Created:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Altered:
-    """The definition that the history had before, after an ALTER TABLE."""
+    """The history's last definition, after an ALTER TABLE."""
 
     sql: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenUp:
-    """No definition: what waits is lost, and what comes of the table is dropped."""
+    """No definition: the quarantined events are lost, and later events of the table are dropped."""
 
 
 Definition = AsOnServer | AsInBinlog | Created | Altered | GivenUp
@@ -65,7 +67,7 @@ _SOURCES: dict[type[Definition], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A table that waits for a definition, and what the journal has of its destination."""
+    """A quarantined table, and its destination's state in the journal."""
 
     asked: Journal
     state: DestinationState
@@ -74,24 +76,24 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What a worker made of a resolution."""
+    """A worker's result of a resolution."""
 
     entry: Entry
     worker: str | None
-    """Who leads the destination."""
+    """The destination's leader."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """The resolution as it was written, and what came of it; None where that was not waited for."""
+    """The written resolution, and its outcome; None if that was not waited for."""
 
     resolution: Resolution
     tried: Tried | None
 
 
 async def waiting_table(asked: Journal, table: TableName, *, gives_up: bool) -> Waiting:
-    """The table; raise NotSetAside where there is nothing to resolve, or to give up."""
+    """Return the table; raise NotSetAside if there is nothing to resolve, or to give up."""
     state = await asked.state()
     entry = state.quarantine.entries.get(table)
     if entry is None or not (entry.is_set_aside or (entry.is_given_up and not gives_up)):
@@ -104,7 +106,8 @@ async def resolve(
 ) -> Resolved:
     """Request a definition for a table; ``wait``: seconds for a worker to try it, None: do not.
 
-    Raises UsageError or DdlUnresolved where there is no such definition, NotApplied where no worker tried it.
+    Raises UsageError or DdlUnresolved if there is no such definition, NotApplied if no worker tried
+    it.
     """
     asked, entry = waiting.asked, waiting.entry
     resolution = Resolution(
@@ -135,7 +138,7 @@ async def _table(waiting: Waiting, definition: Definition, report: Report) -> Ta
 
 
 def _before(waiting: Waiting) -> Table:
-    """The definition that the history had before the table was set aside."""
+    """Return the history's definition before the table was quarantined."""
     history, entry = waiting.state.history(), waiting.entry
     before = history.at(entry.since).find(*entry.name) if history is not None else None
     if before is None:
@@ -159,7 +162,7 @@ async def _as_on_the_server(waiting: Waiting, report: Report) -> Table:
 
 
 async def _made(waiting: Waiting, before: Table | None, sql: str, report: Report) -> Table:
-    """What a statement makes of the table; DdlUnresolved says what in it is not understood."""
+    """Return the table after a statement; DdlUnresolved names what is not understood."""
     name, history = waiting.entry.name, waiting.state.history()
     catalog = Catalog(server_of((await reached(waiting.asked, waiting.state, report)).facts))
     for database, value in (history.now().databases() if history is not None else {}).items():

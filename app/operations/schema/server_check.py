@@ -1,7 +1,7 @@
-"""The schema history compared with a server's tables as they are now.
+"""The schema history compared with a server's present tables.
 
-Invariant: both are compared at one place of the binlog, that of the server's answer. If the worker does not get
-there in time, the history's end is compared instead, and the result says so.
+Invariant: both are compared at one position, that of the server's answer. If the worker does not
+reach it in time, the history's end is compared instead, and the result reports this.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Pause = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerComparison:
-    """The history, the server, and how they differ."""
+    """The history, the server, and their differences."""
 
     history: DestinationHistory
     server: Baseline
     is_same_place: bool
-    """Whether the history reaches the place of the server's answer; else its end was compared."""
+    """Whether the history reaches the position of the server's answer; else its end was compared."""
     deviations: tuple[Deviation, ...]
 
 
 async def compared_with_server(
     read: ReadHistory, ask: AskServer, *, wait: float, pause: Pause = asyncio.sleep
 ) -> ServerComparison:
-    """Compare them, waiting some seconds for the worker to get to the server's place."""
-    # The history first: where there is none, no server need be asked.
+    """Compare them, waiting some seconds for the worker to reach the server's position."""
+    # The history first: without one, no server need be asked.
     await read()
     server = await ask()
     found = await _at_the_server(read, server, wait, pause)
@@ -54,7 +54,7 @@ async def compared_with_server(
 async def _at_the_server(
     read: ReadHistory, server: Baseline, left: float, pause: Pause
 ) -> DestinationHistory:
-    """The history, once its worker has got to the server's place; or as it is when the time is over."""
+    """Return the history once its worker has reached the server's position, or as it is on time-out."""
     while True:
         found = await read()
         if _has_reached(found, server) or left <= 0:

@@ -1,4 +1,4 @@
-"""Tables of a source as it has them now."""
+"""A source's present tables."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from connectors.mysql.server.facts import SourceAddress, read_facts
 
 
 async def source_tables(asked: Journal, report: Report) -> Baseline:
-    """The tables of the source that is read, or of the first that answers."""
+    """Return the tables of the source that is read, or of the first that answers."""
     source = await reached(asked, await asked.now(), report)
     return await in_its_own_thread(partial(read_baseline, source.address, source.facts))
 
 
 async def first_source_catalog(settings: Settings, destination: str) -> Catalog:
-    """The tables of a destination's first source, to apply statements to; the journal is not read."""
+    """Return the tables of a destination's first source, to apply statements to; the journal is not
+    read."""
     address = source_address(settings, destination)
     baseline = await in_its_own_thread(partial(_baseline, address))
     catalog = Catalog(baseline.server, logged=False)

@@ -1,6 +1,6 @@
-"""Statements that changed or emptied tables, chosen by filters.
+"""Statements that changed or emptied tables, selected by filters.
 
-Invariant: nothing is left out but what the filters leave out; what a person said of a table is among them.
+Invariant: only the filters exclude a step; definitions given by operators are included.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from tables.schema_history.record import SchemaRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What is wanted; without any of them, everything."""
+    """The selection; without any filter, everything."""
 
     since: GivenPlace | None = None
     until: GivenPlace | None = None
     server: str | None = None
-    """Whose file and position the places are; None: the one that is read now."""
+    """The server of given files and offsets; None: the one that is read now."""
     types: tuple[str, ...] = ()
-    """The words that a statement begins with."""
+    """The first words of a statement."""
     table: TableName | None = None
     is_unresolved: bool = False
     """Only statements whose effect is not known."""
 
 
 async def logged(read: ReadHistory, filters: Filters) -> tuple[SchemaRecord, ...]:
-    """The steps of the history, the oldest first."""
+    """Return the steps of the history, the oldest first."""
     return tuple(_found(await read(), filters))
 
 
 def record_kind(record: SchemaRecord) -> str:
-    """What a step is, in a few words: a statement's type, or where a definition comes from."""
+    """Return a step's kind in a few words: a statement's type, or the origin of a definition."""
     if record.kind == "statement":
         return record.type
     source = record.given.source if record.given is not None else ""
@@ -62,7 +62,7 @@ def _found(found: DestinationHistory, filters: Filters) -> Iterator[SchemaRecord
 def _mark(
     found: DestinationHistory, place: GivenPlace | None, server: str | None
 ) -> AtTime | int | None:
-    """A time, or the number of the last step as of a place."""
+    """Return a time, or the number of the last step as of a position."""
     if place is None:
         return None
     asked = found.asked(place, server)

@@ -1,6 +1,7 @@
-"""A file or an argument with several statements, cut into them as the mysql program would.
+"""A file or an argument with several statements, split as the mysql program would.
 
-The law: a statement ends at a delimiter that stands in no string, name or comment; ``DELIMITER`` lines count.
+Invariant: a statement ends at a delimiter outside strings, names and comments; ``DELIMITER`` lines
+apply.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _WHOLE = r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|/\*.*?\*/|
 
 
 def statements(text: str) -> Iterator[str]:
-    """Each statement, without its delimiter; empty ones are left out."""
+    """Yield each statement, without its delimiter; empty ones are skipped."""
     at, delimiter = 0, ";"
     while at < len(text):
         while found := _DELIMITER.match(text, at):
@@ -26,7 +27,7 @@ def statements(text: str) -> Iterator[str]:
 
 
 def used_database(statement: str) -> str | None:
-    """The database that a USE statement selects; None for any other statement."""
+    """Return the database that a USE statement selects; None for any other statement."""
     found = _USE.fullmatch(statement)
     return found and (found[1] or found[2]).replace("``", "`")
 
@@ -39,6 +40,6 @@ def _end(text: str, at: int, delimiter: str) -> int:
 
 
 def _is_empty(statement: str) -> bool:
-    """Whether there is nothing but remarks; what stands in an executable comment is something."""
+    """Return whether there are only comments; an executable comment is a statement."""
     plain = re.sub(r"/\*(?!!|M!).*?\*/|(?:--(?=\s|$)|#)[^\n]*", "", statement, flags=re.DOTALL)
     return not plain.strip()

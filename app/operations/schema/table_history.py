@@ -1,6 +1,6 @@
-"""The history of one table, step by step, and of all tables in short.
+"""The history of one table, step by step, and a summary of all tables.
 
-Invariant: every step that touched the table is there, also one whose effect is not known.
+Invariant: every step that touched the table is included, also one whose effect is not known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tables.schema_history.record import SchemaRecord, TableState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step that concerns a table, and what it changed."""
+    """A step that concerns a table, and its changes."""
 
     record: SchemaRecord
     differences: tuple[Difference, ...]
@@ -30,9 +30,9 @@ class TableHistory:
     """All steps of one table."""
 
     begin: HistoryPlace
-    """Where the history begins."""
+    """The beginning of the history."""
     at_begin: TableState | None
-    """The table there."""
+    """The table at that position."""
     now: TableState | None
     steps: tuple[Step, ...]
     quarantine: Entry | None
@@ -40,7 +40,7 @@ class TableHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSummary:
-    """One table as the history ends."""
+    """One table at the end of the history."""
 
     name: TableName
     state: TableState
@@ -49,7 +49,7 @@ class TableSummary:
 
 
 async def table_history(read: ReadHistory, table: TableName) -> TableHistory:
-    """The steps of a table, the oldest first."""
+    """Return the steps of a table, the oldest first."""
     found = await read()
     begin = found.history.checkpoints[0].place
     return TableHistory(
@@ -62,7 +62,7 @@ async def table_history(read: ReadHistory, table: TableName) -> TableHistory:
 
 
 async def all_tables(read: ReadHistory) -> tuple[TableSummary, ...]:
-    """All tables that the history knows, by name."""
+    """Return all tables that the history knows, by name."""
     return tuple(_tables(await read()))
 
 
