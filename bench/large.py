@@ -30,6 +30,7 @@ from bench.measure import family, pss_mib
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
+from devstack.programs import WORKER, environment
 
 ROWS = 10_000_000
 FOLDER = session.FOLDER / "large"
@@ -46,13 +47,12 @@ class Worker:
         config = folder / "aqueduct.yaml"
         config.write_text(yaml.safe_dump(settings))
         self._port = settings["http"]["port"]
-        env = {name: text for name, text in os.environ.items() if not name.startswith("AQUEDUCT_")}
         with (folder / "worker.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [str(Path(sys.executable).with_name("faust")), "-A", "app", "worker", "-l", "info"],
+                WORKER,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**env, "AQUEDUCT_CONFIG": str(config)},
+                env=environment(AQUEDUCT_CONFIG=str(config)),
                 start_new_session=True,
             )
 

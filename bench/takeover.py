@@ -27,7 +27,7 @@ from aiokafka import AIOKafkaConsumer
 
 from devstack import Stack
 from tables.routes.routes import Routes
-from tests.integration.process.shared import SESSION, Pair, pair_settings
+from tests.harness.pair import SESSION, Pair, pair_settings
 
 _EACH_SECONDS = 0.04
 _KILL, _STOP, _ROLL = "kill -9 of a leader", "SIGTERM to a leader", "both restarted, one by one"

@@ -1,6 +1,5 @@
 """Writes the settings of the worker and of the sink into the run folder, and says how to run both."""
 
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from demo.supervise import Program
+from devstack.programs import WORKER, environment
 
 PREFIX = "aq"
 DATABASE = "shop"
@@ -67,14 +67,7 @@ def worker(files: Files, at: Addresses) -> Program:
     _write(files.worker_config, _worker_settings(files, at))
     return Program(
         name="the worker",
-        command=[
-            str(Path(sys.executable).with_name("faust")),
-            "-A",
-            "app",
-            "worker",
-            "-l",
-            "info",
-        ],
+        command=list(WORKER),
         log=files.log("worker"),
         env=_environment(AQUEDUCT_CONFIG=str(files.worker_config)),
         advice="read its log; its settings are in " + str(files.worker_config),
@@ -145,10 +138,4 @@ def _write(path: Path, settings: Mapping[str, object]) -> None:
 
 
 def _environment(**more: str) -> dict[str, str]:
-    """Ours, without settings of Aqueduct that are meant for another run."""
-    ours = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("AQUEDUCT_") or name == "AQUEDUCT_SPARK_JARS"
-    }
-    return {**ours, "PYTHONUNBUFFERED": "1", **more}
+    return environment(PYTHONUNBUFFERED="1", **more)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,6 +12,7 @@ from bench.peers.peer import Changes, Program, Task, enveloped
 from bench.servers import PASSWORD, USER
 from bench.workloads import DATABASE
 from devstack.ports import free_port
+from devstack.programs import WORKER, environment
 from tables.routes.routes import Routes
 
 
@@ -31,11 +30,9 @@ class Aqueduct:
         """`faust -A app worker`, starting at the workload's first event."""
         config = task.folder / "aqueduct.yaml"
         config.write_text(yaml.safe_dump(self._settings(task), sort_keys=False))
-        faust = str(Path(sys.executable).with_name("faust"))
-        env = {name: text for name, text in os.environ.items() if not name.startswith("AQUEDUCT_")}
         return Program(
-            command=[faust, "-A", "app", "worker", "-l", "info"],
-            env={**env, "AQUEDUCT_CONFIG": str(config), "PYTHONUNBUFFERED": "1"},
+            command=list(WORKER),
+            env=environment(AQUEDUCT_CONFIG=str(config), PYTHONUNBUFFERED="1"),
         )
 
     def topics(self, task: Task) -> list[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import sys
 
+from devstack.programs import ARGUMENTS
+
 COMMAND = (sys.executable, "-m", "tests.crash.impatient")
 SECONDS = 1.5
 
@@ -18,5 +20,5 @@ if __name__ == "__main__":
 
     # Before anything takes it from there.
     importlib.import_module("connectors.kafka.producer").ANSWER_TIMEOUT = SECONDS  # type: ignore[attr-defined]
-    sys.argv = ["faust", "-A", "app", "worker", "-l", "info"]
+    sys.argv = ["faust", *ARGUMENTS]
     cli()

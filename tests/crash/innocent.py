@@ -31,12 +31,13 @@ from devstack.errors import MissingSoftwareError
 from devstack.mysql import Mysql
 from devstack.old_mysql import old_mysql
 from tables.routes.routes import Routes
+from tests.harness.sql import connected
+from tests.harness.worker import running, settings
 from tests.integration.auditing.conftest import caught_up, recorded
 from tests.integration.auditing.planting import Planting
 from tests.integration.auditing.story import play
 from tests.integration.auditing.wide import IMAGES, NEWEST, corpus
-from tests.integration.process.worker import running, settings
-from tests.integration.worker.source import address_of, connected
+from tests.integration.worker.source import address_of
 
 SERVERS = (("9.7", "FULL"), ("9.7", "MINIMAL"), ("8.0", "FULL"), ("8.0", "MINIMAL"), ("5.7", ""))
 PLACES = {f"shop.places_{image.lower()}" for image in IMAGES}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -19,8 +18,8 @@ import yaml
 
 from app.failpoints import VARIABLE
 from devstack.processes import Child, Children
+from devstack.programs import WORKER
 
-FAUST = (sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "info")
 _PAUSE = 0.3
 
 
@@ -31,7 +30,7 @@ class Keeper:
     name: str
     folder: Path
     settings: dict[str, Any]
-    command: Sequence[str] = FAUST
+    command: Sequence[str] = WORKER
     again: bool = True
     """Whether one that ends by itself is started again."""
     faults: list[str] = field(default_factory=list)

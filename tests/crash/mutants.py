@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pymysql
 
+from devstack.programs import WORKER
 from tests.crash import mutated, mutated_sink
 from tests.crash.audited import audited
 from tests.crash.both import Both
 from tests.crash.done import DONE
 from tests.crash.faults.leaders import idle
-from tests.crash.keeper import FAUST
 from tests.crash.scene import Late, Scene, scene
 from tests.crash.servers import Servers
 from tests.crash.sinks import Sinking
@@ -205,7 +205,7 @@ def findings(mutant: Mutant, servers: Servers, folder: Path, *, seed: int) -> Fi
     """What the verdict found."""
     if mutant.name in mutated_sink.PATCHES:
         with contextlib.closing(Sinking(folder, mutant.name)) as sinking:
-            return _findings(mutant, replace(servers, sinking=sinking), folder, seed, FAUST)
+            return _findings(mutant, replace(servers, sinking=sinking), folder, seed, WORKER)
     command = (sys.executable, "-m", "tests.crash.mutated", mutant.name)
     return _findings(mutant, servers, folder, seed, command)
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.failpoints import point
+from devstack.programs import ARGUMENTS
 from tests.crash import mutated_records
 from tests.crash.done import say_done
 
@@ -288,5 +289,5 @@ if __name__ == "__main__":
     from faust.cli.faust import cli
 
     PATCHES[sys.argv[1]]()
-    sys.argv = ["faust", "-A", "app", "worker", "-l", "info"]
+    sys.argv = ["faust", *ARGUMENTS]
     cli()

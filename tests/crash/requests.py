@@ -16,19 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pymysql
 import pytest
 
 from app.__main__ import main
 from app.commands.groups import GROUPS
 from devstack import Stack
-from devstack.mysql import Mysql
 from devstack.zookeeper import ZooKeeper
 from tables.journal.state import partition_of
+from tests.harness.pair import Pair, pair_settings
+from tests.harness.sql import ask, run
+from tests.harness.wait import until
 from tests.integration.failover.servers import Pair as Servers
-from tests.integration.failover.servers import ask, until
 from tests.integration.failover.servers import pair as master_and_standby
-from tests.integration.process.shared import Pair, pair_settings
 
 NAMES = ("orders", "shop", "a1", "a2", "a3", "a4", "a5", "a6")
 DEFAULT_PARTITIONS = 4
@@ -36,13 +35,6 @@ THREE = ("a", "b", "c")
 EACH_PARTITION = ("a4", "a2", "shop", "a1")
 COMMAND_SECONDS = 300.0
 """For commands at the same time; one that never ends is a fault, on a slow machine too."""
-
-
-def run(mysql: Mysql, *statements: str) -> None:
-    connection = pymysql.connect(host=mysql.host, port=mysql.port, user="root", autocommit=True)
-    with connection, connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
 
 
 @pytest.fixture

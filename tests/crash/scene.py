@@ -26,11 +26,12 @@ from demo.load import Server
 from demo.truth import Truth
 from devstack.mysql import Mysql
 from devstack.ports import HOST, free_port
+from devstack.programs import WORKER
 from tables.journal.state import partition_of
 from tables.routes.routes import Routes
 from tests.crash import load as loads
 from tests.crash.counted import counted, is_at, place_of
-from tests.crash.keeper import FAUST, Keeper
+from tests.crash.keeper import Keeper
 from tests.crash.links import Wire
 from tests.crash.load import Load
 from tests.crash.segments import producers
@@ -60,7 +61,7 @@ class Scene:
     servers: Servers
     prefix: str
     load: Load
-    command: Sequence[str] = FAUST
+    command: Sequence[str] = WORKER
     decoders: int = 0
     tls: str = "preferred"
     workers: list[Keeper] = field(default_factory=list)
@@ -323,7 +324,7 @@ def _leads(status: dict[str, Any]) -> tuple[bool, int]:
 
 @contextlib.contextmanager
 def scene(
-    servers: Servers, folder: Path, *, name: str, seed: int, command: Sequence[str] = FAUST
+    servers: Servers, folder: Path, *, name: str, seed: int, command: Sequence[str] = WORKER
 ) -> Iterator[Scene]:
     """A fresh source and fresh topics; no worker yet, and a load that waits."""
     rng = random.Random(f"{name} {seed}")

@@ -26,8 +26,9 @@ from connectors.wire import journal_topic
 from devstack import Stack
 from tables.journal.state import cursor_key, partition_of
 from tables.routes.routes import Routes
-from tests.integration.process.shared import Pair, pair_settings
-from tests.integration.process.test_shared import Rows, judge, run
+from tests.harness.pair import Pair, pair_settings
+from tests.harness.sql import run
+from tests.integration.process.test_shared import Rows, judge
 
 BOTH = ("shop", "orders")
 PARTITION = partition_of("shop", 4)

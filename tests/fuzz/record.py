@@ -18,9 +18,10 @@ from devstack import mysql_software
 from devstack.mysql import Mysql
 from devstack.processes import Children
 from tests.fuzz.corpus_of import FOLDER, Collations, collations_of, stored
+from tests.harness.sql import connected
 from tests.integration.mariadb import families as mariadb
 from tests.integration.worker import families as mysql
-from tests.integration.worker.source import connected, facts_of
+from tests.integration.worker.source import facts_of
 
 _DATABASE = "fuzz"
 _WIDEST = 40

@@ -19,8 +19,9 @@ from devstack.old_mysql import SERIES, old_mysql
 from devstack.processes import Children
 from tests.golden.expected import Definition, definition, told
 from tests.golden.load import SUFFIX, steps_of
+from tests.harness.sql import connected
 from tests.integration.worker.oracle import rows_of, same
-from tests.integration.worker.source import connected, facts_of
+from tests.integration.worker.source import facts_of
 
 FOLDER = Path(__file__).parent
 NEWEST = "9.7"

@@ -16,7 +16,8 @@ from connectors.mysql.server.facts import SourceAddress, read_facts
 from connectors.mysql.server.preflight import check
 from connectors.mysql.server.replication import channels
 from devstack.mysql import Mysql
-from tests.integration.worker.source import address_of, connected
+from tests.harness.sql import connected
+from tests.integration.worker.source import address_of
 
 _STATEMENT = re.compile(r"(?:GRANT|SET) [^;\n]+;")
 Settings = dict[str, str]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
+from devstack.programs import ARGUMENTS, WORKER
 from tests.crash.both import PAST, Both
 from tests.crash.clock import put
-from tests.crash.keeper import FAUST
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
 
@@ -20,7 +20,7 @@ _OFF = (600, -600, 3600, -3600, 0)
 def jumps(at: Scene) -> str:
     told = at.folder / "clock"
     put(told, 0)
-    at.command = (sys.executable, "-m", "tests.crash.clock", str(told), *FAUST[3:])
+    at.command = (sys.executable, "-m", "tests.crash.clock", str(told), *ARGUMENTS)
     try:
         with Both.begun(at) as both:
             for seconds in _OFF:
@@ -35,7 +35,7 @@ def jumps(at: Scene) -> str:
             assert both.epoch_of(both.leader) == both.epoch, "the leader did not go on in its epoch"
             return f"went on in {took:.1f} s; {both.at_rest()}"
     finally:
-        at.command = FAUST
+        at.command = WORKER
 
 
 def _lag(both: Both) -> float:

@@ -12,7 +12,9 @@ from devstack.mysql import Mysql
 from tests.crash import load as loads
 from tests.crash.scenario import fault
 from tests.crash.scene import DESTINATION, Scene
-from tests.integration.failover.servers import Pair, ask, pair, promote, until
+from tests.harness.sql import ask
+from tests.harness.wait import until
+from tests.integration.failover.servers import Pair, pair, promote
 
 _STATE = (
     "SELECT COUNT(*), SUM(n), SUM(CRC32(v)) FROM shop.goods UNION ALL "

@@ -17,16 +17,7 @@ from tests.crash.peers.faults import FAULTS
 from tests.crash.peers.scene import PeerScene, peer_scene
 from tests.crash.scenario import Skipped
 from tests.crash.servers import Servers
-from tests.crash.verdict import (
-    Findings,
-    Read,
-    Source,
-    Topics,
-    disordered,
-    scattered,
-    told,
-    values,
-)
+from tests.crash.verdict import Findings, Read, Source, Topics, disordered, scattered, told, values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

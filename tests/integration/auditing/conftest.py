@@ -21,8 +21,8 @@ from app.operations.audit import beside_kafka
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
+from tests.harness.worker import Worker, running, settings
 from tests.integration.auditing.story import COMPRESSED, FIRST, SECOND, TABLES, play
-from tests.integration.process.worker import Worker, running, settings
 from tests.integration.worker.source import address_of, end_of
 
 

@@ -18,9 +18,9 @@ from aiokafka import AIOKafkaProducer
 
 from app.auditing.topics.topics import RecordedTopics
 from devstack.mysql import Mysql
+from tests.harness.worker import running
 from tests.integration.auditing.conftest import Case
 from tests.integration.auditing.story import play
-from tests.integration.process.worker import running
 from tests.made import SERVER
 
 

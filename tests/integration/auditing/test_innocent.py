@@ -27,11 +27,12 @@ from connectors.mysql.rows.decoder import UPDATES, WRITES
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
+from tests.harness.sql import run
 from tests.hostile import NAMES, quoted
 from tests.integration.ddl_tools.source import server_of, table_of, telling
 from tests.integration.old_mysql.source import charsets_of
 from tests.integration.worker.families import FAMILIES, statements_for
-from tests.integration.worker.source import address_of, end_of, run, written
+from tests.integration.worker.source import address_of, end_of, written
 from tests.integration.worker.test_charsets_oracle import DOUBLE, SINGLE, UNICODE, sequences
 from tests.integration.worker.test_json_oracle import DOCUMENTS
 from tests.steps import Rows

@@ -17,7 +17,8 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.schema.server_columns import prepare
 from devstack.mysql import Mysql
-from tests.integration.worker.source import connected, facts_of
+from tests.harness.sql import connected
+from tests.integration.worker.source import facts_of
 
 DATABASE = "busy"
 _OURS = (f"use `{DATABASE}`; ", f"ALTER DATABASE `{DATABASE}`")

@@ -10,9 +10,10 @@ from connectors.mysql.ddl.show_create import create_table
 from connectors.mysql.schema.baseline import read_baseline
 from connectors.mysql.schema.information_schema import InventoryReader
 from devstack.mysql import Mysql
+from tests.harness.sql import connected, run
 from tests.integration.baseline.conftest import SERIES, Servers
 from tests.integration.baseline.shapes import tables
-from tests.integration.worker.source import address_of, connected, facts_of, run
+from tests.integration.worker.source import address_of, facts_of
 
 FIRST, AGAIN = "told", "told_again"
 

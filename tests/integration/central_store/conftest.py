@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pymysql
 import pytest
 
 from connectors.mysql.schema_store.store import MetaStore
@@ -69,18 +68,6 @@ def server(request: pytest.FixtureRequest, servers: Callable[[str], Mysql]) -> M
 def database(request: pytest.FixtureRequest) -> str:
     """A name of the test's own."""
     return f"meta_{abs(hash(request.node.nodeid)) % 10**9}"
-
-
-def execute(server: Mysql, *statements: str) -> list[tuple[object, ...]]:
-    """What the last of these statements says, of root."""
-    connection = pymysql.connect(host=server.host, port=server.port, user="root", autocommit=True)
-    try:
-        with connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-            return list(cursor.fetchall())
-    finally:
-        connection.close()
 
 
 def store(

@@ -17,7 +17,9 @@ from connectors.mysql.schema_store.tables import HISTORY
 from devstack.mysql import Mysql
 from tables.schema_history.history import SchemaHistory
 from tables.schema_store.rows import history_of
-from tests.integration.central_store.conftest import execute, store
+from tests.harness.sql import ask
+from tests.harness.wait import until
+from tests.integration.central_store.conftest import store
 from tests.unit.tables.made import ORDERS, applied, at, begun, between, names_of, offset, table
 from tests.unit.tables.schema_store.test_rows import same
 
@@ -115,10 +117,11 @@ def test_a_store_that_is_new_gets_all_that_the_journal_has(target: MetaStore) ->
 
 
 def rows_of(servers: Callable[[str], Mysql], database: str) -> list[tuple[object, ...]]:
-    return execute(
+    found = ask(
         servers("9.7"),
         f"SELECT id, sql_text FROM {database}.{HISTORY} ORDER BY binlog_offest",
     )
+    return list(found)
 
 
 def test_what_a_destination_went_back_behind_counts_again_when_it_comes_again(
@@ -184,14 +187,6 @@ def running(target: MetaStore) -> Iterator[CentralStore]:
     central.stop()
 
 
-def wait(reached: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if reached():
-            return
-        time.sleep(0.1)
-    raise AssertionError("not in time")
-
-
 def test_an_error_is_logged_once_and_shown_until_it_is_over(
     running: CentralStore,
     target: MetaStore,
@@ -206,21 +201,21 @@ def test_an_error_is_logged_once_and_shown_until_it_is_over(
     with caplog.at_level(logging.INFO):
         running.start()
         mirror.begin(history, 1)
-        wait(lambda: mirror.status.state == "retrying")
+        until(lambda: mirror.status.state == "retrying")
         mirror.committed(2)
         time.sleep(2)
         assert "StoreLost" in (mirror.status.error or "")
         assert mirror.status.lag_records == 2
         target.address = right
-        wait(lambda: mirror.status.state == "following")
+        until(lambda: mirror.status.state == "following")
         assert mirror.status.error is None
-        wait(lambda: "written again" in caplog.text)
+        until(lambda: "written again" in caplog.text)
     assert caplog.text.count("StoreLost") == 1
     assert same(read(target), history)
-    execute(servers("9.7"), f"DROP DATABASE {database}")
+    ask(servers("9.7"), f"DROP DATABASE {database}")
     added(history, 400)
     mirror.committed(3)
-    wait(lambda: mirror.status.lag_records == 0)
+    until(lambda: mirror.status.lag_records == 0)
     assert same(read(target), history)
 
 

@@ -15,7 +15,8 @@ from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT, creation
 from devstack.mysql import Mysql
 from tables.schema_history.history import SchemaHistory
 from tables.schema_store.rows import history_of, key_of, record_rows, snapshot_key, snapshot_rows
-from tests.integration.central_store.conftest import execute, store
+from tests.harness.sql import ask
+from tests.integration.central_store.conftest import store
 from tests.unit.tables.made import applied, begun, between
 from tests.unit.tables.schema_store.test_rows import mixed, same
 
@@ -35,7 +36,7 @@ def written(target: MetaStore, history: SchemaHistory) -> None:
 
 
 def table(server: Mysql, database: str, name: str = HISTORY) -> list[tuple[object, ...]]:
-    return execute(server, f"SELECT * FROM {database}.{name} ORDER BY id")
+    return list(ask(server, f"SELECT * FROM {database}.{name} ORDER BY id"))
 
 
 def row(extra: str = '{"format": 1}', *, text: str = "", offset: int = 4) -> HistoryRow:
@@ -48,13 +49,13 @@ def test_the_tables_are_canals(server: Mysql, database: str) -> None:
     with store(server, database).session():
         pass
     for name, columns in CANAL_COLUMNS.items():
-        found = execute(
+        found = ask(
             server,
             "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = "
             f"'{database}' AND table_name = '{name}' ORDER BY ordinal_position",
         )
         assert [one for one, _ in found] == columns.split()
-        keys = execute(
+        keys = ask(
             server,
             "SELECT index_name, GROUP_CONCAT(column_name ORDER BY seq_in_index), MIN(non_unique) FROM "
             f"information_schema.statistics WHERE table_schema = '{database}' AND table_name = '{name}' "
@@ -138,7 +139,7 @@ def test_rows_of_others_are_left_alone(server: Mysql, database: str) -> None:
         pass
     for name in (HISTORY, SNAPSHOT):
         for extra in ("'not JSON'", "NULL", "'{}'", "'[1]'", "''"):
-            execute(
+            ask(
                 server,
                 f"INSERT INTO {database}.{name} (gmt_create, gmt_modified, destination, "
                 f"binlog_timestamp, extra) VALUES (NOW(), NOW(), 'shop', 1, {extra})",
@@ -150,7 +151,7 @@ def test_rows_of_others_are_left_alone(server: Mysql, database: str) -> None:
     assert same(history_of(target.read("shop")), _since_the_last(mixed()))
     assert len(table(server, database)) == 5 + mixed().count
     theirs = f"SELECT COUNT(*) FROM {database}.{SNAPSHOT} WHERE binlog_file IS NULL"
-    assert execute(server, theirs) == [(5,)]
+    assert ask(server, theirs)[0] == (5,)
 
 
 def _since_the_last(history: SchemaHistory) -> SchemaHistory:
@@ -174,14 +175,14 @@ def test_a_table_of_another_shape_is_refused(
     server = servers("9.7")
     with store(server, database).session():
         pass
-    execute(server, f"ALTER TABLE {database}.{HISTORY} {change}")
+    ask(server, f"ALTER TABLE {database}.{HISTORY} {change}")
     with pytest.raises(StoreUnfit, match=fault), store(server, database).session():
         pass
 
 
 def test_a_wider_table_is_welcome(servers: Callable[[str], Mysql], database: str) -> None:
     server = servers("9.7")
-    execute(
+    ask(
         server,
         f"CREATE DATABASE {database}",
         f"USE {database}",
@@ -193,9 +194,9 @@ def test_a_wider_table_is_welcome(servers: Callable[[str], Mysql], database: str
 
 def granted(server: Mysql, database: str, grants: Iterable[str]) -> MetaStore:
     user = f"u{database[-9:]}"
-    execute(server, f"CREATE USER '{user}'@'%' IDENTIFIED BY 'right'")
+    ask(server, f"CREATE USER '{user}'@'%' IDENTIFIED BY 'right'")
     for grant in grants:
-        execute(server, f"GRANT {grant} ON {database}.* TO '{user}'@'%'")
+        ask(server, f"GRANT {grant} ON {database}.* TO '{user}'@'%'")
     return store(server, database, user=user, password="right")
 
 
@@ -238,7 +239,7 @@ def test_tables_that_went_are_made_again(servers: Callable[[str], Mysql], databa
     server = servers("9.7")
     target = store(server, database)
     written(target, mixed())
-    execute(server, f"DROP DATABASE {database}")
+    ask(server, f"DROP DATABASE {database}")
     with pytest.raises((StoreRefused, StoreUnfit)):
         target.read("shop")
     written(target, mixed())

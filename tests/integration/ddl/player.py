@@ -14,9 +14,9 @@ from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.position import Coordinates
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
+from tests.harness.sql import connected
 from tests.integration.ddl.truth import Seen, truth
 from tests.integration.old_mysql.source import charsets_of
-from tests.integration.worker.source import connected
 from tests.steps import Statement
 
 _UNKNOWN_VARIABLE = 1193

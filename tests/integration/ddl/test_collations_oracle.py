@@ -19,9 +19,9 @@ from connectors.mysql.ddl.types.collations import (
     of_collation,
     server_default,
 )
+from tests.harness.sql import connected
 from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.test_types_oracle import MARIADB, SERIES, server_of
-from tests.integration.worker.source import connected
 
 DATABASE = "collation_oracle"
 NONE = Session()

@@ -11,9 +11,9 @@ from connectors.mysql.ddl.definition import Column, Server, Session
 from connectors.mysql.ddl.statement.type_spec import TypeRefused
 from connectors.mysql.ddl.types.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.types.types import converted
+from tests.harness.sql import connected
 from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.test_types_oracle import MARIADB, SERIES, STRICT, server_of
-from tests.integration.worker.source import connected
 
 DATABASE = "conversion_oracle"
 CHARSETS = ("latin1", "utf8", "utf8mb4", "ucs2", "gbk", "binary")

@@ -3,8 +3,8 @@
 import pytest
 
 from connectors.mysql.charset.lower_case import lowered
+from tests.harness.sql import connected
 from tests.integration.ddl.conftest import Servers
-from tests.integration.worker.source import connected
 
 _ASKED_AT_ONCE = 8000
 

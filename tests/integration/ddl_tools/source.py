@@ -13,9 +13,10 @@ from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.schema.server_columns import prepare
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
+from tests.harness.sql import connected, run
 from tests.hostile import quoted
 from tests.integration.old_mysql.source import charsets_of
-from tests.integration.worker.source import connected, end_of, run
+from tests.integration.worker.source import end_of
 from tests.steps import Rows, Step
 
 LEVELS = {

@@ -7,8 +7,8 @@ import pytest
 
 from app.__main__ import main
 from devstack.mysql import Mysql
+from tests.harness.sql import run
 from tests.integration.ddl.conftest import Servers
-from tests.integration.worker.source import run
 
 SETTINGS = """\
 prefix: aq

@@ -18,11 +18,12 @@ from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.definition_check import completed_map, differences
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
+from tests.harness.sql import connected, run
 from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl_tools.sequences import AFTER, BEGIN, SEQUENCES, TWO_STEPS, Step
 from tests.integration.ddl_tools.source import server_of, table_of
 from tests.integration.old_mysql.source import charsets_of
-from tests.integration.worker.source import connected, end_of, run
+from tests.integration.worker.source import end_of
 from tests.steps import Rows, Statement
 
 SERIES = ["9.7", "8.0", "5.7", "mariadb-11.8"]

@@ -14,6 +14,7 @@ from connectors.mysql.rows.decoder import WRITES, RowDecoder
 from connectors.mysql.rows.image_key import key_contradiction
 from connectors.mysql.schema.definition_check import completed_map, differences
 from devstack.mysql import Mysql
+from tests.harness.sql import connected, run
 from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl_tools.source import (
     LEVELS,
@@ -29,7 +30,6 @@ from tests.integration.old_mysql.families import in_words_of
 from tests.integration.old_mysql.families import known as known_families
 from tests.integration.old_mysql.source import charsets_of
 from tests.integration.worker.families import FAMILIES, statements_for
-from tests.integration.worker.source import connected, run
 from tests.steps import Rows, Statement
 
 DATABASE = "witness"

@@ -16,6 +16,7 @@ from devstack import DevstackError, Stack, detached
 from devstack.paths import PROJECT
 from devstack.processes import end
 from devstack.stack import SERVICES
+from tests.harness.wait import until
 
 pytestmark = pytest.mark.stack
 
@@ -51,10 +52,7 @@ def processes_naming(folder: Path) -> list[int]:
 
 
 def wait_for_none(folder: Path) -> None:
-    deadline = time.monotonic() + 20
-    while (left := processes_naming(folder)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not left
+    until(lambda: not processes_naming(folder), late=lambda: processes_naming(folder))
 
 
 def test_mysql_writes_a_row_based_binlog_with_gtids(stack: Stack) -> None:

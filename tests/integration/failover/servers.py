@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pymysql
 
 from connectors.mysql.position import Coordinates
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.consumed import Change, rows
+from tests.harness.sql import ask
+from tests.harness.topics import Change, rows
+from tests.harness.wait import until
 
 _WITHOUT_GTIDS = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
 _FIRST = Coordinates("binlog.000001", 4)
-_PATIENCE = 60.0
 _REFUSED, _GONE, _LOST, _SHUTDOWN = 2003, 2006, 2013, 1053
 
 
@@ -94,32 +93,9 @@ def promote(replica: Mysql) -> None:
     ask(replica, "STOP REPLICA", "RESET REPLICA ALL")
 
 
-def ask(server: Mysql, *statements: str) -> Sequence[Any]:
-    """Run statements as root; the rows of the last one."""
-    connection = pymysql.connect(
-        host=server.host, port=server.port, user="root", autocommit=True, read_timeout=60
-    )
-    try:
-        with connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-            found: Sequence[Any] = cursor.fetchall()
-            return found
-    finally:
-        connection.close()
-
-
 def insert(server: Mysql, *notes: str) -> None:
     """A transaction for each."""
     ask(server, *(f"INSERT INTO shop.t (x, note) VALUES (1, '{note}')" for note in notes))
-
-
-def until(reached: Callable[[], bool]) -> None:
-    """Wait; fail where it takes too long."""
-    deadline = time.monotonic() + _PATIENCE
-    while not reached():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.05)
 
 
 @dataclass(slots=True)

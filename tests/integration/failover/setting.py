@@ -7,8 +7,8 @@ from typing import Any
 
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.worker import Worker, settings
 from tests.integration.failover.servers import Pair
-from tests.integration.process.worker import Worker, settings
 
 
 def two_sources(stack: Stack, both: Pair, folder: Path, **failover: Any) -> dict[str, Any]:

@@ -20,18 +20,10 @@ from devstack.mysql import Mysql
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
 from tests.crash.links import proxy
-from tests.integration.failover.servers import (
-    Pair,
-    ask,
-    changed,
-    follow,
-    insert,
-    notes,
-    pair,
-    promote,
-)
+from tests.harness.sql import ask
+from tests.harness.worker import running, settings
+from tests.integration.failover.servers import Pair, changed, follow, insert, notes, pair, promote
 from tests.integration.failover.setting import has_rows, shows
-from tests.integration.process.worker import running, settings
 from tests.integration.worker.source import address_of, end_of, facts_of
 from tests.unit.app.pipeline.runs import RULES
 

@@ -12,20 +12,12 @@ from app.__main__ import main
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.crash.links import Wire, proxy
-from tests.integration.failover.servers import (
-    Pair,
-    Writer,
-    ask,
-    follow,
-    insert,
-    notes,
-    pair,
-    promote,
-    until,
-)
+from tests.harness.sql import ask
+from tests.harness.topics import rows
+from tests.harness.wait import until
+from tests.harness.worker import Worker, running
+from tests.integration.failover.servers import Pair, Writer, follow, insert, notes, pair, promote
 from tests.integration.failover.setting import has_rows, two_sources
-from tests.integration.process.consumed import rows
-from tests.integration.process.worker import Worker, running
 
 _BEAT = (
     "INSERT INTO ops.beat (id, n, at) VALUES (1, 1, NOW(6)) "

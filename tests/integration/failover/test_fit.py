@@ -21,8 +21,10 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tables.cursor import Cursor
 from tables.cursor_proof import Proof
+from tests.harness.sql import ask
+from tests.harness.wait import until
 from tests.integration.failover.prove import at_home, moved, published, refused
-from tests.integration.failover.servers import Pair, ask, insert, pair, promote, until
+from tests.integration.failover.servers import Pair, insert, pair, promote
 from tests.integration.worker.source import address_of, end_of, facts_of
 
 

@@ -20,10 +20,12 @@ from connectors.mysql.gtid import GtidSet
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
+from tests.harness.sql import ask
+from tests.harness.wait import until
+from tests.harness.worker import running, settings
 from tests.integration.auditing.conftest import recorded
-from tests.integration.failover.servers import ask, insert, notes, until
+from tests.integration.failover.servers import insert, notes
 from tests.integration.failover.setting import has_rows, shows
-from tests.integration.process.worker import running, settings
 from tests.integration.worker.source import address_of
 
 _TABLE = (

@@ -10,10 +10,12 @@ import pytest
 from app.failpoints import VARIABLE
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.failover.servers import ask, insert, notes, until
+from tests.harness.sql import ask
+from tests.harness.wait import until
+from tests.harness.worker import Worker, running, settings
+from tests.integration.failover.servers import insert, notes
 from tests.integration.failover.setting import has_rows, shows
 from tests.integration.failover.test_past_changed import _TABLE, server
-from tests.integration.process.worker import Worker, running, settings
 
 __all__ = ["server"]
 

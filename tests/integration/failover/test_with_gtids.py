@@ -14,18 +14,10 @@ import pytest
 from app.__main__ import main
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.failover.servers import (
-    Pair,
-    Writer,
-    ask,
-    changed,
-    insert,
-    notes,
-    pair,
-    promote,
-)
+from tests.harness.sql import ask
+from tests.harness.worker import running
+from tests.integration.failover.servers import Pair, Writer, changed, insert, notes, pair, promote
 from tests.integration.failover.setting import has_rows, reads, shows, two_sources
-from tests.integration.process.worker import running
 
 
 @pytest.fixture

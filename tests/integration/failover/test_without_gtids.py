@@ -8,19 +8,11 @@ from pathlib import Path
 import pytest
 
 from devstack import Stack
-from tests.integration.failover.servers import (
-    Pair,
-    Writer,
-    ask,
-    changed,
-    insert,
-    notes,
-    pair,
-    promote,
-    until,
-)
+from tests.harness.sql import ask
+from tests.harness.wait import until
+from tests.harness.worker import running
+from tests.integration.failover.servers import Pair, Writer, changed, insert, notes, pair, promote
 from tests.integration.failover.setting import has_rows, reads, shows, two_sources
-from tests.integration.process.worker import running
 
 
 @pytest.fixture

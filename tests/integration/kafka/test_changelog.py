@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
 from devstack import Stack
+from tests.harness.wait import until_async
 from tests.integration.kafka.test_history_rows import (
-    PATIENCE,
     InFaust,
     Writer,
     faust_worker,
@@ -59,16 +58,16 @@ async def test_a_changelog_that_was_deleted_is_filled_from_the_journals_beginnin
     assert names_of(history.find(*ORDERS)) == ["id", "c200", "c300"]
 
 
+async def gone(admin: AIOKafkaAdminClient, *topics: str) -> bool:
+    return set(topics).isdisjoint(await admin.list_topics())
+
+
 async def deleted(options: Mapping[str, Any], *topics: str) -> None:
     """Delete topics, and wait until no broker lists them."""
     admin = AIOKafkaAdminClient(**options)
     await admin.start()
     try:
         await admin.delete_topics(list(topics))
-        for _ in range(PATIENCE):
-            if not set(topics) & set(await admin.list_topics()):
-                return
-            await asyncio.sleep(0.1)
-        raise AssertionError(f"still there: {topics}")
+        await until_async(lambda: gone(admin, *topics))
     finally:
         await admin.close()

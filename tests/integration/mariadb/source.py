@@ -9,7 +9,8 @@ from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.stream.replica import BinlogStream, PlacedEvent
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
-from tests.integration.worker.source import address_of, connected, facts_of, run
+from tests.harness.sql import connected, run
+from tests.integration.worker.source import address_of, facts_of
 from tests.steps import End, Step, steps_of
 
 

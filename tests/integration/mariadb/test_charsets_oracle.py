@@ -4,7 +4,8 @@ import pytest
 
 from connectors.mysql.charset.charsets import text_decoder
 from devstack.mysql import Mysql
-from tests.integration.worker.source import connected, facts_of
+from tests.harness.sql import connected
+from tests.integration.worker.source import facts_of
 from tests.integration.worker.test_charsets_oracle import (
     DOUBLE,
     REFUSED,

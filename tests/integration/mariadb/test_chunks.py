@@ -9,8 +9,9 @@ from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.stream.replica import BinlogStream
 from devstack.mysql import Mysql
+from tests.harness.sql import run
 from tests.integration.mariadb.source import end_of, events
-from tests.integration.worker.source import address_of, now, run
+from tests.integration.worker.source import address_of, now
 from tests.integration.worker.streams import PASSED, events_of, up_to
 
 pytestmark = pytest.mark.stack

@@ -5,9 +5,10 @@ import pytest
 from connectors.mysql.binlog.mariadb_events import MariadbEventType
 from connectors.mysql.lookup.start import Earliest, first_offset
 from devstack.processes import Children
+from tests.harness.sql import run
 from tests.integration.mariadb.conftest import SERIES, started
 from tests.integration.mariadb.source import end_of, events, steps_from
-from tests.integration.worker.source import address_of, decoded, facts_of, run
+from tests.integration.worker.source import address_of, decoded, facts_of
 
 pytestmark = pytest.mark.stack
 

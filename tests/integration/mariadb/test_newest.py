@@ -6,12 +6,13 @@ from connectors.mysql.lookup.unread import read_end
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import RowDecoder
 from devstack.mysql import Mysql
+from tests.harness.sql import connected, run
 from tests.integration.mariadb.families import FAMILIES
 from tests.integration.mariadb.source import written
 from tests.integration.mariadb.test_values_oracle import assert_selected
 from tests.integration.remedies import mended
 from tests.integration.worker.families import statements_for
-from tests.integration.worker.source import address_of, connected, decoded, facts_of, now, run
+from tests.integration.worker.source import address_of, decoded, facts_of, now
 from tests.integration.worker.stated import not_native
 from tests.steps import Rows
 

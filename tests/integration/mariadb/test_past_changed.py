@@ -9,8 +9,10 @@ import pytest
 from connectors.errors import SourceDiverged, StandbyFiltered
 from devstack.mysql import Mysql
 from devstack.processes import Children
+from tests.harness.sql import ask
+from tests.harness.wait import until
 from tests.integration.failover.prove import at_home, moved, published, refused
-from tests.integration.failover.servers import Pair, ask, insert, until
+from tests.integration.failover.servers import Pair, insert
 from tests.integration.mariadb.conftest import SERIES, started
 from tests.integration.mariadb.test_standby import _follow
 from tests.integration.worker.source import facts_of

@@ -1,6 +1,5 @@
 """Where reading a MariaDB begins and goes on: by GTIDs, at a place in a file, after each transaction."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -23,9 +22,11 @@ from connectors.mysql.server.facts import read_facts
 from connectors.mysql.stream.replica import BinlogStream
 from devstack.mysql import Mysql
 from devstack.processes import Children
+from tests.harness.sql import connected, run
+from tests.harness.wait import until
 from tests.integration.mariadb.conftest import started
 from tests.integration.mariadb.source import behind, end_of, steps_from, without_gtids
-from tests.integration.worker.source import address_of, connected, decoded, facts_of, now, run
+from tests.integration.worker.source import address_of, decoded, facts_of, now
 from tests.steps import End, Step
 
 pytestmark = pytest.mark.stack
@@ -180,13 +181,13 @@ def first_of(stream: BinlogStream) -> None:
 def purge(mariadb: Mysql, to: str) -> None:
     """Remove the files before one; the server does it only once its engines have no need of them."""
     with connected(mariadb) as cursor:
-        for _ in range(600):
+
+        def purged() -> bool:
             cursor.execute(f"PURGE BINARY LOGS TO '{to}'")
             cursor.execute("SHOW BINARY LOGS")
-            if cursor.fetchone()[0] == to:
-                return
-            time.sleep(0.1)
-    raise AssertionError(f"the files before {to} are still there")
+            return bool(cursor.fetchone()[0] == to)
+
+        until(purged, late=lambda: f"the files before {to} are still there")
 
 
 def test_what_was_purged_is_refused_before_and_by_the_server(lonely: Mysql) -> None:

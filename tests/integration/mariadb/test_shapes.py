@@ -9,8 +9,9 @@ import pytest
 from connectors.mysql.binlog.mariadb_events import Alter, MariadbEventType, parse_gtid
 from connectors.mysql.binlog.statement_kind import Kind, words
 from devstack.mysql import Mysql
+from tests.harness.sql import run
 from tests.integration.mariadb.source import end_of, events, steps_from, written
-from tests.integration.worker.source import decoded, now, run
+from tests.integration.worker.source import decoded, now
 from tests.steps import End, Rows, Statement, Step
 
 pytestmark = pytest.mark.stack

@@ -16,11 +16,13 @@ from devstack.mysql import Mysql
 from devstack.processes import Children
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
-from tests.integration.failover.servers import Pair, ask, insert, notes, until
+from tests.harness.sql import ask
+from tests.harness.wait import until
+from tests.harness.worker import running
+from tests.integration.failover.servers import Pair, insert, notes
 from tests.integration.failover.setting import has_rows, reads, shows, two_sources
 from tests.integration.mariadb.conftest import SERIES, started
 from tests.integration.mariadb.source import end_of, place_of
-from tests.integration.process.worker import running
 from tests.integration.worker.source import address_of, facts_of
 from tests.unit.app.pipeline.runs import RULES
 

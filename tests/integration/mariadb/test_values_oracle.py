@@ -9,11 +9,12 @@ from connectors.errors import UnsupportedEvent
 from connectors.mysql.rows.decoder import UPDATES, WRITES
 from connectors.mysql.schema.column_type import column_charset, column_type
 from devstack.mysql import Mysql
+from tests.harness.sql import connected, run
 from tests.integration.mariadb.families import FAMILIES
 from tests.integration.mariadb.source import written
 from tests.integration.worker.families import statements_for
 from tests.integration.worker.oracle import rows_of, same
-from tests.integration.worker.source import connected, decoded, facts_of, run
+from tests.integration.worker.source import decoded, facts_of
 from tests.steps import Rows, Step
 
 pytestmark = pytest.mark.stack

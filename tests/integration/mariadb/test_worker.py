@@ -15,11 +15,12 @@ from connectors.mysql.position import SourceOffset
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.processes import Children
+from tests.harness.sql import connected, run
+from tests.harness.worker import Worker, running, settings
 from tests.integration.mariadb.conftest import SERIES, started
 from tests.integration.mariadb.published import Published, borders, changes, rows_of
-from tests.integration.process.worker import Worker, running, settings
 from tests.integration.worker import oracle
-from tests.integration.worker.source import connected, now, run
+from tests.integration.worker.source import now
 
 LARGE = 12_000
 """Rows of one transaction that is published in parts."""

@@ -11,7 +11,8 @@ from connectors.mysql.stream.prepared_xa import PreparedAt
 from connectors.mysql.stream.replica import BinlogStream
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
-from tests.integration.worker.source import address_of, facts_of, now, run
+from tests.harness.sql import run
+from tests.integration.worker.source import address_of, facts_of, now
 from tests.steps import End, Rows, Step, Xa, steps_of
 
 TABLE = "xa.t"

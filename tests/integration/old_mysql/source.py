@@ -13,13 +13,8 @@ from connectors.mysql.schema.table_map_completion import described
 from connectors.mysql.server.facts import ServerFacts, read_facts
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
-from tests.integration.worker.source import (
-    address_of,
-    assert_compiled_alike,
-    connected,
-    end_of,
-    run,
-)
+from tests.harness.sql import connected, run
+from tests.integration.worker.source import address_of, assert_compiled_alike, end_of
 from tests.steps import Rows, Step
 
 

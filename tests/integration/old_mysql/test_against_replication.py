@@ -18,11 +18,12 @@ from pymysqlreplication.row_event import WriteRowsEvent
 from connectors.mysql.position import Coordinates
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.sql import run
 from tests.integration.old_mysql.conftest import Servers
 from tests.integration.old_mysql.families import known
 from tests.integration.old_mysql.source import rows, written
 from tests.integration.worker.families import FAMILIES, statements_for
-from tests.integration.worker.source import address_of, end_of, run
+from tests.integration.worker.source import address_of, end_of
 
 DATABASE = "compared"
 Columns = list[tuple[str, list[str]]]

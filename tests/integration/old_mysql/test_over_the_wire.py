@@ -24,9 +24,10 @@ from connectors.mysql.stream.replica import BinlogStream
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of as steps_of_file
+from tests.harness.sql import run
 from tests.integration.old_mysql.conftest import Servers
 from tests.integration.remedies import mended
-from tests.integration.worker.source import address_of, end_of, run
+from tests.integration.worker.source import address_of, end_of
 from tests.integration.worker.streams import Reading, at, opened
 from tests.steps import End, Rows, Statement, Step, steps_of
 

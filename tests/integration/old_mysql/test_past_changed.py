@@ -11,8 +11,9 @@ from connectors.errors import SourceDiverged
 from devstack.mysql import Mysql
 from devstack.old_mysql import old_mysql
 from devstack.processes import Children
+from tests.harness.sql import ask
+from tests.harness.wait import until
 from tests.integration.failover.prove import at_home, published
-from tests.integration.failover.servers import ask, until
 
 _WITH = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON", "log_slave_updates": "ON"}
 _WITHOUT = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}

@@ -7,12 +7,12 @@ import pytest
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.rows.counter import row_count
 from devstack.mysql import Mysql
+from tests.harness.sql import connected, run
 from tests.integration.old_mysql.conftest import Servers
 from tests.integration.old_mysql.families import in_words_of, known
 from tests.integration.old_mysql.source import Row, rows, written
 from tests.integration.worker.families import FAMILIES, statements_for
 from tests.integration.worker.oracle import rows_of, same
-from tests.integration.worker.source import connected, run
 from tests.steps import Rows
 
 DATABASE = "oracle"

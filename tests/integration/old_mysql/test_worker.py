@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pymysql
 import pytest
 
 from demo import checks
@@ -14,9 +13,10 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.old_mysql import old_mysql
 from devstack.processes import Children
-from tests.integration.process.consumed import Change, rows, statements
+from tests.harness.sql import run
+from tests.harness.topics import Change, rows, statements
+from tests.harness.worker import running, settings
 from tests.integration.process.test_quarantine import record_of
-from tests.integration.process.worker import running, settings
 
 SERIES = ("5.6", "5.7", "8.0")
 
@@ -36,15 +36,6 @@ def mysql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
         yield server
     finally:
         owner.close()
-
-
-def run(mysql: Mysql, *texts: str) -> None:
-    connection = pymysql.connect(
-        host=mysql.host, port=mysql.port, user="root", autocommit=True, charset="utf8mb4"
-    )
-    with connection, connection.cursor() as cursor:
-        for text in texts:
-            cursor.execute(text)
 
 
 def images(changes: list[Change]) -> list[dict[str, Any] | None]:

@@ -10,7 +10,7 @@ from typing import Any
 from devstack.mysql import Mysql
 from devstack.mysql_software import MysqlSoftware, find_or_fetch
 from devstack.processes import Children
-from tests.integration.failover.servers import ask
+from tests.harness.sql import ask
 
 TABLE = (
     "CREATE DATABASE shop",

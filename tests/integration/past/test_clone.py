@@ -10,8 +10,10 @@ import pytest
 from connectors.errors import PositionPurged, SourceUnproven
 from devstack.mysql import Mysql
 from devstack.processes import Children
+from tests.harness.sql import ask
+from tests.harness.wait import until
 from tests.integration.failover.prove import moved, published, refused
-from tests.integration.failover.servers import ask, insert, until
+from tests.integration.failover.servers import insert
 from tests.integration.past.servers import TABLE, made
 from tests.integration.worker.source import facts_of
 

@@ -8,8 +8,9 @@ import pytest
 
 from connectors.errors import SourceDiverged
 from devstack.processes import Children
+from tests.harness.sql import ask
 from tests.integration.failover.prove import at_home, published
-from tests.integration.failover.servers import ask, insert
+from tests.integration.failover.servers import insert
 from tests.integration.past.servers import TABLE, copied, made
 from tests.integration.worker.source import facts_of
 

@@ -19,8 +19,9 @@ from devstack.mysql import Mysql
 from devstack.mysql_software import MysqlSoftware, find_or_fetch
 from devstack.processes import Children
 from tables.cursor import Cursor
+from tests.harness.sql import ask
 from tests.integration.failover.prove import at_home, published
-from tests.integration.failover.servers import ask, insert
+from tests.integration.failover.servers import insert
 from tests.integration.past.servers import TABLE, files, made, rotated
 from tests.integration.worker.source import address_of, facts_of
 from tests.integration.worker.streams import at, opened

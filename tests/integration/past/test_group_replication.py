@@ -14,8 +14,10 @@ from connectors.errors import SourceDiverged, StandbyLags
 from devstack.mysql import Mysql
 from devstack.ports import free_port
 from devstack.processes import Children
+from tests.harness.sql import ask
+from tests.harness.wait import until
 from tests.integration.failover.prove import at_home, moved, published, refused
-from tests.integration.failover.servers import Pair, ask, insert, until
+from tests.integration.failover.servers import Pair, insert
 from tests.integration.past.servers import TABLE, made
 from tests.integration.worker.source import facts_of
 

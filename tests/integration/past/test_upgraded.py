@@ -12,8 +12,9 @@ import pytest
 
 from devstack.old_mysql import old_mysql
 from devstack.processes import Children
+from tests.harness.sql import ask
 from tests.integration.failover.prove import at_home, published
-from tests.integration.failover.servers import ask, insert
+from tests.integration.failover.servers import insert
 from tests.integration.past.servers import TABLE, made
 from tests.integration.worker.source import facts_of
 

@@ -14,10 +14,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.consumed import Change, changes, statements
+from tests.harness.sql import connected, run
+from tests.harness.topics import Change, changes, statements
+from tests.harness.worker import Worker, running, settings
 from tests.integration.process.test_quarantine import schema
-from tests.integration.process.worker import Worker, running, settings
-from tests.integration.worker.source import connected, run
 
 STORY = (
     "CREATE TABLE t (id int PRIMARY KEY, a int, x varchar(40))",

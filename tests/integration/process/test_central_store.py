@@ -13,10 +13,10 @@ import pytest
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.schema_store.rows import history_of
-from tests.integration.central_store.conftest import execute, store
+from tests.harness.sql import ask, run
+from tests.harness.worker import Worker, running, settings
+from tests.integration.central_store.conftest import store
 from tests.integration.process.test_quarantine import schema
-from tests.integration.process.test_worker import run
-from tests.integration.process.worker import Worker, running, settings
 
 META = "meta"
 
@@ -36,7 +36,7 @@ def central(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
     """The store's server."""
     server = stack.second_mysql(f"meta-{tmp_path.name}", {"server_id": 10})
     server.start()
-    execute(
+    ask(
         server,
         "CREATE USER 'meta'@'%' IDENTIFIED BY 'right'",
         f"GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON {META}.* TO 'meta'@'%'",
@@ -86,7 +86,7 @@ def alter(mysql: Mysql, first: int, count: int) -> None:
 
 
 def texts(central: Mysql) -> list[str]:
-    found = execute(
+    found = ask(
         central,
         f"SELECT sql_text FROM {META}.meta_history WHERE destination = 'shop' "
         "AND binlog_master_id NOT LIKE '%#%' ORDER BY binlog_file, binlog_offest",
@@ -130,7 +130,7 @@ def test_statements_are_in_the_store_and_read_back_they_are_the_history(
     assert table is not None
     assert [column.name for column in table.columns][2:] == [f"c{n}" for n in range(1, 9)]
     (uuid,) = {record.place.server_uuid for record in history.records}
-    assert uuid == execute(mysql, "SELECT @@server_uuid")[0][0]
+    assert uuid == ask(mysql, "SELECT @@server_uuid")[0][0]
     for words in (("show", "shop", "shop.t"), ("rebuild", "shop"), ("audit", "shop")):
         asked = (*words, "--format", "json")
         read = [
@@ -216,7 +216,7 @@ def test_a_store_that_a_person_must_mend_says_so_and_capture_goes_on(
     error: str,
 ) -> None:
     told = wanted(stack, mysql, central, tmp_path)
-    execute(central, f"CREATE DATABASE {META}", fault)
+    ask(central, f"CREATE DATABASE {META}", fault)
     with running(told, tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         alter(mysql, 1, 3)
@@ -226,7 +226,7 @@ def test_a_store_that_a_person_must_mend_says_so_and_capture_goes_on(
         assert status["state"] == "RUNNING"
         assert error in status["schema_store"]["error"]
         assert "right" not in worker.log
-        execute(central, mending)
+        ask(central, mending)
         worker.wait(follows(3))
         assert worker.log.count(f"central schema store: {error}") == 1
     assert texts(central) == added(1, 2, 3)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,8 @@ from devstack import Stack, mysql_software
 from devstack.mysql import MYSQL, Mysql
 from devstack.paths import PROJECT
 from devstack.ports import HOST, free_port
-from tests.integration.process.worker import Worker
+from tests.harness.sql import run
+from tests.harness.worker import Worker, started
 
 # The image's entry point makes this account; all else is the init file's.
 _ROOT = f"""\
@@ -90,12 +88,7 @@ def initialize(service: dict[str, Any], mysql: Mysql) -> None:
 
 def execute(mysql: Mysql, sql: str, *, database: str | None = None) -> None:
     statements = [line for line in re.sub(r"(?m)^--.*$", "", sql).split(";") if line.strip()]
-    connection = pymysql.connect(
-        host=mysql.host, port=mysql.port, user="root", database=database, autocommit=True
-    )
-    with contextlib.closing(connection), connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
+    run(mysql, *statements, database=database)
 
 
 @contextlib.contextmanager
@@ -117,15 +110,7 @@ def worker_of(
         "AQUEDUCT_DATA_DIR": str(folder / "data"),
     }
     log_file = folder / "worker.log"
-    with log_file.open("wb") as log:
-        process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("faust")), "-A", "app", "worker", "-l", "info"],
-            cwd=folder,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **given, **ports},
-            start_new_session=True,
-        )
+    process = started(log_file, cwd=folder, **given, **ports)
     try:
         yield Worker(process, port, log_file)
     finally:

@@ -17,9 +17,11 @@ from app.operations.journal_access import Journal
 from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.consumed import rows
-from tests.integration.process.worker import Worker, running, settings
-from tests.integration.worker.source import connected, end_of, facts_of, run
+from tests.harness.sql import connected, run
+from tests.harness.topics import rows
+from tests.harness.wait import until
+from tests.harness.worker import Worker, running, settings
+from tests.integration.worker.source import end_of, facts_of
 
 Say = Callable[..., tuple[int, str, str]]
 ROWS = "ROWS OF A SKIPPED TRANSACTION"
@@ -75,9 +77,11 @@ def reached(stack: Stack, wanted: dict[str, Any], worker: Worker, expected: list
     """Wait until just these rows are published, and all numbers without a gap."""
     # Before the first row there is no topic to read.
     worker.wait(lambda status: status["rows"] > 0)
-    deadline = time.monotonic() + 60
-    while len(ids(stack, wanted)) < len(expected) and time.monotonic() < deadline:
-        time.sleep(0.2)
+    until(
+        lambda: len(ids(stack, wanted)) >= len(expected),
+        glance=0.2,
+        late=lambda: f"{ids(stack, wanted)}\n{worker.log[-3000:]}",
+    )
     assert ids(stack, wanted) == expected, worker.log[-3000:]
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from demo import checks
+from tests.harness.sql import run
+from tests.harness.worker import running, settings
 from tests.integration.process.story import (
     ALTERS,
     TOLD,
@@ -19,8 +21,6 @@ from tests.integration.process.story import (
     shown,
 )
 from tests.integration.process.test_quarantine import record_of, schema
-from tests.integration.process.worker import running, settings
-from tests.integration.worker.source import run
 
 __all__ = ["mysql", "published"]
 

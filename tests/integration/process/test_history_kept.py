@@ -11,9 +11,10 @@ from app.operations.journal_access import Journal
 from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.consumed import rows
-from tests.integration.process.test_worker import insert, mysql, run
-from tests.integration.process.worker import running, settings
+from tests.harness.sql import run
+from tests.harness.topics import rows
+from tests.harness.worker import running, settings
+from tests.integration.process.test_worker import insert, mysql
 from tests.integration.worker.source import end_of
 
 __all__ = ["mysql"]

@@ -25,9 +25,9 @@ from connectors.wire import quarantine_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
+from tests.harness.sql import connected
+from tests.harness.worker import Worker, running, settings
 from tests.hostile import NAMES, quoted
-from tests.integration.process.worker import Worker, running, settings
-from tests.integration.worker.source import connected
 
 CANARY = "canary-of-the-environment"
 FORGED = "FORGED"

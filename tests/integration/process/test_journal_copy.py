@@ -16,9 +16,10 @@ from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.kafka.topics.topics import Topics
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.consumed import rows, values
-from tests.integration.process.worker import Worker, running, settings
-from tests.integration.worker.source import connected, run
+from tests.harness.sql import connected, run
+from tests.harness.topics import rows, values
+from tests.harness.wait import until_async
+from tests.harness.worker import Worker, running, settings
 
 
 @pytest.fixture
@@ -33,6 +34,10 @@ def mysql(stack: Stack, tmp_path: Path) -> Any:
 def journal_of(stack: Stack, wanted: dict[str, Any], partitions: int) -> list[list[StoredRecord]]:
     options, topic = {"bootstrap_servers": stack.kafka}, f"{wanted['prefix']}.__journal"
     return [asyncio.run(read_to_end(options, topic, number)) for number in range(partitions)]
+
+
+async def gone(admin: AIOKafkaAdminClient, *topics: str) -> bool:
+    return set(topics).isdisjoint(await admin.list_topics())
 
 
 async def restored(stack: Stack, prefix: str, kept: list[list[StoredRecord]]) -> None:
@@ -50,10 +55,7 @@ async def restored(stack: Stack, prefix: str, kept: list[list[StoredRecord]]) ->
     await admin.start()
     try:
         await admin.delete_topics([plan.name])
-        for _ in range(600):
-            if plan.name not in await admin.list_topics():
-                break
-            await asyncio.sleep(0.1)
+        await until_async(lambda: gone(admin, plan.name))
     finally:
         await admin.close()
     await Topics(options).ensure(plan)

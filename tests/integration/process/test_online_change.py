@@ -17,13 +17,13 @@ import pytest
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.sql import connected, run
+from tests.harness.topics import Change, rows, statements
+from tests.harness.worker import Worker, running, settings
 from tests.integration.ddl_tools.sequences import AFTER, BEGIN, SEQUENCES, TWO_STEPS, Step
-from tests.integration.process.consumed import Change, rows, statements
 from tests.integration.process.story import columns, has_read_all, row_topics
 from tests.integration.process.test_quarantine import record_of, schema
-from tests.integration.process.worker import Worker, running, settings
 from tests.integration.process.writing import FIRST_ID, Writer
-from tests.integration.worker.source import connected, run
 
 OLD = {
     "id": "int unsigned",

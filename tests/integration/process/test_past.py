@@ -14,9 +14,9 @@ import pytest
 
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.consumed import rows
-from tests.integration.process.test_worker import run
-from tests.integration.process.worker import running, settings
+from tests.harness.sql import run
+from tests.harness.topics import rows
+from tests.harness.worker import running, settings
 
 PAST: dict[str, tuple[tuple[str, ...], list[dict[str, Any]]]] = {
     "widened": (

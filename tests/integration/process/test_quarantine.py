@@ -16,9 +16,9 @@ from connectors.wire import schemas_topic
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.consumed import Change, keys, rows, statements, values
-from tests.integration.process.test_worker import run
-from tests.integration.process.worker import Worker, running, settings
+from tests.harness.sql import run
+from tests.harness.topics import Change, keys, rows, statements, values
+from tests.harness.worker import Worker, running, settings
 
 TABLES = (
     "CREATE DATABASE shop",

@@ -14,8 +14,10 @@ import pytest
 
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.test_worker import insert, run
-from tests.integration.process.worker import PATIENCE, Worker, running, settings
+from tests.harness.sql import run
+from tests.harness.wait import PATIENCE
+from tests.harness.worker import Worker, running, settings
+from tests.integration.process.test_worker import insert
 
 _ONE_OF_THE_LIBRARIES = re.compile(r"aiokafka|faust|Topic .* not found|Unable connect|Updating sub")
 

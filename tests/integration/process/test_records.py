@@ -20,9 +20,10 @@ from aiokafka import AIOKafkaConsumer
 from connectors.wire import dead_letters_topic
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.consumed import rows
-from tests.integration.process.worker import running, settings
-from tests.integration.worker.source import end_of, run
+from tests.harness.sql import run
+from tests.harness.topics import rows
+from tests.harness.worker import running, settings
+from tests.integration.worker.source import end_of
 from tests.s3 import CREDENTIALS, line_to, s3_server
 
 LARGE = 300_000

@@ -11,8 +11,8 @@ import pytest
 from app.__main__ import main
 from devstack import Stack
 from tables.journal.state import partition_of
-from tests.integration.process.shared import Pair, pair_settings
-from tests.integration.worker.source import run
+from tests.harness.pair import Pair, pair_settings
+from tests.harness.sql import run
 
 NAMES = ("a4", "a2", "shop", "a1")
 """One in each partition."""

@@ -15,10 +15,10 @@ from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.journal.state import cursor_key, encoded
+from tests.harness.sql import run
+from tests.harness.topics import Change, rows
+from tests.harness.worker import running, settings
 from tests.integration.process.churn import churned
-from tests.integration.process.consumed import Change, rows
-from tests.integration.process.test_worker import run
-from tests.integration.process.worker import running, settings
 
 STATEMENTS = 100
 

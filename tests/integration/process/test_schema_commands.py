@@ -31,8 +31,9 @@ from tables.journal_format import Entry
 from tables.schema_history.codec.journal_records import checkpoint_records, history_records
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPlace
-from tests.integration.process.worker import settings
-from tests.integration.worker.source import address_of, connected, facts_of, run
+from tests.harness.sql import connected, run
+from tests.harness.worker import settings
+from tests.integration.worker.source import address_of, facts_of
 
 BEGIN = (
     "CREATE DATABASE shop CHARACTER SET latin1",

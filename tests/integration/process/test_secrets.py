@@ -6,8 +6,8 @@ import uuid
 from pathlib import Path
 
 from devstack import Stack
-from tests.integration.process.worker import running, settings
-from tests.integration.worker.source import connected, run
+from tests.harness.sql import connected, run
+from tests.harness.worker import running, settings
 
 
 def test_a_password_file_that_was_changed_is_read_at_the_next_connection(

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pymysql
 import pytest
 import yaml
 from kazoo.client import KazooClient
@@ -24,7 +23,9 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.zookeeper import ZooKeeper
 from tables.routes.routes import Routes
-from tests.integration.process.shared import SESSION, Pair, pair_settings
+from tests.harness.pair import SESSION, Pair, pair_settings
+from tests.harness.sql import run
+from tests.harness.wait import until
 
 
 @pytest.fixture
@@ -40,13 +41,6 @@ def database(mysql: Mysql) -> str:
     for table in ("shop", "orders"):
         run(mysql, f"CREATE TABLE {name}.{table} (id int PRIMARY KEY, x int)")
     return name
-
-
-def run(mysql: Mysql, *statements: str) -> None:
-    connection = pymysql.connect(host=mysql.host, port=mysql.port, user="root", autocommit=True)
-    with connection, connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
 
 
 class Rows:
@@ -70,15 +64,17 @@ def judge(
     prefix = wanted["prefix"]
     routes = Routes(prefix=prefix)
     names = [routes.topic((database, destination)), Layout(routes, destination).ddl_topic]
-    deadline = time.monotonic() + 60
-    while True:
+
+    def all_there() -> list[checks.Record] | None:
         contents = asyncio.run(topics.read(stack.kafka, names, mark=b"\0never\0"))
-        records = contents.records
-        changes = [record for record in records if record.topic == names[0]]
-        if len(changes) >= rows.count or time.monotonic() > deadline:
-            break
-        time.sleep(0.3)
-    assert len(changes) == rows.count
+        found = contents.records
+        return found if changes_of(found) >= rows.count else None
+
+    def changes_of(found: list[checks.Record]) -> int:
+        return sum(record.topic == names[0] for record in found)
+
+    records = until(all_there, glance=0.2)
+    assert changes_of(records) == rows.count
     assert checks.seq_faults(records) == []
     assert checks.duplicated(records) == {}
     by_partition: dict[tuple[str, int], list[int]] = {}

@@ -19,9 +19,9 @@ import pytest
 from app.__main__ import main
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.process.consumed import rows
-from tests.integration.process.worker import Worker, running, settings
-from tests.integration.worker.source import connected, run
+from tests.harness.sql import connected, run
+from tests.harness.topics import rows
+from tests.harness.worker import Worker, running, settings
 
 
 def test_it_is_told_while_it_runs_and_goes_on_behind_a_gap_only_where_that_is_chosen(

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +21,10 @@ from connectors.kafka.topics.plan import TopicPlan
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
-from tests.integration.process.consumed import changes, rows
-from tests.integration.process.worker import PATIENCE, Worker, running, settings
-from tests.integration.worker.source import run
+from tests.harness.sql import run
+from tests.harness.topics import changes, rows
+from tests.harness.wait import until
+from tests.harness.worker import Worker, running, settings
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +67,7 @@ def on_kafka(stack: Stack, act: Callable[[AIOKafkaAdminClient], Awaitable[Any]])
 def delete(stack: Stack, topic: str) -> None:
     """Delete a topic, and wait until it is gone."""
     on_kafka(stack, lambda admin: admin.delete_topics([topic]))
-    deadline = time.monotonic() + PATIENCE
-    while topic in on_kafka(stack, lambda admin: admin.list_topics()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: topic not in on_kafka(stack, lambda admin: admin.list_topics()), glance=0.2)
 
 
 def make(stack: Stack, command: str) -> None:
@@ -141,13 +138,10 @@ def test_what_a_worker_waits_for_before_it_has_a_journal_is_on_its_page(
 
 def page(worker: Worker, name: str) -> Any:
     """Something of /status, once it is there."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        body = worker.get("/status")
-        if body and (found := json.loads(body)[name]) is not None:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(worker.log[-2000:])
+    return until(
+        lambda: json.loads(worker.get("/status") or "{}").get(name),
+        late=lambda: worker.log[-2000:],
+    )
 
 
 def test_on_compacted_topics_what_has_no_key_is_published_too(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pymysql
 import pytest
 
 from demo import checks, topics
@@ -15,8 +14,9 @@ from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
+from tests.harness.sql import run
+from tests.harness.worker import running, settings
 from tests.integration.mariadb.published import borders
-from tests.integration.process.worker import running, settings
 
 
 @pytest.fixture
@@ -27,16 +27,6 @@ def mysql(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
     run(server, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY, x int)")
     yield server
     server.kill()  # an orderly end takes seconds, for data that nobody wants
-
-
-def run(mysql: Mysql, *statements: str) -> None:
-    connection = pymysql.connect(host=mysql.host, port=mysql.port, user="root", autocommit=True)
-    try:
-        with connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-    finally:
-        connection.close()
 
 
 def insert(mysql: Mysql, first: int, count: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +13,9 @@ import pytest
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.wait import until
+from tests.harness.worker import Worker, running, settings
 from tests.integration.process.test_worker import insert, mysql, published
-from tests.integration.process.worker import PATIENCE, Worker, running, settings
 
 __all__ = ["mysql"]
 
@@ -31,11 +31,11 @@ def decoders_of(worker: Worker) -> list[int]:
 
 def all_decoders_of(worker: Worker, count: int) -> list[int]:
     """So many of them. Linux may leave out a child while another of its parent's ends (`man 5 proc`)."""
-    deadline = time.monotonic() + PATIENCE
-    while len(found := decoders_of(worker)) != count:
-        assert time.monotonic() < deadline, f"there are {found}, not {count} decoders"
-        time.sleep(0.05)
-    return found
+    until(
+        lambda: len(decoders_of(worker)) == count,
+        late=lambda: f"there are {decoders_of(worker)}, not {count} decoders",
+    )
+    return decoders_of(worker)
 
 
 def children_of(pid: int) -> Iterator[int]:
@@ -102,10 +102,7 @@ def test_no_decoder_outlives_a_worker_that_is_killed(
     with running(settings(stack, mysql, tmp_path, decoders=3), tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         decoders = all_decoders_of(worker, 3)
-    deadline = time.monotonic() + PATIENCE
-    while any(b"app.pipeline.decoders.child" in command(pid) for pid in decoders):
-        assert time.monotonic() < deadline, "a decoder is still there"
-        time.sleep(0.05)
+    until(lambda: not any(b"app.pipeline.decoders.child" in command(pid) for pid in decoders))
 
 
 @pytest.mark.parametrize("decoders", [0, 1, 3])

@@ -18,8 +18,8 @@ from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
-from tests.integration.process.worker import Worker, running, settings
-from tests.integration.worker.source import run
+from tests.harness.sql import run
+from tests.harness.worker import Worker, running, settings
 
 LARGE = 4000
 """Rows that are more than is kept of a prepared transaction."""

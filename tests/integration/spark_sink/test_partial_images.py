@@ -13,9 +13,10 @@ import yaml
 
 from devstack import Stack
 from tables.routes.routes import Routes
-from tests.integration.process.consumed import changes
-from tests.integration.process.worker import running, settings
-from tests.integration.worker.source import connected, end_of, run
+from tests.harness.sql import connected, run
+from tests.harness.topics import changes
+from tests.harness.worker import running, settings
+from tests.integration.worker.source import end_of
 
 pytestmark = [
     pytest.mark.stack,

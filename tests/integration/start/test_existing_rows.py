@@ -11,8 +11,9 @@ from app.destination.takeover.existing_rows import check_earliest, tell_latest
 from connectors.errors import StartIncomplete
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.failover.servers import ask, until
-from tests.integration.worker.source import address_of, facts_of, run
+from tests.harness.sql import ask, run
+from tests.harness.wait import until
+from tests.integration.worker.source import address_of, facts_of
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,9 @@ from connectors.mysql.lookup.start import (
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from devstack.mysql import Mysql
-from tests.integration.worker.source import address_of, connected, end_of, facts_of, run
+from tests.harness.sql import connected, run
+from tests.harness.wait import until
+from tests.integration.worker.source import address_of, end_of, facts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +164,12 @@ def test_what_is_gone_is_refused_by_its_own_name(server: Mysql, marks: list[Mark
     check(cursor_at, facts, address)
     kept = facts.binlogs[20][0]
     with connected(server) as cursor:
-        for _ in range(100):
+
+        def is_purged() -> bool:
             cursor.execute(f"PURGE BINARY LOGS TO '{kept}'")
-            if facts_of(server).binlogs[0][0] == kept:
-                break
-            time.sleep(0.1)
+            return facts_of(server).binlogs[0][0] == kept
+
+        until(is_purged)
     facts = facts_of(server)
     with pytest.raises(PositionGone) as purged:
         check(cursor_at, facts, address)

@@ -19,7 +19,9 @@ from devstack.mysql import Mysql
 from devstack.paths import PROJECT
 from devstack.processes import Children
 from tables.cursor import Cursor
-from tests.integration.worker.source import address_of, connected, end_of, facts_of, run
+from tests.harness.sql import connected, run
+from tests.harness.wait import until
+from tests.integration.worker.source import address_of, end_of, facts_of
 
 _METRIC = "aqueduct_source_seconds_until_purged"
 _KEPT = 3600
@@ -77,12 +79,12 @@ def test_the_time_left_falls_as_files_expire_and_the_alarm_looks_at_it(
     assert left - until_purged(if_stopped=True) == pytest.approx(time.time() - at, abs=0.5)
     with connected(server) as cursor:
         cursor.execute("SET GLOBAL binlog_expire_logs_seconds = 1")
-        for _ in range(50):
+
+        def purged() -> bool:
             cursor.execute("FLUSH BINARY LOGS")
-            if begin.file not in dict(facts_of(server).binlogs):
-                break
-            time.sleep(0.1)
-    assert begin.file not in dict(facts_of(server).binlogs)
+            return begin.file not in dict(facts_of(server).binlogs)
+
+        until(purged)
     looked(status, server, 0.5)
     assert (until_purged(), until_purged(if_stopped=True)) == (0, 0)
 

@@ -1,12 +1,9 @@
 """A real MySQL as a test's source: run statements on it, and read what its binlog says of them."""
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
-import pymysql
 
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.lookup.start import Latest, first_offset
@@ -18,29 +15,11 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress, read_facts
 from connectors.mysql.stream.replica import BinlogStream
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
+from tests.harness.sql import connected, run
 from tests.steps import End, Rows, Step, steps_of
 
 SERVER_ID = 7101
 REPLICA_UUID = "aaaaaaaa-0000-4000-8000-000000007101"
-
-
-@contextlib.contextmanager
-def connected(mysql: Mysql, **more: Any) -> Iterator[Any]:
-    """A cursor of root's, which commits each statement."""
-    settings = {"user": "root", "charset": "utf8mb4", "autocommit": True} | more
-    connection = pymysql.connect(host=mysql.host, port=mysql.port, **settings)
-    try:
-        with connection.cursor() as cursor:
-            yield cursor
-    finally:
-        connection.close()
-
-
-def run(mysql: Mysql, *statements: str, **more: Any) -> None:
-    """Run statements in one session."""
-    with connected(mysql, **more) as cursor:
-        for statement in statements:
-            cursor.execute(statement)
 
 
 def address_of(mysql: Mysql, **more: Any) -> SourceAddress:

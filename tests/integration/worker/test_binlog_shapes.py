@@ -20,16 +20,15 @@ from connectors.mysql.rows.decoder import ABSENT
 from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.sql import connected, run
 from tests.integration.remedies import mended
 from tests.integration.worker.source import (
     address_of,
     between,
-    connected,
     decoded,
     end_of,
     facts_of,
     now,
-    run,
     written,
 )
 from tests.integration.worker.stated import judged, not_native

@@ -11,7 +11,8 @@ from connectors.mysql.charset.unmapped import ReplacedText, column_decoder
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder, RowText
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.worker.source import connected, decoded, facts_of, run, written
+from tests.harness.sql import connected, run
+from tests.integration.worker.source import decoded, facts_of, written
 from tests.steps import Rows
 
 SINGLE = (

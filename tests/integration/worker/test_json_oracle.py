@@ -11,7 +11,8 @@ import pytest
 
 from connectors.mysql.rows.values.json_binary import double_text
 from devstack import Stack
-from tests.integration.worker.source import connected, decoded, run, written
+from tests.harness.sql import connected, run
+from tests.integration.worker.source import decoded, written
 
 DATABASE = "oracle_json"
 

@@ -11,7 +11,8 @@ from connectors.errors import RowUnreadable
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import ABSENT
 from devstack import Stack
-from tests.integration.worker.source import connected, decoded, run, written
+from tests.harness.sql import connected, run
+from tests.integration.worker.source import decoded, written
 from tests.steps import Rows
 
 DATABASE = "partial_json"

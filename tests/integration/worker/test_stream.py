@@ -14,7 +14,8 @@ from connectors.mysql.lookup.start import AtCoordinates, first_offset
 from connectors.mysql.position import Coordinates
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.worker.source import address_of, connected, end_of, facts_of, run
+from tests.harness.sql import connected, run
+from tests.integration.worker.source import address_of, end_of, facts_of
 from tests.integration.worker.streams import at, chunks_to, events_of, opened, sent
 
 

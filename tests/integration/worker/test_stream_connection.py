@@ -11,8 +11,9 @@ from connectors.mysql.binlog.events import EventType
 from connectors.mysql.server.facts import SourceAddress
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.sql import connected, run
 from tests.integration.worker.proxy import wire_to
-from tests.integration.worker.source import address_of, connected, end_of, run
+from tests.integration.worker.source import address_of, end_of
 from tests.integration.worker.streams import Reading, at, chunks_to, events_of, opened, sent
 
 

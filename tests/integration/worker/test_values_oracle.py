@@ -15,9 +15,10 @@ from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.baseline import server_of
 from devstack import Stack
 from tables.routes.routes import Routes
+from tests.harness.sql import connected, run
 from tests.integration.worker.families import FAMILIES, statements_for
 from tests.integration.worker.oracle import rows_of, same
-from tests.integration.worker.source import connected, decoded, facts_of, run, written
+from tests.integration.worker.source import decoded, facts_of, written
 from tests.steps import Rows
 
 DATABASE = "oracle"

@@ -17,7 +17,8 @@ from connectors.mysql.stream.replica import BinlogStream
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.integration.worker.source import address_of, connected, end_of, facts_of, now, run
+from tests.harness.sql import connected, run
+from tests.integration.worker.source import address_of, end_of, facts_of, now
 from tests.steps import End, Recorded, Rows, Step, Xa
 
 DATABASE = "xa"

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +15,8 @@ import yaml
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
-from tests.integration.process.worker import PATIENCE, Worker, settings
+from tests.harness.wait import PATIENCE, until
+from tests.harness.worker import Worker, settings, started
 
 SESSION = 6.0
 
@@ -86,22 +84,7 @@ class Pair:
         """Start a worker."""
         self.write(name)
         log_file = self.folder / f"{name}-{time.monotonic_ns()}.log"
-        command = [
-            str(Path(sys.executable).with_name("faust")),
-            "-A",
-            "app",
-            "worker",
-            "-l",
-            "info",
-        ]
-        with log_file.open("wb") as log:
-            process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "AQUEDUCT_CONFIG": str(self.config(name))},
-                start_new_session=True,
-            )
+        process = started(log_file, AQUEDUCT_CONFIG=str(self.config(name)))
         self.workers[name] = Worker(process, self._ports[name], log_file)
         return self.workers[name]
 
@@ -155,12 +138,9 @@ class Pair:
 
     def until(self, reached: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """What ``reached`` says once it says something; fail with the logs' ends where it is not in time."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if found := reached():
-                return found
-            time.sleep(0.1)
-        told = [
+        return until(reached, seconds=seconds, late=self._ends)
+
+    def _ends(self) -> str:
+        return "\n".join(
             f"{name}: {self.status(name)}\n{one.log[-1500:]}" for name, one in self.workers.items()
-        ]
-        raise AssertionError("\n".join(told))
+        )

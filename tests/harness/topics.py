@@ -46,7 +46,7 @@ def changes(
 
 
 def rows(stack: Stack, prefix: str, table: str, *, database: str = "shop") -> list[Change]:
-    """A table's changes, of a worker with the settings of ``tests.integration.process.worker``."""
+    """A table's changes, of a worker with the settings of ``tests.harness.worker``."""
     return changes(stack, Routes(prefix=prefix).topic((database, table)), partitions=2)
 
 

@@ -7,11 +7,9 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,8 @@ import yaml
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
-
-PATIENCE = 60.0
+from devstack.programs import WORKER
+from tests.harness.wait import PATIENCE, until
 
 
 @dataclass(slots=True)
@@ -55,13 +53,12 @@ class Worker:
 
     def wait(self, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait until the destination is as wanted; fail with the log's end where it is not in time."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
+
+        def look() -> dict[str, Any] | None:
             status = self.destination()
-            if status and reached(status):
-                return status
-            time.sleep(0.1)
-        raise AssertionError(f"{self.destination()}\n{self.log[-2000:]}")
+            return status if status and reached(status) else None
+
+        return until(look, late=lambda: f"{self.destination()}\n{self.log[-2000:]}")
 
     def stop(self) -> int:
         """Ask it to end, and wait; its exit code."""
@@ -96,21 +93,34 @@ def settings(stack: Stack, mysql: Mysql, folder: Path, **more: Any) -> dict[str,
 
 
 @contextlib.contextmanager
-def running(wanted: dict[str, Any], folder: Path) -> Iterator[Worker]:
+def running(
+    wanted: dict[str, Any], folder: Path, *, command: Sequence[str] = WORKER
+) -> Iterator[Worker]:
     """A worker with these settings; killed at the end, if it is still there."""
     config, log_file = folder / "aqueduct.yaml", folder / "worker.log"
     config.write_text(yaml.safe_dump(wanted))
-    command = [str(Path(sys.executable).with_name("faust")), "-A", "app", "worker", "-l", "info"]
-    with log_file.open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "AQUEDUCT_CONFIG": str(config)},
-            start_new_session=True,
-        )
+    process = started(log_file, command=command, AQUEDUCT_CONFIG=str(config))
     try:
         yield Worker(process, wanted.get("http", {}).get("port", 0), log_file)
     finally:
         process.kill()
         process.wait()
+
+
+def started(
+    log_file: Path,
+    *,
+    command: Sequence[str] = WORKER,
+    cwd: Path | None = None,
+    **variables: str,
+) -> subprocess.Popen[bytes]:
+    """A worker's process in a session of its own, with these variables; the log has all that it prints."""
+    with log_file.open("wb") as log:
+        return subprocess.Popen(
+            command,
+            cwd=cwd,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **variables},
+            start_new_session=True,
+        )

@@ -1,0 +1,1 @@
+"""What tests with real servers share: workers, SQL, topics, and waiting."""

@@ -1,0 +1,39 @@
+"""SQL on a test's server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pymysql
+
+from devstack.mysql import Mysql
+
+
+@contextlib.contextmanager
+def connected(mysql: Mysql, **more: Any) -> Iterator[Any]:
+    """A cursor of root's, which commits each statement."""
+    settings = {"user": "root", "charset": "utf8mb4", "autocommit": True} | more
+    connection = pymysql.connect(host=mysql.host, port=mysql.port, **settings)
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+    finally:
+        connection.close()
+
+
+def run(mysql: Mysql, *statements: str, **more: Any) -> None:
+    """Run statements in one session."""
+    with connected(mysql, **more) as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def ask(mysql: Mysql, *statements: str, **more: Any) -> Sequence[Any]:
+    """The rows of the last of these statements."""
+    with connected(mysql, **more) as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        found: Sequence[Any] = cursor.fetchall()
+        return found
