@@ -12,6 +12,8 @@ FUZZ_SECONDS ?= 300
 # Each runs one file of tests at a time, with servers of its own.
 JOBS ?= 2
 DDL_STATEMENTS ?= 5000
+# In the order that tests/conftest.py gives: what waits for servers first, so that all jobs end together.
+SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-takeover bench-sink-age bench-sink-aged lock stack-up stack-down stack-status clean
@@ -31,24 +33,24 @@ demo-stop: ## end a demo that was left running
 	@$(VENV_PYTHON) -m demo stop
 
 test: setup ## run every test, JOBS=2 files at a time; it starts the servers it needs
-	@$(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	@$(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-long: setup ## the tests that take too long for make test, each of which names what make test has of it
-	@LONG=all $(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile -m long $(ARGS)
+	@LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) -m long $(ARGS)
 
 test-servers: setup ## the tests that ask MySQL and MariaDB themselves, on every version from 5.5 on
 	@SERVERS=all $(VENV_PYTHON) -m pytest tests/integration/baseline tests/integration/central_store \
 		tests/integration/ddl tests/integration/ddl_tools tests/integration/mariadb tests/integration/old_mysql $(ARGS)
 
 test-sink: setup ## every test of the sink, those too that take too long for make test
-	@LONG=all $(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile tests/unit/spark_sink tests/integration/spark_sink \
+	@LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/unit/spark_sink tests/integration/spark_sink \
 		tests/integration/process/test_hostile_names.py $(ARGS)
 
 check: setup ## lint, formatting, types, and every test
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
-	@$(VENV_PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	@$(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 crash: setup ## kill, cut, freeze and forge on real servers, then say what was lost; ONLY=kill, SEED=7, PART=1/3; PEERS=1 hurts Debezium
 	@$(VENV_PYTHON) -m tests.crash$(if $(PEERS),.peers) $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) $(if $(PART),--part $(PART))

@@ -80,10 +80,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
+    _servers_first(items)
+
+
+def _servers_first(items: list[pytest.Item]) -> None:
+    """Begin with files that start servers or Spark: with the short ones last, all jobs end together."""
+    slow = {item.path for item in items if _SERVERS.intersection(getattr(item, "fixturenames", ()))}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 _RARE = {"5.5", "8.0", "10.11"}
 """Of these there is another on either side; `make test-servers` asks them too."""
+_SERVERS = {
+    "stack",
+    "servers",
+    "server",
+    "mysql",
+    "mariadb",
+    "newest",
+    "spark",
+    "running",
+    "children",
+}
+"""Fixtures that start some."""
 _SERVER = re.compile(r"(?:mariadb-)?(\d+\.\d+)(?: without GTIDs)?")
 
 

@@ -181,7 +181,16 @@ def _anonymous(server: Mysql, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "server", [{"binlog_ignore_db": "shop"}, {"binlog_do_db": "other"}], indirect=True, ids=str
+    "server",
+    [
+        {"binlog_ignore_db": "shop"},
+        pytest.param(
+            {"binlog_do_db": "other"},
+            marks=pytest.mark.long("unit/…/test_database_filters has both"),
+        ),
+    ],
+    indirect=True,
+    ids=str,
 )
 def test_a_captured_database_that_the_binlog_leaves_out_is_refused(
     stack: Stack, server: Mysql, tmp_path: Path

@@ -22,7 +22,7 @@ from tests.integration.mariadb.published import Published, borders, changes, row
 from tests.integration.worker import oracle
 from tests.integration.worker.source import now
 
-LARGE = 12_000
+LARGE = 6_000
 """Rows of one transaction that is published in parts."""
 
 

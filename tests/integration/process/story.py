@@ -76,7 +76,10 @@ TOLD: list[tuple[str, Any]] = [
 
 @pytest.fixture(
     scope="module",
-    params=[("FULL", "OFF"), ("MINIMAL", "ON")],
+    params=[
+        pytest.param(("FULL", "OFF"), marks=pytest.mark.long("most tests of statements have FULL")),
+        ("MINIMAL", "ON"),
+    ],
     ids=["FULL", "MINIMAL-compressed"],
 )
 def mysql(

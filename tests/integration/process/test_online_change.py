@@ -32,11 +32,14 @@ OLD = {
     "state": "enum('new','paid')",
 }
 DROPPED = "pt-online-schema-change by dropping"
+_ALIKE = pytest.mark.long("ddl_tools/test_online has each tool's statements without a worker")
 RUNS = [
-    *((name, "MINIMAL") for name in ("gh-ost", "gh-ost in two steps", "Spirit")),
+    ("gh-ost", "MINIMAL"),
+    pytest.param("gh-ost in two steps", "MINIMAL", marks=_ALIKE),
+    pytest.param("Spirit", "MINIMAL", marks=_ALIKE),
     ("pt-online-schema-change", "MINIMAL"),
-    (DROPPED, "MINIMAL"),
-    ("gh-ost", "FULL"),
+    pytest.param(DROPPED, "MINIMAL", marks=_ALIKE),
+    pytest.param("gh-ost", "FULL", marks=_ALIKE),
     (DROPPED, "FULL"),
 ]
 _LOCKS = re.compile(r"lock\b.*\btables\b", re.IGNORECASE | re.DOTALL)

@@ -60,7 +60,12 @@ PAST: dict[str, tuple[tuple[str, ...], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.fixture(params=["MINIMAL", "FULL"])
+_FULL = pytest.mark.long(
+    "rows that name no columns are read by the history alone: MINIMAL asks more"
+)
+
+
+@pytest.fixture(params=["MINIMAL", pytest.param("FULL", marks=_FULL)])
 def mysql(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
     """A server of the test's own, with what rows tell of their columns."""
     options = {"server_id": 9, "binlog_row_metadata": request.param}

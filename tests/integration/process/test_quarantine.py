@@ -27,6 +27,13 @@ TABLES = (
 )
 
 
+_ONE_OF_BOTH = pytest.mark.parametrize(
+    "metadata",
+    ["MINIMAL", pytest.param("FULL", marks=pytest.mark.long("the first test has both"))],
+    indirect=True,
+)
+
+
 @pytest.fixture(params=["FULL", "MINIMAL"])
 def metadata(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -148,6 +155,7 @@ def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
     assert checks.duplicated(records) == {}
 
 
+@_ONE_OF_BOTH
 def test_a_table_that_is_given_up_is_lost_alone_until_it_is_made_anew_or_resolved(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -212,6 +220,7 @@ def test_a_table_that_is_given_up_is_lost_alone_until_it_is_made_anew_or_resolve
     assert checks.duplicated(records) == {}
 
 
+@_ONE_OF_BOTH
 def test_rows_without_a_primary_key_have_the_key_that_stands_for_it(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

@@ -21,9 +21,12 @@ from tests.harness.worker import running, settings
 from tests.integration.process.churn import churned
 
 STATEMENTS = 100
+_FULL = pytest.mark.long(
+    "rows that name no columns are read by the history alone: MINIMAL asks more"
+)
 
 
-@pytest.fixture(params=["MINIMAL", "FULL"])
+@pytest.fixture(params=["MINIMAL", pytest.param("FULL", marks=_FULL)])
 def mysql(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
     """A server of the test's own, with what rows tell of their columns."""
     options = {"server_id": 9, "binlog_row_metadata": request.param}

@@ -26,6 +26,8 @@ from tests.harness.topics import changes, rows
 from tests.harness.wait import until
 from tests.harness.worker import Worker, running, settings
 
+_ALIKE = pytest.mark.long("one check has all kinds; ddl goes through it")
+
 
 @pytest.fixture(scope="module")
 def server(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mysql]:
@@ -111,7 +113,9 @@ def test_a_topic_of_rows_that_vanished_is_not_made_again_in_silence(
     assert [change.value["after"]["id"] for change in found] == [2]
 
 
-@pytest.mark.parametrize("kind", ["quarantine", "ddl", "transactions"])
+@pytest.mark.parametrize(
+    "kind", ["ddl", *(pytest.param(kind, marks=_ALIKE) for kind in ("quarantine", "transactions"))]
+)
 def test_a_topic_of_a_destination_that_vanished_while_nobody_was_there_is_named(
     stack: Stack, mysql: Mysql, tmp_path: Path, kind: str
 ) -> None:

@@ -19,6 +19,8 @@ from tests.integration.process.test_worker import insert, mysql, published
 
 __all__ = ["mysql"]
 
+_ONE = pytest.mark.long("none and three are on either side")
+
 
 def decoders_of(worker: Worker) -> list[int]:
     """The worker's decoder processes that are there now."""
@@ -105,7 +107,7 @@ def test_no_decoder_outlives_a_worker_that_is_killed(
     until(lambda: not any(b"app.pipeline.decoders.child" in command(pid) for pid in decoders))
 
 
-@pytest.mark.parametrize("decoders", [0, 1, 3])
+@pytest.mark.parametrize("decoders", [0, pytest.param(1, marks=_ONE), 3])
 def test_any_number_of_decoders_publishes_the_same(
     stack: Stack, mysql: Mysql, tmp_path: Path, decoders: int
 ) -> None:

@@ -25,7 +25,10 @@ LARGE = 4000
 """Rows that are more than is kept of a prepared transaction."""
 
 
-@pytest.fixture(params=["gtids", "no gtids"])
+_NO_GTIDS = pytest.mark.long("worker/test_xa has each form without GTIDs")
+
+
+@pytest.fixture(params=["gtids", pytest.param("no gtids", marks=_NO_GTIDS)])
 def mysql(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
     """A server of the test's own, once with GTIDs and once without."""
     options: dict[str, str | int] = {"server_id": 19}

@@ -1,0 +1,33 @@
+"""The page of the tests, held against the tests that are marked long."""
+
+from __future__ import annotations
+
+import re
+
+from tests.architecture.tree import PROJECT
+
+PAGE = PROJECT / "docs/testing.md"
+TESTS = PROJECT / "tests"
+_ROW = re.compile(r"^\| `([^`]+/test_\w+\.py)` \|", re.MULTILINE)
+_MARK = re.compile(r"\bmark\.long\(")
+_BY_FIXTURE = {"integration/process/story.py": "integration/process/test_ddl_topic.py"}
+"""Where a fixture has the mark: whose tests are long by it."""
+
+
+def long_files() -> list[str]:
+    found = {
+        path.relative_to(TESTS).as_posix()
+        for path in TESTS.rglob("*.py")
+        if path.parent.name != "architecture" and _MARK.search(path.read_text())
+    }
+    return sorted(_BY_FIXTURE.get(name, name) for name in found)
+
+
+def test_each_file_with_long_tests_has_a_row_and_each_row_has_some() -> None:
+    assert _ROW.findall(PAGE.read_text()) == long_files()
+
+
+def test_each_file_of_the_harness_has_a_row() -> None:
+    found = re.findall(r"^\| `(\w+\.py)` \|", PAGE.read_text(), re.MULTILINE)
+    files = [path.name for path in (TESTS / "harness").glob("*.py") if path.stem != "__init__"]
+    assert sorted(found) == sorted(files)
