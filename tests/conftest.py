@@ -72,7 +72,7 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what uses the servers, for `-m "not stack"`; leave out rare servers and long tests."""
     for item in items:
-        if "stack" in getattr(item, "fixturenames", ()):
+        if _REAL.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.stack)
     out = set() if _every_server() else {item for item in items if _is_of_rare_server(item)}
     if not _runs_long():
@@ -91,6 +91,8 @@ def _servers_first(items: list[pytest.Item]) -> None:
 
 _RARE = {"5.5", "8.0", "10.11"}
 """Of these there is another on either side; `make test-servers` asks them too."""
+_REAL = {"stack", "servers", "children"}
+"""Fixtures that start servers of devstack."""
 _SERVERS = {
     "stack",
     "servers",

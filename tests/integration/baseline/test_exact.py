@@ -10,9 +10,10 @@ from connectors.mysql.ddl.definition import Table
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.baseline import Baseline, read_baseline
 from devstack.mysql import Mysql
+from tests.harness.servers import WITHOUT_GTIDS, Servers
 from tests.harness.sql import run
 from tests.integration.baseline.busy import DATABASE, Busy, Replay, logged, wait_until_done
-from tests.integration.baseline.conftest import SERIES, WITHOUT_GTIDS, Servers
+from tests.integration.baseline.conftest import SERIES
 from tests.integration.worker.source import address_of, end_of, facts_of
 
 ATOMIC = ["9.7", "8.0", f"9.7{WITHOUT_GTIDS}", f"8.0{WITHOUT_GTIDS}"]

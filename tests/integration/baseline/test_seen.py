@@ -5,8 +5,9 @@ import pytest
 from connectors.mysql.schema.baseline import Baseline, read_baseline
 from connectors.mysql.server.facts import read_facts
 from devstack.mysql import Mysql
+from tests.harness.servers import Servers
 from tests.harness.sql import run
-from tests.integration.baseline.conftest import SERIES, Servers
+from tests.integration.baseline.conftest import SERIES
 from tests.integration.worker.source import address_of
 
 DATABASES = ("seen", "other", "a_b")

@@ -10,8 +10,9 @@ from connectors.mysql.ddl.show_create import create_table
 from connectors.mysql.schema.baseline import read_baseline
 from connectors.mysql.schema.information_schema import InventoryReader
 from devstack.mysql import Mysql
+from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
-from tests.integration.baseline.conftest import SERIES, Servers
+from tests.integration.baseline.conftest import SERIES
 from tests.integration.baseline.shapes import tables
 from tests.integration.worker.source import address_of, facts_of
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,54 +10,22 @@ from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.server.facts import SourceAddress
 from devstack import Stack
 from devstack import mariadb as mariadb_software
-from devstack.errors import MissingSoftwareError
 from devstack.mysql import Mysql
-from devstack.old_mysql import old_mysql
-from devstack.processes import Children
+from tests.harness.servers import Servers, on_demand
 
 SERVERS = ("9.7", "5.7", "8.0", "mariadb")
+_NAMES = {"mariadb": f"mariadb-{max(mariadb_software.RELEASES)}"}
 
 
 @pytest.fixture(scope="session")
-def children() -> Iterator[Children]:
-    """The servers of these tests, none of which outlives them."""
-    owner = Children()
-    yield owner
-    owner.close()
-
-
-@pytest.fixture(scope="session")
-def servers(
-    stack: Stack, children: Children, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Mysql]:
+def servers(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """From a name of ``SERVERS`` to its running server."""
-    running: dict[str, Mysql] = {"9.7": stack.mysql}
-
-    def server(name: str) -> Mysql:
-        if name not in running:
-            folder: Path = tmp_path_factory.mktemp(f"store-{name}")
-            try:
-                running[name] = _made(name, folder, children)
-            except MissingSoftwareError as error:
-                if os.environ.get("CI"):
-                    raise
-                pytest.skip(str(error))
-            running[name].start()
-        return running[name]
-
-    return server
-
-
-def _made(name: str, folder: Path, children: Children) -> Mysql:
-    if name != "mariadb":
-        return old_mysql(name, folder, owner=children)
-    newest = max(mariadb_software.RELEASES)
-    software = mariadb_software.find_or_fetch(newest, children)
-    return Mysql(folder, software, owner=children, flavour=mariadb_software.MARIADB)
+    with on_demand(tmp_path_factory) as server:
+        yield lambda name: stack.mysql if name == "9.7" else server(_NAMES.get(name, name))
 
 
 @pytest.fixture(params=SERVERS)
-def server(request: pytest.FixtureRequest, servers: Callable[[str], Mysql]) -> Mysql:
+def server(request: pytest.FixtureRequest, servers: Servers) -> Mysql:
     """A server of each make."""
     return servers(request.param)
 

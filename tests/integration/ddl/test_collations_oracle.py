@@ -19,8 +19,8 @@ from connectors.mysql.ddl.types.collations import (
     of_collation,
     server_default,
 )
+from tests.harness.servers import Servers
 from tests.harness.sql import connected
-from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.test_types_oracle import MARIADB, SERIES, server_of
 
 DATABASE = "collation_oracle"

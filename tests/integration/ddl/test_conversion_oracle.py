@@ -11,8 +11,8 @@ from connectors.mysql.ddl.definition import Column, Server, Session
 from connectors.mysql.ddl.statement.type_spec import TypeRefused
 from connectors.mysql.ddl.types.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.types.types import converted
+from tests.harness.servers import Servers
 from tests.harness.sql import connected
-from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.test_types_oracle import MARIADB, SERIES, STRICT, server_of
 
 DATABASE = "conversion_oracle"

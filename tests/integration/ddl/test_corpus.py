@@ -5,8 +5,8 @@ The model is told in two ways, by the statement itself and by what the server wr
 
 import pytest
 
+from tests.harness.servers import Servers
 from tests.integration.ddl.both import Both
-from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.corpus_files import CorpusFile, Entry, corpus
 from tests.integration.ddl.lines import Lines
 from tests.integration.ddl.player import Player

@@ -3,8 +3,8 @@
 import pytest
 
 from connectors.mysql.charset.lower_case import lowered
+from tests.harness.servers import Servers
 from tests.harness.sql import connected
-from tests.integration.ddl.conftest import Servers
 
 _ASKED_AT_ONCE = 8000
 

@@ -11,8 +11,8 @@ from random import SystemRandom
 
 import pytest
 
+from tests.harness.servers import Servers
 from tests.integration.ddl.both import Both
-from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.player import Player
 from tests.integration.ddl.random_statements import Statements
 from tests.integration.ddl.truth import Seen

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import pytest
 
+from tests.harness.servers import Servers
 from tests.integration.ddl.both import Both
-from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.player import Player
 from tests.integration.ddl.random_comments import Comments
 from tests.integration.ddl.random_moves import Moves

@@ -14,9 +14,9 @@ from connectors.mysql.ddl.statement.type_spec import TypeRefused, TypeSpec
 from connectors.mysql.ddl.types.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.types.types import resolved
 from devstack.mysql import Mysql
+from tests.harness.servers import Servers
 from tests.harness.sql import connected
 from tests.integration.ddl import type_cases
-from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl.type_cases import written
 
 MYSQL = ("5.5", "5.6", "5.7", "8.0", "9.7")

@@ -15,9 +15,9 @@ from connectors.mysql.ddl.statement.type_spec import TypeSpec
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
 from tables.table_version import Column
+from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
 from tests.integration.ddl import type_cases
-from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl_tools.source import LEVELS, server_of, steps, telling
 from tests.integration.ddl_tools.test_witness import shapes
 from tests.integration.old_mysql.source import charsets_of

@@ -7,8 +7,8 @@ import pytest
 
 from app.__main__ import main
 from devstack.mysql import Mysql
+from tests.harness.servers import Servers
 from tests.harness.sql import run
-from tests.integration.ddl.conftest import Servers
 
 SETTINGS = """\
 prefix: aq

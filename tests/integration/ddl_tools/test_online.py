@@ -18,8 +18,8 @@ from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.definition_check import completed_map, differences
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
+from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
-from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl_tools.sequences import AFTER, BEGIN, SEQUENCES, TWO_STEPS, Step
 from tests.integration.ddl_tools.source import server_of, table_of
 from tests.integration.old_mysql.source import charsets_of

@@ -14,8 +14,8 @@ from connectors.mysql.rows.decoder import WRITES, RowDecoder
 from connectors.mysql.rows.image_key import key_contradiction
 from connectors.mysql.schema.definition_check import completed_map, differences
 from devstack.mysql import Mysql
+from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
-from tests.integration.ddl.conftest import Servers
 from tests.integration.ddl_tools.source import (
     LEVELS,
     collations,

@@ -20,6 +20,7 @@ from connectors.mysql.gtid import GtidSet
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
+from tests.harness.servers import own_mysql
 from tests.harness.sql import ask
 from tests.harness.wait import until
 from tests.harness.worker import running, settings
@@ -36,13 +37,11 @@ _RESET = "RESET BINARY LOGS AND GTIDS"
 
 
 @pytest.fixture
-def server(stack: Stack, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Mysql]:
+def server(stack: Stack, request: pytest.FixtureRequest) -> Iterator[Mysql]:
     """A server of the test's own with an empty table ``shop.t``."""
-    made = stack.second_mysql(tmp_path.name, {"server_id": 31, **getattr(request, "param", {})})
-    made.start()
-    ask(made, *_TABLE)
-    yield made
-    made.kill()
+    options = {"server_id": 31, **getattr(request, "param", {})}
+    with own_mysql(stack, *_TABLE, options=options) as made:
+        yield made
 
 
 _WITHOUT = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}

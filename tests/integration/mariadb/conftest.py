@@ -1,14 +1,14 @@
 """MariaDB of each series as a source, started once; fetched when it is not there."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from devstack import mariadb as software
-from devstack.errors import MissingSoftwareError
 from devstack.mysql import Mysql
 from devstack.processes import Children
+from tests.harness import servers as harness
+from tests.harness.servers import Servers, on_demand
 
 SERIES = sorted(software.RELEASES)
 """Those that are tested, the newest last."""
@@ -23,26 +23,20 @@ def children() -> Iterator[Children]:
 
 
 @pytest.fixture(scope="session")
-def servers(children: Children, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Mysql]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """One server of each series, started when it is first asked for."""
-    kept: dict[str, Mysql] = {}
-
-    def server(series: str) -> Mysql:
-        if series not in kept:
-            kept[series] = started(series, children, tmp_path_factory)
-        return kept[series]
-
-    return server
+    with on_demand(tmp_path_factory) as server:
+        yield lambda series: server(f"mariadb-{series}")
 
 
 @pytest.fixture(scope="session", params=SERIES)
-def mariadb(request: pytest.FixtureRequest, servers: Callable[[str], Mysql]) -> Mysql:
+def mariadb(request: pytest.FixtureRequest, servers: Servers) -> Mysql:
     """A server of each series, shared by all its tests: use names of your own in it."""
     return servers(request.param)
 
 
 @pytest.fixture(scope="session")
-def newest(servers: Callable[[str], Mysql]) -> Mysql:
+def newest(servers: Servers) -> Mysql:
     """The same of the newest series alone, for what others do alike or not at all."""
     return servers(SERIES[-1])
 
@@ -53,14 +47,6 @@ def started(
     tmp_path_factory: pytest.TempPathFactory,
     **options: str | int,
 ) -> Mysql:
-    """A new server of a series; a test without the archive it comes from is passed over, and says so."""
-    try:
-        found = software.find_or_fetch(series, children)
-    except MissingSoftwareError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
-    folder = tmp_path_factory.mktemp(f"mariadb-{series}-")
-    server = Mysql(folder, found, owner=children, flavour=software.MARIADB, options=options)
-    server.start()
-    return server
+    """A new server of a series."""
+    name = f"mariadb-{series}"
+    return harness.started(name, tmp_path_factory.mktemp(f"{name}-"), children, options)

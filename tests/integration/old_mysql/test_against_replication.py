@@ -18,8 +18,8 @@ from pymysqlreplication.row_event import WriteRowsEvent
 from connectors.mysql.position import Coordinates
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import Servers
 from tests.harness.sql import run
-from tests.integration.old_mysql.conftest import Servers
 from tests.integration.old_mysql.families import known
 from tests.integration.old_mysql.source import rows, written
 from tests.integration.worker.families import FAMILIES, statements_for

@@ -4,8 +4,8 @@ import pytest
 
 from connectors.mysql.charset.charsets import text_decoder
 from devstack.old_mysql import SERIES
+from tests.harness.servers import Servers
 from tests.harness.sql import connected
-from tests.integration.old_mysql.conftest import Servers
 from tests.integration.worker.test_charsets_oracle import (
     DOUBLE,
     REFUSED,

@@ -10,8 +10,8 @@ from connectors.mysql.schema.server_columns import read_definition
 from connectors.mysql.schema.table_map_completion import described
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
-from tests.integration.old_mysql.conftest import Servers
 from tests.integration.old_mysql.families import known
 from tests.integration.old_mysql.source import charsets_of, complete, written
 from tests.integration.worker.families import FAMILIES, statements_for

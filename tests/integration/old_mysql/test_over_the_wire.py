@@ -24,8 +24,8 @@ from connectors.mysql.stream.replica import BinlogStream
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of as steps_of_file
+from tests.harness.servers import Servers
 from tests.harness.sql import run
-from tests.integration.old_mysql.conftest import Servers
 from tests.integration.remedies import mended
 from tests.integration.worker.source import address_of, end_of
 from tests.integration.worker.streams import Reading, at, opened

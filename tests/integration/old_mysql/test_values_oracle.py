@@ -7,8 +7,8 @@ import pytest
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.rows.counter import row_count
 from devstack.mysql import Mysql
+from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
-from tests.integration.old_mysql.conftest import Servers
 from tests.integration.old_mysql.families import in_words_of, known
 from tests.integration.old_mysql.source import Row, rows, written
 from tests.integration.worker.families import FAMILIES, statements_for

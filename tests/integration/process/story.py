@@ -14,6 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run
 from tests.harness.topics import Change, changes, statements
 from tests.harness.worker import Worker, running, settings
@@ -82,9 +83,7 @@ TOLD: list[tuple[str, Any]] = [
     ],
     ids=["FULL", "MINIMAL-compressed"],
 )
-def mysql(
-    request: pytest.FixtureRequest, stack: Stack, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Mysql]:
+def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
     """A server of these tests' own, with what rows tell and whether transactions are compressed;
     a person called ``dba`` may all."""
     metadata, compression = request.param
@@ -93,17 +92,14 @@ def mysql(
         "binlog_row_metadata": metadata,
         "binlog_transaction_compression": compression,
     }
-    name = tmp_path_factory.mktemp(f"ddl-{metadata}".lower()).name
-    server = stack.second_mysql(name, options)
-    server.start()
-    run(
-        server,
+    with own_mysql(
+        stack,
         "SET sql_log_bin = 0",
         "CREATE USER dba@'%'",
         "GRANT ALL ON *.* TO dba@'%'",
-    )
-    yield server
-    server.kill()  # an orderly end takes seconds, for data that nobody wants
+        options=options,
+    ) as server:
+        yield server
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ import pytest
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.schema_store.rows import history_of
+from tests.harness.servers import own_mysql
 from tests.harness.sql import ask, run
 from tests.harness.worker import Worker, running, settings
 from tests.integration.central_store.conftest import store
@@ -22,27 +23,26 @@ META = "meta"
 
 
 @pytest.fixture
-def mysql(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+def mysql(stack: Stack) -> Iterator[Mysql]:
     """A source of the test's own."""
-    server = stack.second_mysql(f"told-{tmp_path.name}", {"server_id": 9})
-    server.start()
-    run(server, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY, x int)")
-    yield server
-    server.kill()  # an orderly end takes seconds, for data that nobody wants
+    with own_mysql(
+        stack,
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id int PRIMARY KEY, x int)",
+        options={"server_id": 9},
+    ) as server:
+        yield server
 
 
 @pytest.fixture
-def central(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+def central(stack: Stack) -> Iterator[Mysql]:
     """The store's server."""
-    server = stack.second_mysql(f"meta-{tmp_path.name}", {"server_id": 10})
-    server.start()
-    ask(
-        server,
+    account = (
         "CREATE USER 'meta'@'%' IDENTIFIED BY 'right'",
         f"GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON {META}.* TO 'meta'@'%'",
     )
-    yield server
-    server.kill()
+    with own_mysql(stack, *account, options={"server_id": 10}) as server:
+        yield server
 
 
 def wanted(

@@ -17,6 +17,7 @@ from app.operations.journal_access import Journal
 from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import GTIDS_OFF, Options, own_mysql
 from tests.harness.sql import connected, run
 from tests.harness.topics import rows
 from tests.harness.wait import until
@@ -42,27 +43,26 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return said
 
 
-def server(
-    stack: Stack, folder: Path, options: dict[str, str | int], tmp_path: Path
-) -> Iterator[Mysql]:
-    made = stack.second_mysql(f"{folder.name}-{tmp_path.name}", {"server_id": 9, **options})
-    made.start()
-    run(made, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY, v varchar(40))")
-    yield made
-    made.kill()  # an orderly end takes seconds, for data that nobody wants
+def server(stack: Stack, options: Options) -> Iterator[Mysql]:
+    with own_mysql(
+        stack,
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id int PRIMARY KEY, v varchar(40))",
+        options={"server_id": 9, **options},
+    ) as made:
+        yield made
 
 
 @pytest.fixture
-def mysql(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+def mysql(stack: Stack) -> Iterator[Mysql]:
     """A server of the test's own."""
-    yield from server(stack, Path("cursor"), {}, tmp_path)
+    yield from server(stack, {})
 
 
 @pytest.fixture
-def without_gtids(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+def without_gtids(stack: Stack) -> Iterator[Mysql]:
     """The same, whose transactions have no GTIDs."""
-    options: dict[str, str | int] = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
-    yield from server(stack, Path("cursor-plain"), options, tmp_path)
+    yield from server(stack, GTIDS_OFF)
 
 
 def insert(*ids: int, text: str = "") -> str:

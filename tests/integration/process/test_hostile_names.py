@@ -25,6 +25,7 @@ from connectors.wire import quarantine_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
+from tests.harness.servers import own_mysql
 from tests.harness.sql import connected
 from tests.harness.worker import Worker, running, settings
 from tests.hostile import NAMES, quoted
@@ -41,11 +42,9 @@ pytestmark = [pytest.mark.stack]
 
 
 @pytest.fixture
-def mysql(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
-    server = stack.second_mysql(f"hostile-{tmp_path.name}", {"server_id": 9})
-    server.start()
-    yield server
-    server.kill()
+def mysql(stack: Stack) -> Iterator[Mysql]:
+    with own_mysql(stack, options={"server_id": 9}) as server:
+        yield server
 
 
 @dataclass(slots=True)

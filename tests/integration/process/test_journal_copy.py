@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.kafka.topics.topics import Topics
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run
 from tests.harness.topics import rows, values
 from tests.harness.wait import until_async
@@ -23,12 +25,14 @@ from tests.harness.worker import Worker, running, settings
 
 
 @pytest.fixture
-def mysql(stack: Stack, tmp_path: Path) -> Any:
-    made = stack.second_mysql(f"copy-{tmp_path.name}", {"server_id": 9})
-    made.start()
-    run(made, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY)")
-    yield made
-    made.kill()
+def mysql(stack: Stack) -> Iterator[Mysql]:
+    with own_mysql(
+        stack,
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id int PRIMARY KEY)",
+        options={"server_id": 9},
+    ) as made:
+        yield made
 
 
 def journal_of(stack: Stack, wanted: dict[str, Any], partitions: int) -> list[list[StoredRecord]]:

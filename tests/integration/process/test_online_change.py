@@ -17,6 +17,7 @@ import pytest
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run
 from tests.harness.topics import Change, rows, statements
 from tests.harness.worker import Worker, running, settings
@@ -49,13 +50,13 @@ _NUMBERS = itertools.count(6201)
 
 
 @pytest.fixture(scope="module")
-def mysql(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mysql]:
+def mysql(stack: Stack) -> Iterator[Mysql]:
     """A server of these tests' own."""
-    name = tmp_path_factory.mktemp("online").name
-    server = stack.second_mysql(name, {"server_id": 9, "performance_schema": "ON"})
-    server.start()
-    yield server
-    server.kill()  # an orderly end takes seconds, for data that nobody wants
+    with own_mysql(
+        stack,
+        options={"server_id": 9, "performance_schema": "ON"},
+    ) as server:
+        yield server
 
 
 def wanted_of(stack: Stack, mysql: Mysql, folder: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pytest
 
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import rows
 from tests.harness.worker import running, settings
@@ -66,13 +67,11 @@ _FULL = pytest.mark.long(
 
 
 @pytest.fixture(params=["MINIMAL", pytest.param("FULL", marks=_FULL)])
-def mysql(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
     """A server of the test's own, with what rows tell of their columns."""
     options = {"server_id": 9, "binlog_row_metadata": request.param}
-    server = stack.second_mysql(f"past-{tmp_path.name}", options)
-    server.start()
-    yield server
-    server.kill()  # an orderly end takes seconds, for data that nobody wants
+    with own_mysql(stack, options=options) as server:
+        yield server
 
 
 def test_rows_of_the_past_are_read_as_their_tables_were(

@@ -16,6 +16,7 @@ from connectors.wire import schemas_topic
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import Change, keys, rows, statements, values
 from tests.harness.worker import Worker, running, settings
@@ -40,14 +41,11 @@ def metadata(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def mysql(stack: Stack, tmp_path: Path, metadata: str) -> Iterator[Mysql]:
+def mysql(stack: Stack, metadata: str) -> Iterator[Mysql]:
     """A server of the test's own, with what rows tell of their columns."""
     options: dict[str, str | int] = {"server_id": 9, "binlog_row_metadata": metadata}
-    server = stack.second_mysql(f"torn-{tmp_path.name}", options)
-    server.start()
-    run(server, *TABLES)
-    yield server
-    server.kill()  # an orderly end takes seconds, for data that nobody wants
+    with own_mysql(stack, *TABLES, options=options) as server:
+        yield server
 
 
 def schema(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -20,6 +20,7 @@ from aiokafka import AIOKafkaConsumer
 from connectors.wire import dead_letters_topic
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import rows
 from tests.harness.worker import running, settings
@@ -31,19 +32,17 @@ LARGE = 300_000
 
 
 @pytest.fixture
-def mysql(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+def mysql(stack: Stack) -> Iterator[Mysql]:
     """A server of the test's own."""
-    server = stack.second_mysql(f"records-{tmp_path.name}", {"server_id": 11})
-    server.start()
-    run(
-        server,
+    with own_mysql(
+        stack,
         "CREATE DATABASE shop",
         "CREATE TABLE shop.notes (id int PRIMARY KEY, note longtext)",
         # Unicode lacks a character for some bytes of cp1251; in a key, such text cannot be published.
         "CREATE TABLE shop.old (id int, c varchar(9) CHARACTER SET cp1251, PRIMARY KEY (id, c))",
-    )
-    yield server
-    server.kill()
+        options={"server_id": 11},
+    ) as server:
+        yield server
 
 
 def wanted(stack: Stack, mysql: Mysql, folder: Path, **destination: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.journal.state import cursor_key, encoded
+from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import Change, rows
 from tests.harness.worker import running, settings
@@ -27,14 +28,11 @@ _FULL = pytest.mark.long(
 
 
 @pytest.fixture(params=["MINIMAL", pytest.param("FULL", marks=_FULL)])
-def mysql(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
     """A server of the test's own, with what rows tell of their columns."""
     options = {"server_id": 9, "binlog_row_metadata": request.param}
-    server = stack.second_mysql(f"back-{tmp_path.name}", options)
-    server.start()
-    run(server, "CREATE DATABASE shop")
-    yield server
-    server.kill()  # an orderly end takes seconds, for data that nobody wants
+    with own_mysql(stack, "CREATE DATABASE shop", options=options) as server:
+        yield server
 
 
 def created(changes: list[Change]) -> list[dict[str, Any]]:

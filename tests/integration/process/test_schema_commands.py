@@ -31,6 +31,7 @@ from tables.journal_format import Entry
 from tables.schema_history.codec.journal_records import checkpoint_records, history_records
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPlace
+from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run
 from tests.harness.worker import settings
 from tests.integration.worker.source import address_of, facts_of
@@ -83,11 +84,8 @@ class Operator:
 @pytest.fixture(scope="module")
 def mysql(stack: Stack) -> Iterator[Mysql]:
     """A server of these tests' own, whose tables nobody else makes."""
-    server = stack.second_mysql("schema-commands", {"server_id": 9})
-    server.start()
-    run(server, *BEGIN)
-    yield server
-    server.kill()
+    with own_mysql(stack, *BEGIN, options={"server_id": 9}) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

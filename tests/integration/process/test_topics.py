@@ -21,6 +21,7 @@ from connectors.kafka.topics.plan import TopicPlan
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
+from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import changes, rows
 from tests.harness.wait import until
@@ -30,12 +31,10 @@ _ALIKE = pytest.mark.long("one check has all kinds; ddl goes through it")
 
 
 @pytest.fixture(scope="module")
-def server(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mysql]:
+def server(stack: Stack) -> Iterator[Mysql]:
     """A server of these tests' own."""
-    made = stack.second_mysql(f"topics-{tmp_path_factory.mktemp('server').name}", {"server_id": 12})
-    made.start()
-    yield made
-    made.kill()
+    with own_mysql(stack, options={"server_id": 12}) as made:
+        yield made
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
+from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.worker import running, settings
 from tests.integration.mariadb.published import borders
@@ -22,13 +23,15 @@ _ONE_MORE = pytest.mark.long("unit/app/settings has each message")
 
 
 @pytest.fixture
-def mysql(stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+def mysql(stack: Stack) -> Iterator[Mysql]:
     """A server of the test's own, whose binlog holds nothing else."""
-    server = stack.second_mysql(f"worker-{tmp_path.name}", {"server_id": 9})
-    server.start()
-    run(server, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY, x int)")
-    yield server
-    server.kill()  # an orderly end takes seconds, for data that nobody wants
+    with own_mysql(
+        stack,
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id int PRIMARY KEY, x int)",
+        options={"server_id": 9},
+    ) as server:
+        yield server
 
 
 def insert(mysql: Mysql, first: int, count: int) -> None:

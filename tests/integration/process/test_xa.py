@@ -18,6 +18,7 @@ from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
+from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.worker import Worker, running, settings
 
@@ -29,16 +30,18 @@ _NO_GTIDS = pytest.mark.long("worker/test_xa has each form without GTIDs")
 
 
 @pytest.fixture(params=["gtids", pytest.param("no gtids", marks=_NO_GTIDS)])
-def mysql(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Iterator[Mysql]:
+def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
     """A server of the test's own, once with GTIDs and once without."""
     options: dict[str, str | int] = {"server_id": 19}
     if request.param != "gtids":
         options |= {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
-    server = stack.second_mysql(f"xa-{tmp_path.name}", options)
-    server.start()
-    run(server, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY, pad text)")
-    yield server
-    server.kill()  # an orderly end takes seconds, for data that nobody wants
+    with own_mysql(
+        stack,
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id int PRIMARY KEY, pad text)",
+        options=options,
+    ) as server:
+        yield server
 
 
 def insert(first: int, count: int) -> str:

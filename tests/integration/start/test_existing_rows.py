@@ -11,6 +11,7 @@ from app.destination.takeover.existing_rows import check_earliest, tell_latest
 from connectors.errors import StartIncomplete
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_mysql
 from tests.harness.sql import ask, run
 from tests.harness.wait import until
 from tests.integration.worker.source import address_of, facts_of
@@ -18,12 +19,12 @@ from tests.integration.worker.source import address_of, facts_of
 
 @pytest.fixture(scope="module")
 def mysql(stack: Stack) -> Iterator[Mysql]:
-    server = stack.second_mysql("existing-rows", {"server_id": 41})
-    server.start()
-    run(server, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY)")
-    run(server, *[f"INSERT INTO shop.t VALUES ({n})" for n in range(20)])
-    yield server
-    server.kill()
+    rows = [f"INSERT INTO shop.t VALUES ({n})" for n in range(20)]
+    table = "CREATE TABLE shop.t (id int PRIMARY KEY)"
+    with own_mysql(
+        stack, "CREATE DATABASE shop", table, *rows, options={"server_id": 41}
+    ) as server:
+        yield server
 
 
 def shop(database: str, _table: str) -> bool:

@@ -17,6 +17,7 @@ from connectors.mysql.stream.replica import BinlogStream
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run
 from tests.integration.worker.source import address_of, end_of, facts_of, now
 from tests.steps import End, Recorded, Rows, Step, Xa
@@ -32,15 +33,12 @@ def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
     options: dict[str, str | int] = {"server_id": 17}
     if request.param != "gtids":
         options |= {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
-    server = stack.second_mysql(f"xa-{request.param.replace(' ', '-')}", options)
-    server.start()
-    run(
-        server,
+    tables = (
         f"CREATE DATABASE {DATABASE}",
         f"CREATE TABLE {DATABASE}.t (id int PRIMARY KEY, pad varchar(300) NOT NULL DEFAULT '')",
     )
-    yield server
-    server.kill()  # its data are of no more use, and an orderly end takes long
+    with own_mysql(stack, *tables, options=options) as server:
+        yield server
 
 
 @pytest.fixture(params=["plain", "compressed"])

@@ -1,0 +1,91 @@
+"""Servers of tests' own, of each make and series.
+
+A name is a series of MySQL (``9.7``, ``5.6``) or of MariaDB (``mariadb-11.8``). With ``lower-`` before it,
+names of tables are in lower case; with `` without GTIDs`` after it, there are none.
+
+Invariant: a series that this machine cannot run is skipped with its reason, and fails where CI is set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from devstack import Stack, mariadb, mysql_software
+from devstack.errors import MissingSoftwareError
+from devstack.mysql import Mysql
+from devstack.old_mysql import SERIES as OLD
+from devstack.old_mysql import old_mysql
+from devstack.processes import Children
+from tests.harness.sql import run
+
+Servers = Callable[[str], Mysql]
+Options = Mapping[str, str | int]
+
+WITHOUT_GTIDS = " without GTIDs"
+GTIDS_OFF: Options = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
+FAST: Options = {"innodb_flush_method": "nosync"}
+"""For tables that come and go by the hundreds; what a crash would leave of them does not matter."""
+_NUMBERS = itertools.count(1)
+
+
+@contextlib.contextmanager
+def on_demand(factory: pytest.TempPathFactory, options: Options | None = None) -> Iterator[Servers]:
+    """The function from a name to that running server; all end with the block."""
+    owner, running = Children(), dict[str, Mysql]()
+
+    def server(name: str) -> Mysql:
+        if name not in running:
+            folder = factory.mktemp(re.sub(r"[^\w.]+", "-", f"{name}-"))
+            running[name] = started(name, folder, owner, options)
+        return running[name]
+
+    try:
+        yield server
+    finally:
+        owner.close()
+
+
+def started(name: str, folder: Path, owner: Children, options: Options | None = None) -> Mysql:
+    """A new server, running."""
+    try:
+        made = _made(name, folder, owner, dict(options or {}))
+    except MissingSoftwareError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    made.start()
+    return made
+
+
+@contextlib.contextmanager
+def own_mysql(stack: Stack, *statements: str, options: Options | None = None) -> Iterator[Mysql]:
+    """A server of the newest MySQL on which these statements were run."""
+    server = stack.second_mysql(f"own-{next(_NUMBERS)}", options)
+    server.start()
+    try:
+        run(server, *statements)
+        yield server
+    finally:
+        server.kill()  # an orderly end takes seconds, for data that nobody wants
+
+
+def _made(name: str, folder: Path, owner: Children, options: dict[str, str | int]) -> Mysql:
+    plain = name.removeprefix("lower-").removesuffix(WITHOUT_GTIDS)
+    if name.startswith("lower-"):
+        options["lower_case_table_names"] = 1
+    if name.endswith(WITHOUT_GTIDS):
+        options |= GTIDS_OFF
+    make, _, series = plain.rpartition("-")
+    if make == "mariadb":
+        found = mariadb.find_or_fetch(series, owner)
+        return Mysql(folder, found, owner=owner, flavour=mariadb.MARIADB, options=options)
+    if series in OLD:
+        return old_mysql(series, folder, owner=owner, options=options)
+    return Mysql(folder, mysql_software.find_or_fetch(owner), owner=owner, options=options)
