@@ -97,6 +97,7 @@ _SERVERS = {
     "stack",
     "servers",
     "server",
+    "composed",
     "mysql",
     "mariadb",
     "newest",

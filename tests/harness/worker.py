@@ -51,14 +51,18 @@ class Worker:
         found: dict[str, Any] = json.loads(body)["destinations"]["shop"] if body else {}
         return found
 
-    def wait(self, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def wait(
+        self, reached: Callable[[dict[str, Any]], bool], *, seconds: float = PATIENCE
+    ) -> dict[str, Any]:
         """Wait until the destination is as wanted; fail with the log's end where it is not in time."""
 
         def look() -> dict[str, Any] | None:
             status = self.destination()
             return status if status and reached(status) else None
 
-        return until(look, late=lambda: f"{self.destination()}\n{self.log[-2000:]}")
+        return until(
+            look, seconds=seconds, late=lambda: f"{self.destination()}\n{self.log[-2000:]}"
+        )
 
     def stop(self) -> int:
         """Ask it to end, and wait; its exit code."""
