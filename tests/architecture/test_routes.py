@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from tests.architecture.tree import Module, module_from, modules
 
 MAKER = "row_topic"
-HOME, TEST = "tables.routes.routes", "tests.unit.connectors.test_wire"
+HOME = "tables.routes.routes"
+TESTS = ("tests.unit.connectors.test_wire", "tests.properties.connectors.test_wire")
 
 
 def derived_elsewhere(found: Iterable[Module]) -> Iterator[str]:
-    """Modules beside the routes and the maker's own test that use what makes a topic's name."""
+    """Modules beside the routes and the maker's own tests that use what makes a topic's name."""
     for module in found:
-        if module.name in (HOME, TEST):
+        if module.name in (HOME, *TESTS):
             continue
         names = module.names()
         if (MAKER in names and module.name != "connectors.wire") or "_encoded" in (

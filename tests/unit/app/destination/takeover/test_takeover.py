@@ -32,7 +32,7 @@ from tables.journal.installation import installation_key
 from tables.journal.partition import JournalPartition
 from tables.operator.source_choice import Current, note_of
 from tables.routes.routes import Routes
-from tests.unit.app.interleaved.worker import PLANS
+from tests.properties.app.interleaved.worker import PLANS
 
 SERVER = "aaaaaaaa-0000-0000-0000-000000000001"
 SLOW = 3.0

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from connectors.errors import (
-    CorruptEvent,
-    MalformedEvent,
-    PreparedRowsGone,
-    UnsupportedEvent,
-)
+from connectors.errors import CorruptEvent, MalformedEvent, PreparedRowsGone, UnsupportedEvent
 from connectors.mysql.binlog.xa import decides, parse_xa_prepare, xid_of
 from connectors.mysql.position import Coordinates
-from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.stream.prepared_xa import Prepared, PreparedAt, rows_again
+from tests.unit.connectors.mysql.binlog.xa_source import Source, Told, prepare_body, told, xid
 from tests.unit.connectors.mysql.cutting import START, events_of, fed, simple
 from tests.unit.connectors.mysql.wire import (
     SERVER,
@@ -35,16 +26,6 @@ from tests.unit.connectors.mysql.wire import (
 )
 
 PLACE = PreparedAt(Coordinates("b.000001", 4), f"{SERVER}:1")
-Told = tuple[int, bytes]
-"""An event's type and body: where an event of an XA transaction stands is not its own."""
-
-
-def xid(name: str) -> str:
-    return f"X'{name.encode().hex()}',X'',1"
-
-
-def prepare_body(name: str, *, one_phase: bool = False) -> bytes:
-    return struct.pack("<BIII", one_phase, 1, len(name), 0) + name.encode()
 
 
 @pytest.mark.parametrize(
@@ -83,131 +64,6 @@ def test_what_is_kept_is_bounded_and_what_waited_longest_goes_first() -> None:
     assert held.take("b") == (None, None)
     held.add("c", PLACE, b"d" * 9)
     assert held.take("c") == (PLACE, b"d" * 9)
-
-
-@dataclass
-class Source:
-    """What a server sends, and the events that are to come out."""
-
-    wire: Wire = field(default_factory=Wire)
-    told: list[Told] = field(default_factory=list)
-    held: dict[str, list[Told]] = field(default_factory=dict)
-    """What prepared transactions did."""
-    number: int = 0
-
-    def gtid(self) -> Told:
-        self.number += 1
-        return (33, gtid_body(self.number))
-
-    def other(self, random: Random) -> None:
-        """A transaction that has nothing to do with them."""
-        before = len(self.wire.sent)
-        simple(self.wire, random)
-        checksum = 4 if self.wire.checksum else 0
-        self.told += [
-            (sent.kind, sent.data[19 : len(sent.data) - checksum])
-            for sent in self.wire.sent[before:]
-        ]
-
-    def xa(
-        self,
-        name: str,
-        random: Random,
-        *,
-        one_phase: bool = False,
-        packed: bool = False,
-        count: int | None = None,
-    ) -> None:
-        """An XA transaction, prepared or committed by itself."""
-        count = random.randint(0, 5) if count is None else count
-        first, start = self.gtid(), (2, query_body(f"XA START {xid(name)}"))
-        rows: list[Told] = []
-        for _ in range(count):
-            size = random.choice([8, 30, 700])
-            rows += [(19, map_body(3)), (30, rows_body(3, size, ends=random.random() < 0.5))]
-        rows.append((2, query_body(f"XA END {xid(name)}")))
-        last = (38, prepare_body(name, one_phase=one_phase))
-        if packed:
-            inner = b"".join(event(*one) for one in (start, *rows, last))
-            self._send(first, (40, payload_body(inner)))
-        else:
-            self._send(first, start, *rows, last)
-        if not one_phase:
-            self.held[name] = rows
-            self.told += [first, start, last]
-        elif packed:
-            self.told += [first, (40, payload_body(inner))]
-        else:
-            self.told += [first, start, *rows, last]
-
-    def decide(self, name: str, verb: str) -> None:
-        first, last = self.gtid(), (2, query_body(f"XA {verb} {xid(name)}"))
-        self._send(first, last)
-        rows = self.held.pop(name)
-        self.told += [first, *(rows if verb == "COMMIT" else []), last]
-
-    def _send(self, *events: Told) -> None:
-        for kind, body in events:
-            self.wire.send(kind, body)
-
-    def again(self, place: PreparedAt) -> Iterator[bytes]:
-        """All that was sent, from a transaction's beginning on, read again."""
-        checksum = 4 if self.wire.checksum else 0
-        for sent in self.wire.sent:
-            if sent.start >= place.coordinates.pos:
-                yield event(sent.data[4], sent.data[19 : len(sent.data) - checksum])
-
-    def cutter(self, target: int, keep: int = 1 << 20) -> Cutter:
-        def again(name: str, place: PreparedAt) -> Iterator[bytes]:
-            return rows_again(self.again(place), name, place, enough=target)
-
-        return Cutter(
-            START,
-            checksum=self.wire.checksum,
-            target=target,
-            prepared=Prepared({}, keep=keep),
-            again=again,
-        )
-
-
-def told(chunks: list[Chunk]) -> list[Told]:
-    found = []
-    for chunk in chunks:
-        tail = 4 if chunk.checksum else 0
-        found += [(data[4], data[19 : len(data) - tail]) for data in events_of(chunk)]
-    return found
-
-
-ACTIONS = st.sampled_from(["other", "prepare", "pack", "one", "pack one", "COMMIT", "ROLLBACK"])
-
-
-@settings(deadline=None)
-@given(
-    actions=st.lists(ACTIONS, max_size=14),
-    random=st.randoms(use_true_random=False),
-    target=st.sampled_from([1, 100, 400, 1500, 10_000, 1 << 18]),
-    keep=st.sampled_from([0, 500, 1 << 20]),
-    most=st.sampled_from([3, 40, 300, 5000]),
-    checksum=st.booleans(),
-)
-def test_rows_come_once_before_what_commits_them_and_else_never(
-    actions: list[str], random: Random, target: int, keep: int, most: int, checksum: bool
-) -> None:
-    source = Source(Wire(checksum=checksum))
-    for number, action in enumerate(actions):
-        if action in ("COMMIT", "ROLLBACK"):
-            if source.held:
-                source.decide(random.choice(sorted(source.held)), action)
-        elif action == "other":
-            source.other(random)
-        else:
-            one_phase, packed = action.endswith("one"), action.startswith("pack")
-            source.xa(f"x{number}", random, one_phase=one_phase, packed=packed)
-    found = fed(source.cutter(target, keep), source.wire.data, random, most)
-    assert told(found) == source.told
-    for chunk in found:
-        assert chunk.start.file == START.file
-        assert (chunk.context_start is None) == (not chunk.context)
 
 
 def test_rows_that_are_put_in_have_no_place_of_their_own_and_the_commit_keeps_its() -> None:

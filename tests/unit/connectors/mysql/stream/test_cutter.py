@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from connectors.errors import AqueductError, CorruptEvent, MalformedEvent
 from connectors.mysql.binlog.events import EventType, parse_event
@@ -17,7 +14,6 @@ from connectors.mysql.stream import cutter as chunks
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.stream.packet_buffer import heartbeat_place
 from tests.unit.connectors.mysql.cutting import (
-    PARTS,
     SMALL,
     START,
     assert_sound,
@@ -44,29 +40,6 @@ from tests.unit.connectors.mysql.wire import (
 @pytest.fixture(autouse=True)
 def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "LARGE_PAYLOAD", SMALL)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    parts=st.lists(st.sampled_from(PARTS), max_size=12),
-    random=st.randoms(use_true_random=False),
-    target=st.sampled_from([1, 100, 400, 1500, 10_000, 1 << 18]),
-    most=st.sampled_from([3, 40, 300, 5000]),
-    checksum=st.booleans(),
-)
-def test_every_event_comes_out_once_and_in_order_cut_only_where_it_may_be(
-    parts: list[Callable[[Wire, Random], None]],
-    random: Random,
-    target: int,
-    most: int,
-    checksum: bool,
-) -> None:
-    wire = Wire(checksum=checksum)
-    wire.format()
-    for part in parts:
-        part(wire, random)
-    found = fed(Cutter(START, checksum=True, target=target), wire.data, random, most)
-    assert_sound(found, wire, target)
 
 
 def test_what_is_passed_is_counted_with_the_next_chunk() -> None:

@@ -2,56 +2,24 @@
 
 from __future__ import annotations
 
-import struct
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.lookup.fingerprint.alignment import align, goes_on
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, Prints, Sums, remainder
 from connectors.mysql.position import Coordinates
-
-WRITE, DELETE = int(EventType.WRITE_ROWS), int(EventType.DELETE_ROWS)
-
-
-def table(name: str = "t", database: str = "shop") -> TableMap:
-    return cast(TableMap, SimpleNamespace(database=database, table=name))
-
-
-def body(rows: bytes, *, table_id: int = 7, extra: bytes = b"", v1: bool = False) -> bytes:
-    head = struct.pack("<IHH", table_id, 0, 1)
-    if not v1:
-        head += struct.pack("<H", 2 + len(extra)) + extra
-    return head + b"\x02\xff" + rows
-
-
-def transaction(pos: int = 4, *, us: int = 0) -> Transaction:
-    made = Transaction("b.1", pos, None, 0, f"u:b.1:{pos}", us // 1000, 1)
-    made.original_us = us
-    return made
-
-
-def digest(*events: tuple[TableMap, int, bytes]) -> str:
-    prints = Prints(lambda database, _: database == "shop")
-    for event in events:
-        prints.rows(*event)
-    prints.end(transaction(), 99)
-    prints.follow(Sums())
-    (found,) = prints.done
-    return found.digest
-
-
-@settings(deadline=None)
-@given(st.binary(max_size=300), st.integers(0, 40))
-def test_the_remainder_is_that_of_a_division(data: bytes, times: int) -> None:
-    value = int.from_bytes(data * times, "big")
-    assert remainder(value) == value % (2**127 - 1)
+from tests.unit.connectors.mysql.lookup.fingerprint.made import (
+    DELETE,
+    WRITE,
+    body,
+    digest,
+    table,
+    transaction,
+)
 
 
 def test_the_remainder_of_multiples_of_the_prime_is_nothing() -> None:
@@ -91,34 +59,6 @@ def test_what_changes_no_captured_table_has_none() -> None:
         prints.end(transaction(pos), pos + 10)
     prints.follow(Sums())
     assert [one.start.pos for one in prints.done] == [50]
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from("tu"), st.binary(min_size=1, max_size=40)), min_size=1),
-    st.data(),
-)
-def test_it_is_the_same_however_rows_are_cut_into_events_and_chunks(
-    changes: list[tuple[str, bytes]], data: Any
-) -> None:
-    whole = digest(*((table(name), WRITE, body(rows)) for name, rows in changes))
-    prints, before = Prints(lambda *_: True), Sums()
-    found: list[Fingerprint] = []
-    for name, rows in changes:
-        at = data.draw(st.integers(0, len(rows)))
-        for piece in filter(None, (rows[:at], rows[at:])):
-            if data.draw(st.booleans()):
-                before = prints.follow(before)
-                found, prints = found + prints.done, Prints(lambda *_: True)
-            prints.rows(table(name), WRITE, body(piece))
-    prints.end(transaction(), 99)
-    prints.rows(table(), WRITE, body(b"the next one"))
-    behind = prints.follow(before)
-    assert [one.digest for one in found + prints.done] == [whole]
-    last = Prints(lambda *_: True)
-    last.end(transaction(), 120)
-    last.follow(behind)
-    assert last.done[0].digest == digest((table(), WRITE, body(b"the next one")))
 
 
 def test_what_a_server_writes_behind_a_statement_is_not_of_it() -> None:

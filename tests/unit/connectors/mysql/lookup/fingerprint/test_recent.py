@@ -7,7 +7,7 @@ import pytest
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.lookup.fingerprint.recent import KEPT, Recents, digest
-from tests.unit.connectors.mysql.lookup.fingerprint.test_fingerprint import WRITE, body, table
+from tests.unit.connectors.mysql.lookup.fingerprint.made import WRITE, body, table
 
 U = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 

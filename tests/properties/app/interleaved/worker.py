@@ -24,7 +24,7 @@ from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.state import DestinationState
 from tests.made import SERVER
-from tests.unit.app.interleaved.broker import Broker, Place
+from tests.properties.app.interleaved.broker import Broker, Place
 from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import first_cursor, gtids_to, joined, pickled, run
 

@@ -24,9 +24,16 @@ from connectors.errors import AqueductError
 from tables.cursor import Cursor
 from tables.journal import state as journal
 from tables.journal.state import DestinationState
-from tests.unit.app.interleaved.broker import Broker
-from tests.unit.app.interleaved.servers import both
-from tests.unit.app.interleaved.worker import DESTINATION, ID, JOURNAL, Fate, Worker, delivered
+from tests.properties.app.interleaved.broker import Broker
+from tests.properties.app.interleaved.servers import both
+from tests.properties.app.interleaved.worker import (
+    DESTINATION,
+    ID,
+    JOURNAL,
+    Fate,
+    Worker,
+    delivered,
+)
 from tests.unit.app.pipeline.actions import Action, RowsOf, cuts, transactions
 from tests.unit.app.pipeline.runs import RULES, WHOLE, Record, read_batches
 

@@ -14,7 +14,8 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.rows.compiled import counting
 from connectors.mysql.rows.compiled.counting import RowCounter
 from connectors.mysql.rows.counter import row_count
-from tests.unit.connectors.mysql.rows.compiled.test_decoder import event, images, tables
+from tests.properties.connectors.row_images import images, tables
+from tests.unit.connectors.mysql.rows.compiled.row_events import event
 
 KINDS = ((EventType.WRITE_ROWS, 1), (EventType.UPDATE_ROWS, 2), (EventType.DELETE_ROWS, 1))
 

@@ -1,0 +1,65 @@
+"""Parked events are published, when their table is back, as if they had never waited."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from app.pipeline.gather.captured_tables import SetAside
+from connectors.mysql.ddl.definition import Table
+from tables.quarantine import Outcome
+from tests.unit.app.pipeline.actions import Action, Ddl, RowsOf, Truncate, cuts, histories
+from tests.unit.app.pipeline.gather.parked import (
+    KNOWN,
+    ORDERS,
+    numbers,
+    pieces,
+    released,
+    spelled,
+    table,
+    told,
+    waiting_in,
+)
+from tests.unit.app.pipeline.history import Source
+from tests.unit.app.pipeline.runs import WHOLE, records_of
+
+
+def as_of_first_rows(history: list[list[Action]]) -> Table:
+    """What a person would give: the definition with which the first rows were written."""
+    width = 2
+    for action in (action for actions in history for action in actions):
+        if isinstance(action, RowsOf) and action.table == ORDERS:
+            break
+        width += isinstance(action, Ddl) and action.widens == ORDERS
+    return table(ORDERS, width)
+
+
+@settings(max_examples=80, deadline=None)
+@given(drawn=histories, cut=cuts, batch=cuts, max_bytes=st.sampled_from([600, WHOLE]))
+@example(
+    drawn=[
+        [Truncate(ORDERS)],
+        [RowsOf(ORDERS, "c", ((1, 1),)), RowsOf(ORDERS, "u", ((1, 2),) * 2)],
+    ],
+    cut=(False,),
+    batch=(False,) * 3,
+    max_bytes=600,
+)
+def test_what_waited_comes_back_as_if_it_had_never_waited(
+    drawn: list[list[Action]], cut: tuple[bool, ...], batch: tuple[bool, ...], max_bytes: int
+) -> None:
+    history = spelled(drawn)
+    source = Source(history, gtids=True)
+    plain = records_of(pieces(source, cut, KNOWN))
+    parted = records_of(pieces(source, cut, {**KNOWN, ORDERS: SetAside()}))
+    assert told(parted, "aq.shop.log") == told(plain, "aq.shop.log")
+    assert told(parted, "aq.__ddl.shop") == told(plain, "aq.__ddl.shop")
+    assert not told(parted, "aq.shop.orders")
+    assert numbers(parted) == list(range(1, len(numbers(parted)) + 1))
+
+    given_ = as_of_first_rows(history)
+    back, entry = released(source, waiting_in(parted), given_, each=len(batch), max_bytes=max_bytes)
+    assert told(back, "aq.shop.orders") == told(plain, "aq.shop.orders")
+    assert {record.topic for record in back} <= {"aq.shop.orders"}
+    assert numbers(back) == list(range(1, len(numbers(back)) + 1))
+    assert entry.outcome is not Outcome.REFUSED

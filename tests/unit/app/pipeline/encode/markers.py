@@ -1,0 +1,12 @@
+"""The transaction markers that pieces have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.pipeline.piece import Piece
+from tests.unit.app.pipeline.runs import BORDERS, records_of
+
+
+def borders(pieces: list[Piece]) -> list[Any]:
+    return [record.value for record in records_of(pieces) if record.topic == BORDERS]

@@ -1,0 +1,16 @@
+"""When functions are generated for JSON documents: at once, for tests."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from unittest import mock
+
+from connectors.mysql.rows.compiled import json_text
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """Functions are made at the first container of their kind."""
+    with mock.patch.object(json_text, "_OFTEN", 1), mock.patch.object(json_text, "_EVERY", 1):
+        yield
