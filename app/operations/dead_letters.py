@@ -43,8 +43,8 @@ async def dead_letters(asked: Journal, *, start: int = 0) -> tuple[StoredLetter,
 
     def take(record: StoredRecord) -> None:
         headers = dict(record.headers)
-        told = told_of_dead(record.key, record.value, headers, record.offset)
-        found.append(StoredLetter(**told))
+        fields = told_of_dead(record.key, record.value, headers, record.offset)
+        found.append(StoredLetter(**fields))
 
     await read_each(asked.options, plan.name, 0, start=start, take=take)
     return tuple(found)

@@ -54,10 +54,10 @@ async def request(asked: Journal, control: Control, *, wait: float | None) -> Ou
 
 async def untried(asked: Journal, what: str, seconds: float) -> NotApplied:
     """Return the error that no worker has tried the request in time."""
-    said = (await asked.now()).control
+    desired = (await asked.now()).control
     why = (
-        f"the desired state is {said.wish.value}, requested by {said.by or 'an operator'}"
-        if said is not None and said.wish is not Wish.RUN
+        f"the desired state is {desired.wish.value}, requested by {desired.by or 'an operator'}"
+        if desired is not None and desired.wish is not Wish.RUN
         else await workers_text(asked)
     )
     return NotApplied(

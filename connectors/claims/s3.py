@@ -1,9 +1,9 @@
-"""A claim store in a bucket: of AWS, or of anything that speaks S3, as MinIO and Ceph do.
+"""A claim-check store in a bucket: of AWS, or of anything that supports S3, as MinIO and Ceph do.
 
-The law: the server has said what it keeps before ``put`` returns: its length, and a checksum that it made
-itself, or else the whole value was read back. A name has one content, so the same change written twice is one
-object. No secret comes from the settings: credentials are looked for where every program for S3 does. Whoever
-has no such store never imports the library.
+Invariant: the server has confirmed the stored value before ``put`` returns: its length, and a
+checksum that it computed itself, or else the whole value was read back. A name has one content, so
+the same change written twice is one object. No secret comes from the settings: credentials are
+found in S3's usual places. A worker without such a store never imports the library.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from connectors.errors import (
 SCHEME = "s3://"
 
 _ATTEMPTS = 4
-"""Of one request, with growing pauses between them; after those the run ends, and begins anew with its own."""
+"""For one request, with growing pauses between them; after those the run ends, and is restarted
+with backoff."""
 _CONNECT_SECONDS, _ANSWER_SECONDS = 5, 20
 _ANY_REGION = "us-east-1"
-"""What servers other than AWS take where nobody says a region."""
+"""The region accepted by servers other than AWS if none is set."""
 _FORBIDDEN = (401, 403)
 _DENIED = frozenset(
     {
@@ -44,7 +45,7 @@ _DENIED = frozenset(
     }
 )
 _DAMAGED = frozenset({"BadDigest", "IncompleteBody", "RequestTimeout", "XAmzContentSHA256Mismatch"})
-"""What came there is not what was sent; sent again, it may."""
+"""The received value is not the one sent; a retry may succeed."""
 _BUSY = frozenset(
     {
         "ConditionalRequestConflict",
@@ -60,13 +61,13 @@ _BUSY = frozenset(
         "TooManyRequestsException",
     }
 )
-"""Not now; the status that comes with them differs from server to server."""
+"""Not now; the status that accompanies them differs from server to server."""
 _TIMED_OUT, _TOO_MANY, _SERVER_FAULT = 408, 429, 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Access:
-    """How a store is reached; what is empty is left to the environment and the usual files."""
+    """The connection to a store; empty fields are left to the environment and the usual files."""
 
     endpoint: str = ""
     region: str = ""
@@ -83,8 +84,8 @@ class S3Store:
         self._made: Any = None
 
     def put(self, name: str, value: bytes) -> str:
-        """Keep a value for good; its URI. Raises a named error of the claim store."""
-        # The checksum that S3 itself keeps of what it was sent; every such server makes it.
+        """Keep a value for good; return its URI. Raises a named error of the claim store."""
+        # S3 itself stores a checksum of what it received; every such server computes it.
         checksum = hashlib.md5(value, usedforsecurity=False)
         with self._named(name):
             self._client().put_object(
@@ -93,10 +94,10 @@ class S3Store:
                 ContentMD5=base64.b64encode(checksum.digest()).decode(),
                 ContentType="application/json",
             )
-        told = self._head(name)
-        is_whole = told["ContentLength"] == len(value)
-        # Of an object that the server encrypts, the tag is another; then only reading it back proves it.
-        is_same = told.get("ETag", "").strip('"') == checksum.hexdigest()
+        head = self._head(name)
+        is_whole = head["ContentLength"] == len(value)
+        # An object that the server encrypts has another tag; then only reading it back proves it.
+        is_same = head.get("ETag", "").strip('"') == checksum.hexdigest()
         if not is_whole or not (is_same or self.get(name) == value):
             raise self._error(ClaimStoreLost, "it does not hold what was sent", name)
         return f"{self._place}/{name}"
@@ -104,13 +105,13 @@ class S3Store:
     def _head(self, name: str) -> dict[str, Any]:
         try:
             with self._named(name):
-                told: dict[str, Any] = self._client().head_object(**self._object(name))
+                head: dict[str, Any] = self._client().head_object(**self._object(name))
         except ClaimGone as error:
             raise self._error(ClaimStoreLost, "it took it and does not hold it", name) from error
-        return told
+        return head
 
     def get(self, name: str) -> bytes:
-        """What is kept by a name. Raises ClaimGone, and what ``put`` raises."""
+        """Return the value of a name. Raises ClaimGone, and what ``put`` raises."""
         with self._named(name):
             body = self._client().get_object(**self._object(name))["Body"]
             with body:
@@ -143,7 +144,8 @@ class S3Store:
                     retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
                     connect_timeout=_CONNECT_SECONDS,
                     read_timeout=_ANSWER_SECONDS,
-                    # Its newer checksums come in a form that older servers refuse; ours is the body's own.
+                    # Its newer checksums have a form that older servers refuse; ours is the body's
+                    # own.
                     request_checksum_calculation="when_required",
                     response_checksum_validation="when_required",
                     s3={"payload_signing_enabled": True},
@@ -153,7 +155,7 @@ class S3Store:
 
     @contextmanager
     def _named(self, name: str) -> Iterator[None]:
-        """The library's errors by our names."""
+        """Translate the library's errors into ours."""
         from botocore import exceptions as theirs
 
         try:
@@ -171,7 +173,7 @@ class S3Store:
             raise self._denied(str(error), name) from error
         except theirs.HTTPClientError as error:
             if isinstance(error.kwargs.get("error"), ValueError):
-                # Its words have the header, and that may be the session's token.
+                # Its message contains the header, which may be the session's token.
                 what = "a credential has a character that no header takes, as a line's end"
                 raise self._denied(what, name) from None
             raise self._error(ClaimStoreLost, str(error), name) from error
@@ -182,18 +184,18 @@ class S3Store:
         ) as error:
             raise self._error(ClaimStoreLost, str(error), name) from error
         except (theirs.BotoCoreError, ValueError) as error:
-            # An endpoint that is none is no error of the library's own.
+            # An invalid endpoint is no error of the library's own.
             raise self._error(ClaimStoreRefused, str(error), name) from error
 
     def _denied(self, what: str, name: str) -> AqueductError:
-        # The client keeps the credentials that it began with, and their files may be mended.
+        # The client keeps its first credentials, and their files may be corrected.
         made, self._made = self._made, None
         if made is not None:
             made.close()
         return self._error(ClaimStoreDenied, what, name)
 
     def _answered(self, error: Any, name: str) -> AqueductError:
-        """What the server's answer means."""
+        """Return our error for the server's answer."""
         code = str(error.response.get("Error", {}).get("Code", ""))
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         kind: type[AqueductError] = ClaimStoreRefused

@@ -1,8 +1,9 @@
-"""Where the rows of records wait that are too large for their topics.
+"""Storage for the values of records that are too large for their topics.
 
-The law: a value is kept for good when ``put`` returns, so a pointer is never published before what it points
-to; a name has one content, for ever, and nothing is removed here. What belongs to a Kafka transaction that was
-aborted stays: nothing points to it, until the same change comes again and finds its own name.
+Invariant: a value is kept for good when ``put`` returns, so a pointer is never published before its
+value; a name has one content, for ever, and nothing is removed here. Values of an aborted Kafka
+transaction stay: nothing points to them, until the same change is read again and finds its own
+name.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PARTS_OF_A_NAME = 3
 
 
 def name_of(location: str) -> str:
-    """The name of a value in its store, wherever that is seen from."""
+    """Return the name of a value in its store, from any form of its location."""
     return "/".join(location.split("/")[-PARTS_OF_A_NAME:])
 
 
@@ -28,19 +29,19 @@ class ClaimStore(Protocol):
     """Keeps values by names such as ``aq.shop.orders/2026-11-21/<sha256>.json``."""
 
     def put(self, name: str, value: bytes) -> str:
-        """Keep a value for good; where it is, for whoever reads it. Raises a named error of the store."""
+        """Keep a value for good; return its location for readers. Raises a named error of the store."""
 
     def get(self, name: str) -> bytes:
-        """What was kept. Raises ClaimGone, or another named error of the store."""
+        """Return the value. Raises ClaimGone, or another named error of the store."""
 
 
 class FolderStore:
-    """A folder, on a disk or on whatever is mounted there."""
+    """A folder, on a disk or a mounted file system."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
         self._made: set[Path] = set()
-        """Folders below it that are there, and will be after a crash."""
+        """Folders below it that exist, and will after a crash."""
 
     def put(self, name: str, value: bytes) -> str:
         """Write a file, sync it, and then give it its name."""
@@ -53,7 +54,7 @@ class FolderStore:
         return path.as_uri()
 
     def get(self, name: str) -> bytes:
-        """Read a file."""
+        """Return a file's contents."""
         path = self._folder.joinpath(*PurePosixPath(name).parts)
         try:
             return path.read_bytes()
@@ -63,8 +64,8 @@ class FolderStore:
             raise ClaimStoreLost(f"{error.strerror or error}", path=str(path)) from error
 
     def _make(self, folder: Path) -> None:
-        """Make the folders between; the store's own must be there, as one that is not mounted is not."""
-        # One that was there may have been removed since, with all that was old in it.
+        """Make the folders between; the store's own must exist, as an unmounted one does not."""
+        # An existing one may have been removed since, as with all old values.
         if (folder in self._made and folder.is_dir()) or folder == self._folder:
             return
         self._make(folder.parent)
@@ -88,7 +89,7 @@ class FolderStore:
 
 
 def _sync(folder: Path) -> None:
-    """Make the names in a folder outlive a crash of the machine."""
+    """Sync a folder, so that the names in it survive a crash of the machine."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -108,7 +109,7 @@ class MemoryStore:
         return f"memory:///{name}"
 
     def get(self, name: str) -> bytes:
-        """What was kept."""
+        """Return the value."""
         if name not in self.values:
             raise ClaimGone(name=name)
         return self.values[name]

@@ -1,4 +1,5 @@
-"""Adding one record to a topic, in no transaction: for what only informs, and may be there twice.
+"""Adding one record to a topic outside any transaction: for records that only inform, and may occur
+twice.
 
 Invariant: it returns once all in-sync replicas have the record; everything else raises.
 """
@@ -19,7 +20,8 @@ from connectors.kafka.producer import ANSWER_TIMEOUT, _stopped
 async def append(
     options: Mapping[str, Any], topic: str, partition: int, *, key: bytes, value: bytes
 ) -> int:
-    """Add it; the record's offset. Raises KafkaLost, KafkaDenied or what else the broker refuses it by."""
+    """Add it; return the record's offset. Raises KafkaLost, KafkaDenied or the error of the
+    broker's refusal."""
     producer = AIOKafkaProducer(
         **options, acks="all", request_timeout_ms=int(ANSWER_TIMEOUT * 1000)
     )

@@ -1,7 +1,8 @@
-"""How to reach Kafka: what every client of aiokafka's is given.
+"""The connection to Kafka: the arguments of every aiokafka client.
 
-Invariant: a password prints nowhere. One in a file is read at each connection of each client, Faust's too:
-aiokafka keeps what it was given for as long as a client lives, so its connections are made to ask.
+Invariant: a password is never printed. One in a file is read at each connection of each client,
+Faust's too: aiokafka keeps its arguments for as long as a client lives, so its connections are made
+to ask.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ AIOKafkaConnection._do_sasl_handshake = _sign_in_with_what_holds_now
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaClient:
-    """A cluster, and who we are there."""
+    """A cluster, and our account there."""
 
     bootstrap_servers: str
     security_protocol: str = "PLAINTEXT"
@@ -46,7 +47,7 @@ class KafkaClient:
 
     @property
     def sasl(self) -> bool:
-        """Whether we sign in with a name and a password."""
+        """Whether the account has a name and a password."""
         return self.security_protocol.startswith("SASL")
 
     def ssl_context(self) -> SSLContext | None:

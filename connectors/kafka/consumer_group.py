@@ -1,6 +1,7 @@
-"""Who is in a consumer group: the client ids of its members.
+"""The client ids of a consumer group's members.
 
-Invariant: it only asks; a process that was killed is a member until its session with the group is over.
+Invariant: it only reads; a process that was killed is a member until its session with the group is
+over.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from connectors.kafka.error_mapping import explained
 
 
 async def members(options: Mapping[str, Any], group: str) -> frozenset[str]:
-    """The client ids; none of a group that there is not. Raises KafkaLost or KafkaDenied."""
+    """Return the client ids; none for an unknown group. Raises KafkaLost or KafkaDenied."""
     admin = AIOKafkaAdminClient(**options)
     try:
         await admin.start()
@@ -28,7 +29,7 @@ async def members(options: Mapping[str, Any], group: str) -> frozenset[str]:
 
 
 def _clients(answer: Any) -> list[str]:
-    """Of each group: error, name, state, protocol type, protocol, members; of each: id, client id, …"""
+    """Per group: error, name, state, protocol type, protocol, members; per member: id, client id, …"""
     found = []
     for error, _group, _state, _type, _protocol, every, *_ in answer.groups:
         if error:

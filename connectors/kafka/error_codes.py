@@ -1,10 +1,12 @@
-"""Every error code of a broker: its name, and which of our errors it is.
+"""Every error code of a broker: its name, and the error class it maps to.
 
-aiokafka 0.14 knows the codes up to 72 and 79; any other becomes UnknownError there and loses its number. So
-importing this module registers the missing ones. Source: `org.apache.kafka.common.protocol.Errors` of
-Kafka 4.1, whose own printed table tests/integration/kafka/test_answers.py compares with this one.
+aiokafka 0.14 knows the codes up to 72 and 79; any other becomes UnknownError there and loses its
+number. So importing this module registers the missing ones. Source:
+`org.apache.kafka.common.protocol.Errors` of Kafka 4.1, whose own printed table
+tests/integration/kafka/test_answers.py compares with this one.
 
-Invariant: a code is in one row. What can pass by itself is retried; only what a person must change is final.
+Invariant: a code is in one row. An error that can resolve by itself is retried; only what an
+operator must change is final.
 """
 
 from __future__ import annotations
@@ -26,24 +28,24 @@ from connectors.errors import (
 
 
 class Kind(Enum):
-    """What a code means to a destination."""
+    """The meaning of a code for a destination."""
 
     TRANSIENT = KafkaLost
-    """Passes by itself: an election, a restart, a busy controller, an expired session."""
+    """Resolves by itself: an election, a restart, a busy controller, an expired session."""
     BROKERS = TooFewBrokers
-    """Passes once enough brokers are alive."""
+    """Resolves once enough brokers are alive."""
     DENIED = KafkaDenied
-    """Account or ACL; retried, as it is mended at the broker."""
+    """Account or ACL; retried, as it is corrected at the broker."""
     SETTINGS = KafkaRefused
     """A setting of ours, of the topic or of the broker must change."""
     FENCED = Fenced
     SIZE = RecordTooLarge
     UNEXPECTED = KafkaLost, "unexpected"
-    """Belongs to requests that no producer, reader or administrator of ours sends; retried."""
+    """Belongs to requests that none of our producers, readers or administrators sends; retried."""
 
     @property
     def error(self) -> type[AqueductError]:
-        """The class of ours."""
+        """The error class."""
         found: type[AqueductError] = self.value[0] if isinstance(self.value, tuple) else self.value
         return found
 
@@ -126,14 +128,15 @@ ANSWERS: Final = _read()
 
 
 def answered(code: int, detail: str = "", **where: Any) -> AqueductError:
-    """The error that a broker's code is; of one that is newer than this table, KafkaLost with its number."""
+    """Return the error of a broker's code; for one that is newer than this table, KafkaLost with
+    its number."""
     name, kind = ANSWERS.get(code, ("unknown to this version", Kind.UNEXPECTED))
     text = f"{name} ({code})" + (f": {detail}" if detail and detail != name else "")
     return kind.error(text, remedy=_ADVICE.get(code, ""), **where)
 
 
 def _register() -> None:
-    """Let aiokafka keep the number of codes that it does not know."""
+    """Register the codes that aiokafka does not know, so that it keeps their numbers."""
     for code, (name, _kind) in ANSWERS.items():
         if code not in kafka_errors:
             members = {"errno": code, "message": name, "retriable": code in _AGAIN}

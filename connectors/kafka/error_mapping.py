@@ -1,7 +1,7 @@
-"""What went wrong at Kafka: which of aiokafka's errors is which of ours.
+"""The mapping of aiokafka's errors to ours.
 
-The law: whatever is not known to be final may pass, and is KafkaLost; where no connection came about, a broker
-is asked why, since aiokafka says so in its log alone.
+Invariant: an error not known to be final may be transient, and is KafkaLost; if no connection was
+made, a broker is asked for the reason, since aiokafka only logs it.
 """
 
 from __future__ import annotations
@@ -45,48 +45,48 @@ DENIED = (
     UnsupportedSaslMechanismError,
     IllegalSaslStateError,
 )
-"""What a broker answers to an account that it does not know, or that may not do what it asks for."""
-_PATIENCE = 3.0
-"""Seconds for one broker to say why it lets nobody in."""
+"""A broker's errors for an unknown account, or one without the privileges for a request."""
+_ANSWER_SECONDS = 3.0
+"""Seconds for one broker to report why it refuses connections."""
 
 
 def translated(error: BaseException) -> AqueductError:
-    """What one of aiokafka's errors means to us."""
+    """Return our error for one of aiokafka's."""
     if isinstance(error, AqueductError):
         return error
     if isinstance(error, ProducerFenced):
         return Fenced()
     if isinstance(error, MessageSizeTooLargeError):
-        # By aiokafka itself, before anything was sent.
-        return RecordTooLarge(_told(error))
+        # Raised by aiokafka itself, before anything was sent.
+        return RecordTooLarge(_described(error))
     if isinstance(error, BrokerResponseError):
         return answered(error.errno, str(error.args[0]) if error.args else "")
     if isinstance(error, DENIED):
-        return KafkaDenied(_told(error))
+        return KafkaDenied(_described(error))
     if isinstance(error, TimeoutError):
         return KafkaLost("it did not answer in time")
     if isinstance(error, IllegalOperation | AssertionError):
         return KafkaLost(f"the producer is no longer usable ({error})")
-    return KafkaLost(_told(error))
+    return KafkaLost(_described(error))
 
 
 async def explained(error: BaseException, options: Mapping[str, Any]) -> AqueductError:
-    """The same; where no broker could be reached with these options, one is asked once more for its reason."""
+    """The same; if no broker could be reached with these options, one is asked once more for its reason."""
     if isinstance(error, KafkaConnectionError):
         return await _reason(options) or translated(error)
     return translated(error)
 
 
 async def _reason(options: Mapping[str, Any]) -> AqueductError | None:
-    """Why a broker lets us not in; None where none says anything."""
+    """Return why a broker refuses us; None if none gives a reason."""
     how = {name: value for name, value in options.items() if name != "bootstrap_servers"}
     for host, port, _family in collect_hosts(options["bootstrap_servers"]):
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_ANSWER_SECONDS):
                 connection = await create_conn(host, port, **how)
             connection.close()
         except DENIED as error:
-            return KafkaDenied(_told(error), broker=f"{host}:{port}")
+            return KafkaDenied(_described(error), broker=f"{host}:{port}")
         except ssl.SSLError as error:
             return KafkaLost(f"TLS: {error}", broker=f"{host}:{port}")
         except (KafkaError, OSError, TimeoutError):
@@ -94,7 +94,7 @@ async def _reason(options: Mapping[str, Any]) -> AqueductError | None:
     return None
 
 
-def _told(error: BaseException) -> str:
-    """Its name and what it says, each once."""
+def _described(error: BaseException) -> str:
+    """Return its name and message, each once."""
     name, text = type(error).__name__, re.sub(r"^\[Error -?\d+\] ", "", str(error))
     return text if text.startswith(name) else f"{name}: {text}"

@@ -1,6 +1,8 @@
-"""Whether the cluster answers, asked over short connections of our own: idle clients do not find out.
+"""Check of whether the cluster answers, over short connections of our own: idle clients do not
+notice.
 
-Invariant: one broker that answers is enough, of those in the settings and of all that were ever named by one.
+Invariant: one broker that answers is enough, of those in the settings and of all that a broker ever
+named.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from connectors.errors import AqueductError, KafkaLost
 from connectors.kafka.error_mapping import DENIED, translated
 
 _ANSWER_SECONDS = 4.0
-"""For one broker to accept, let us in and answer."""
+"""For one broker to accept, authenticate and answer."""
 
 
 class Liveness:
@@ -28,7 +30,7 @@ class Liveness:
         self._brokers: set[tuple[str, int]] = set()
 
     async def check(self) -> None:
-        """Return where a broker answers; raise KafkaDenied where one refuses us, else KafkaLost."""
+        """Return if a broker answers; raise KafkaDenied if one refuses us, else KafkaLost."""
         bootstrap = self._options["bootstrap_servers"]
         asked = {(host, port) for host, port, _ in collect_hosts(bootstrap)} | self._brokers
         asking = [asyncio.create_task(self._ask(host, port)) for host, port in asked]
@@ -54,7 +56,7 @@ class Liveness:
         async with asyncio.timeout(_ANSWER_SECONDS):
             connection = await create_conn(host, port, **how)
             try:
-                # An empty list of topics: none are asked for.
+                # An empty list of topics: no topic is requested.
                 answer = await connection.send(MetadataRequest([]))
             finally:
                 connection.close()

@@ -1,7 +1,7 @@
-"""Which partition a key belongs to, by the rule of Kafka's own clients.
+"""The partition of a key, by the rule of Kafka's own clients.
 
-The law: the same key is in the same partition for whoever computes it; no key means partition 0.
-Source: org.apache.kafka.clients.producer.internals.BuiltInPartitioner (murmur2, sign bit off, modulo).
+Invariant: the same key has the same partition in every client; no key means partition 0. Source:
+org.apache.kafka.clients.producer.internals.BuiltInPartitioner (murmur2, sign bit off, modulo).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FACTOR: Final = 0x5BD1E995
 _WORD: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
 _WORTH_LANES: Final = 6
-"""Keys of one length from which hashing them side by side is cheaper than one after the other."""
+"""The number of keys of one length from which hashing them side by side is cheaper than one by one."""
 
 
 def partition_of(key: bytes | None, partitions: int) -> int:
@@ -24,7 +24,7 @@ def partition_of(key: bytes | None, partitions: int) -> int:
 
 
 def partitions_of(keys: Sequence[bytes | None], partitions: int) -> list[int]:
-    """What `partition_of` says of each key, for a tenth of the time where many keys are equally long."""
+    """The result of `partition_of` for each key, in a tenth of the time if many keys are equally long."""
     found = [0] * len(keys)
     if partitions == 1:
         return found
@@ -61,9 +61,10 @@ def _mixed(state: int, words: bytes) -> int:
 def _hashes(keys: list[bytes]) -> Sequence[int]:
     """Murmur2 of keys that are equally long.
 
-    Python computes on integers of any width, so one integer holds a lane of 64 bits for each key: its state in
-    the lower half, and room for the product of two words in the upper one, which ``lanes`` clears afterwards.
-    Each operation is then one pass over all keys. What all the keys begin with is mixed in once.
+    Python computes on integers of any width, so one integer holds a lane of 64 bits for each key:
+    its state in the lower half, and room for the product of two words in the upper one, which
+    ``lanes`` clears afterwards. Each operation is then one pass over all keys. The common prefix of
+    all keys is mixed in once.
     """
     count, length = len(keys), len(keys[0])
     if count < _WORTH_LANES:
@@ -86,7 +87,7 @@ def _hashes(keys: list[bytes]) -> Sequence[int]:
 
 
 def _common(first: bytes, last: bytes) -> int:
-    """How many bytes keys have in common at their beginning, given the first and the last in their order."""
+    """The length of the keys' common prefix, given the first and the last in their order."""
     differing = int.from_bytes(first, "big") ^ int.from_bytes(last, "big")
     return len(first) - (differing.bit_length() + 7) // 8
 

@@ -1,8 +1,8 @@
-"""The one producer of a destination: aiokafka's, made honest about what it does not know.
+"""The one producer of a destination: aiokafka's, with every unknown outcome made an error.
 
-The law: a commit either succeeded for certain or raises, and after anything else the producer is discarded.
-aiokafka sends an unanswered EndTxn again; by then it may end the *next* transaction (KAFKA-17754), so the
-first one that gets no answer is an error here.
+Invariant: a commit either succeeded for certain or raises, and after anything else the producer is
+discarded. aiokafka sends an unanswered EndTxn again; by then it may end the *next* transaction
+(KAFKA-17754), so the first one that gets no answer is an error here.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from connectors.kafka.rejected_record import too_large
 TRANSACTION_TIMEOUT = 15.0
 """Seconds after which the broker aborts a transaction whose owner is silent."""
 ANSWER_TIMEOUT = 10.0
-"""Seconds within which a transaction must be through; well under the broker's own patience."""
+"""Seconds within which a transaction must be complete; well under the broker's own time-out."""
 MAX_BATCH_BYTES = 512 * 1024
 LARGEST_REQUEST = 100 * 1024 * 1024
-"""What a broker reads at all (socket.request.max.bytes). How large a record may be, the topic says, not we."""
+"""The most that a broker reads (socket.request.max.bytes). The limit of a record is the topic's."""
 
 _SPARE = 2
-"""Copies in sync that a record needs where a topic has more of them."""
+"""In-sync copies that a record needs in a topic with more of them."""
 
 LARGEST_BATCH = LARGEST_REQUEST - 64 * 1024
-"""With what stands around it in a request: a broker hangs up on more, and says nothing."""
+"""Leaves room for the rest of a request: a broker closes the connection on a larger one, without an
+error."""
 
 
 class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
-    """Ends a transaction with a single request; no answer is a failure of the producer."""
+    """Ends a transaction with a single request; without an answer the producer has failed."""
 
     async def do(self, node_id: int) -> bool:
         manager = self._sender._txn_manager
@@ -63,7 +64,7 @@ class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
 
 
 class TransactionalProducer:
-    """One transactional id, held for as long as nothing indefinite happens."""
+    """One transactional id, held until any outcome is unknown."""
 
     def __init__(
         self,
@@ -73,17 +74,17 @@ class TransactionalProducer:
         compression: str | None,
         patience: float = 1.0,
     ) -> None:
-        """``patience``: how many times as long a transaction may take, for brokers that are slow."""
+        """``patience``: the factor by which a transaction may take longer, for slow brokers."""
         self.transactional_id = transactional_id
         self.deadline = patience * ANSWER_TIMEOUT
-        """Seconds within which a transaction must be through."""
+        """Seconds within which a transaction must be complete."""
         self._timeout = patience * TRANSACTION_TIMEOUT
         self._options = options
         self._compression = compression
         self._kafka: AIOKafkaProducer | None = None
 
     async def init_transactions(self) -> None:
-        """Take over the transactional id: whoever held it is fenced, and its open transaction ended."""
+        """Take over the transactional id: its former owner is fenced, and its open transaction ended."""
         producer = AIOKafkaProducer(
             **self._options,
             transactional_id=self.transactional_id,
@@ -100,7 +101,7 @@ class TransactionalProducer:
             await _end_transaction(sender, commit_result)
 
         sender._do_txn_commit = end_once
-        _listen(sender)
+        _record_answers(sender)
         _keep_topics(producer.client)
         _wrap_sequences(producer._txn_manager)
         try:
@@ -114,7 +115,7 @@ class TransactionalProducer:
             await _stopped(producer)
             raise await explained(error, self._options) from error
         except BaseException:
-            # Who is told to end while it waits leaves no connection and no task behind either.
+            # A cancelled call leaves no connection and no task either.
             await _stopped(producer)
             raise
         self._kafka = producer
@@ -131,11 +132,11 @@ class TransactionalProducer:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AIOKafkaProducer]:
-        """A transaction that commits at the block's end; any failure raises, and the caller discards the
-        producer, whose successor's init ends the transaction.
+        """A transaction that commits at the block's end; any failure raises, and the caller
+        discards the producer, whose successor's init ends the transaction.
 
-        Where a person is to act first, there is no successor for long: then it is aborted at once, so that it
-        holds up nobody who reads the journal or the rows.
+        If an operator is to act first, there is no successor for long: then it is aborted at once,
+        so that it blocks no reader of the journal or the rows.
         """
         assert self._kafka is not None, "init_transactions() comes first"
         try:
@@ -146,25 +147,26 @@ class TransactionalProducer:
         except TimeoutError as error:
             raise self._late() from error
         except (KafkaError, KafkaLost, AssertionError) as error:
-            found = await explained(self._named(error), self._options)
+            found = await explained(self._with_topic(error), self._options)
             if found.retry is Retry.MANUAL and not isinstance(found, Fenced):
                 await self._abort()
             raise found from error
 
     async def _abort(self) -> None:
-        """Abort the open transaction, as the last act of this producer; where that fails, its time-out does."""
+        """Abort the open transaction, as the last act of this producer; if that fails, its time-out
+        ends it."""
         assert self._kafka is not None
         with contextlib.suppress(TimeoutError, KafkaError, KafkaLost, AssertionError):
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 await self._kafka.abort_transaction()
 
-    def _named(self, error: BaseException) -> BaseException:
-        """The same error with its topic, where aiokafka has left that out."""
+    def _with_topic(self, error: BaseException) -> BaseException:
+        """Return the same error with its topic, if aiokafka has omitted it."""
         heard = getattr(self._kafka._sender, "heard", None) if self._kafka is not None else None
         return heard if type(heard) is type(error) and not error.args else error
 
     def _late(self) -> AqueductError:
-        """Why a transaction was late: a broker's last answer, where it refused a batch to the end."""
+        """Return why a transaction was late: a broker's last answer, if it refused a batch to the end."""
         assert self._kafka is not None
         if (heard := getattr(self._kafka._sender, "heard", None)) is not None:
             return translated(heard)
@@ -172,7 +174,7 @@ class TransactionalProducer:
         return short or KafkaSlow(f"{self.deadline:.0f} s were not enough")
 
     async def discard(self) -> None:
-        """End the producer without waiting for anything it still has to send."""
+        """End the producer without waiting for anything still to be sent."""
         if self._kafka is not None:
             producer, self._kafka = self._kafka, None
             await _stopped(producer)
@@ -181,7 +183,8 @@ class TransactionalProducer:
 async def send_finished(
     kafka: AIOKafkaProducer, batch: FinishedBatch
 ) -> asyncio.Future[RecordMetadata]:
-    """Put a batch into the open transaction; the future, which must be awaited, says whether it was taken.
+    """Put a batch into the open transaction; return the future of its result, which must be
+    awaited.
 
     It waits while an earlier batch of the same partition has not left. Raises RecordTooLarge.
     """
@@ -194,9 +197,10 @@ async def send_finished(
 
 
 def too_few(cluster: Any) -> TooFewBrokers | None:
-    """The error where partitions of three or more copies have one in sync, which no record can be written to.
+    """Return the error if partitions of three or more copies have one in sync, which refuse all
+    records.
 
-    A coordinator says of its own topic in that case that it is not available, and no more.
+    A coordinator reports only that it is not available if its own topic is in that state.
     """
     found = [
         f"{topic} [{number}]"
@@ -210,8 +214,8 @@ def too_few(cluster: Any) -> TooFewBrokers | None:
     return TooFewBrokers(f"one copy or none is in sync of {len(found)} partitions, such as {shown}")
 
 
-class _Heard(SendProduceReqHandler):  # type: ignore[misc]
-    """Sends batches, and remembers the answer for which they are sent again."""
+class _AnswerRecorder(SendProduceReqHandler):  # type: ignore[misc]
+    """Sends batches, and records the answer for which they are sent again."""
 
     def handle_response(self, response: Any) -> None:
         self._sender.heard = None
@@ -224,11 +228,11 @@ class _Heard(SendProduceReqHandler):  # type: ignore[misc]
         return bool(super()._can_retry(error, batch))
 
 
-def _listen(sender: Any) -> None:
-    """Do as aiokafka's sender does, with the handler that remembers."""
+def _record_answers(sender: Any) -> None:
+    """Run aiokafka's sender with the handler that records answers."""
 
     async def send(node_id: int, batches: dict[TopicPartition, Any]) -> None:
-        await _Heard(sender, batches).do(node_id)
+        await _AnswerRecorder(sender, batches).do(node_id)
         sender._in_flight.remove(node_id)
         for partition in batches:
             sender._muted_partitions.remove(partition)
@@ -237,10 +241,11 @@ def _listen(sender: Any) -> None:
 
 
 def _keep_topics(client: Any) -> None:
-    """Let each refresh of metadata ask for every topic that was sent to.
+    """Make each refresh of metadata request every topic that was sent to.
 
-    aiokafka asks for all topics until one is missing, and from then on only for those that were missing once.
-    The others' leaders were unknown after that, and their batches waited until the transaction timed out.
+    aiokafka requests all topics until one is missing, and from then on only those that were missing
+    once. The others' leaders were unknown after that, and their batches waited until the
+    transaction timed out.
     """
     wait = client._wait_on_metadata
 
@@ -253,7 +258,7 @@ def _keep_topics(client: Any) -> None:
 
 
 def _wrap_sequences(manager: Any) -> None:
-    """Begin again at 0 after 2**31 records in a partition, as brokers expect; aiokafka goes on at -2**31."""
+    """Restart at 0 after 2**31 records in a partition, as brokers expect; aiokafka continues at -2**31."""
 
     def increment(partition: TopicPartition, records: int) -> None:
         sequences = manager._sequence_numbers
@@ -263,7 +268,7 @@ def _wrap_sequences(manager: Any) -> None:
 
 
 async def _end_transaction(sender: Any, commit_result: Any) -> None:
-    """What aiokafka's sender does to end a transaction, with the handler that asks once."""
+    """End a transaction as aiokafka's sender does, with the handler that asks once."""
     await sender._message_accumulator.flush_for_commit()
     manager = sender._txn_manager
     if manager.is_empty_transaction():

@@ -1,4 +1,5 @@
-"""Requests of Kafka's protocol that aiokafka does not have, each in one version that brokers since 3.0 know.
+"""Requests of Kafka's protocol that aiokafka lacks, each in one version that brokers since 3.0
+know.
 
 Source: the message definitions in Kafka's documentation of its protocol.
 """
@@ -47,7 +48,8 @@ class Ask:
         self.API_KEY = struct.API_KEY
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> RequestStruct:
-        """The request in its only version; raise IncompatibleBrokerVersion where the broker has not that."""
+        """The request in its only version; raise IncompatibleBrokerVersion if the broker does not
+        support it."""
         struct = self._struct
         least, most = versions.get(struct.API_KEY, (0, -1))
         if not least <= struct.API_VERSION <= most:
@@ -98,7 +100,7 @@ class MetadataResponse(Response):  # type: ignore[misc]
 
 
 class MetadataRequest(RequestStruct):  # type: ignore[misc]
-    """Asks for topics by name, and makes none."""
+    """Requests topics by name, without creating any."""
 
     FLEXIBLE_VERSION = True
     API_KEY, API_VERSION = 3, 12
@@ -112,12 +114,12 @@ class MetadataRequest(RequestStruct):  # type: ignore[misc]
 
 
 def metadata(topic: str) -> Ask:
-    """About one topic."""
+    """The request for one topic."""
     return Ask(MetadataRequest, [(bytes(16), topic, NO_TAGS)], False, False)
 
 
 def topic_id(answer: Any) -> str | None:
-    """The id of the only topic that was asked about; None where it is not there."""
+    """The id of the only requested topic; None if it does not exist."""
     ((error, _name, number, *_),) = answer.topics
     return None if error else str(uuid.UUID(bytes=number))
 
@@ -161,7 +163,7 @@ class DescribeProducersResponse(Response):  # type: ignore[misc]
 
 
 class DescribeProducersRequest(RequestStruct):  # type: ignore[misc]
-    """Asks the leader of partitions for their producers."""
+    """Requests the producers of partitions from their leader."""
 
     FLEXIBLE_VERSION = True
     API_KEY, API_VERSION = 61, 0
@@ -193,7 +195,7 @@ class ListTransactionsResponse(Response):  # type: ignore[misc]
 
 
 class ListTransactionsRequest(RequestStruct):  # type: ignore[misc]
-    """Asks a broker for the transactions that it coordinates."""
+    """Requests from a broker the transactions that it coordinates."""
 
     FLEXIBLE_VERSION = True
     API_KEY, API_VERSION = 66, 0
@@ -204,10 +206,10 @@ class ListTransactionsRequest(RequestStruct):  # type: ignore[misc]
 
 
 def producers(topic: str, partition: int) -> Ask:
-    """Those of one partition; for its leader."""
+    """The request for one partition, to its leader."""
     return Ask(DescribeProducersRequest, [(topic, [partition], NO_TAGS)])
 
 
 def transactions(producer_ids: list[int]) -> Ask:
-    """Those of some producers; for each broker."""
+    """The request for some producers, to each broker."""
     return Ask(ListTransactionsRequest, [], producer_ids)

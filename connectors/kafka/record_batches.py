@@ -1,9 +1,11 @@
-"""Finished record batches: built and compressed wherever there is CPU, sent by a destination's one producer.
+"""Finished record batches: built and compressed in any process, sent by a destination's one
+producer.
 
-The law: a batch is finished but for who sends it. Producer id, epoch and base sequence are stamped into its
-header when it is first sent, and stay the same whenever it is sent again; its records are never touched.
-Source: KIP-98 and https://kafka.apache.org/documentation/#recordbatch (magic 2); what aiokafka's producer wants
-of a batch is `aiokafka.producer.message_accumulator.BatchBuilder`, version 0.14.
+Invariant: a batch is finished except for its sender's stamp. Producer id, epoch and base sequence
+are stamped into its header when it is first sent, and stay the same whenever it is sent again; its
+records are never touched. Source: KIP-98 and https://kafka.apache.org/documentation/#recordbatch
+(magic 2); for what aiokafka's producer needs of a batch,
+`aiokafka.producer.message_accumulator.BatchBuilder`, version 0.14.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Headers = list[tuple[str, bytes]]
 Record = tuple[bytes | None, bytes | None, Headers]
 """Key, value and headers."""
 Lighten = Callable[[str, Record], Record]
-"""From a topic and a record that is too large for it to one that goes there in its place."""
+"""Returns the replacement of a topic's record that is too large for it."""
 
 MAX_BATCH_BYTES: Final = 1024 * 1024
 """Before compression; a fraction of that on the wire."""
@@ -43,7 +45,7 @@ compress_fast()
 
 
 class FinishedBatch(NamedTuple):
-    """A record batch, finished but for its producer's stamp; it goes from process to process as it is."""
+    """A record batch, finished except for its producer's stamp; it is passed between processes as it is."""
 
     topic: str
     partition: int
@@ -55,10 +57,11 @@ class FinishedBatch(NamedTuple):
 class BatchWriter:
     """Gathers records of one topic and makes transactional batches of them.
 
-    A batch is closed before it has more than ``max_bytes`` uncompressed. A record that is larger by itself is
-    alone in its batch; if that has more than ``largest`` bytes when it is finished, as a broker counts,
-    ``lighten`` gives another record in its place, and without that the broker refuses it. All records have one
-    timestamp. For a compacted topic all are ``keyed``: a record without a key gets its ChangeId as one.
+    A batch is closed before it has more than ``max_bytes`` uncompressed. A record that is larger by
+    itself is alone in its batch; if that has more than ``largest`` bytes when it is finished, as a
+    broker counts, ``lighten`` returns a replacement; without ``lighten`` the broker refuses it. All
+    records have one timestamp. For a compacted topic all are ``keyed``: a record without a key gets
+    its ChangeId as one.
     """
 
     __slots__ = (
@@ -95,20 +98,21 @@ class BatchWriter:
         self._records: list[Record] = []
 
     def append(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Take a record. Its partition is its key's, or the first if it has none."""
+        """Add a record. Its partition is its key's, or the first if it has none."""
         self._records.append((key, value, headers))
 
     def extend(self, records: Iterable[Record]) -> None:
-        """Take many records, which saves their calls of `append`."""
+        """Add many records, which saves their calls of `append`."""
         self._records.extend(records)
 
     def finished(self) -> list[FinishedBatch]:
-        """The batches of all records taken, in order within each partition; the writer is empty again.
+        """Return the batches of all added records, in order within each partition; the writer is
+        empty again.
 
-        The first batches of all partitions come first, then the second ones, and so on: a request to a broker
-        takes one batch of each partition, so this order needs the fewest requests.
+        The first batches of all partitions come first, then the second ones, and so on: a request
+        to a broker takes one batch of each partition, so this order needs the fewest requests.
         """
-        # Nothing is encoded before this: keys are hashed at a tenth of the price when many are together.
+        # Nothing is encoded before this: hashing many keys together costs a tenth.
         records, self._records = self._records, []
         by_partition = [
             self._batches(partition, share) for partition, share in self._shares(records).items()
@@ -148,7 +152,7 @@ class BatchWriter:
         yield FinishedBatch(self._topic, partition, raw, count)
 
     def _fitting(self, raw: bytearray, record: Record) -> bytearray:
-        """A finished batch; where its only record is too large, one with a smaller record."""
+        """A finished batch; if its only record is too large, one with a smaller record."""
         if self._lighten is None or len(raw) <= self._largest:
             return raw
         builder = self._builder()
@@ -157,14 +161,14 @@ class BatchWriter:
         return lighter
 
     def _builder(self) -> Any:
-        # aiokafka's is written in C; putting the same bytes together in Python took three times as long.
+        # aiokafka's is written in C; building the same bytes in Python took three times as long.
         return DefaultRecordBatchBuilder(
             _MAGIC, self._codec, _TRANSACTIONAL, *_UNSTAMPED, self._max_bytes
         )
 
 
 def _keyed(record: Record) -> Record:
-    """A record that compaction leaves alone: where it has no key, its ChangeId is one that no other has."""
+    """A record that compaction keeps: without a key, its ChangeId is a unique one."""
     key, value, headers = record
     if key is not None:
         return record
@@ -172,7 +176,8 @@ def _keyed(record: Record) -> Record:
 
 
 class Sendable:
-    """A finished batch as `AIOKafkaProducer.send_batch` wants it: it takes this for one of its builders."""
+    """A finished batch in the form of aiokafka's batch builders, as `AIOKafkaProducer.send_batch`
+    expects."""
 
     __slots__ = ("_raw", "_records")
 
@@ -185,14 +190,14 @@ class Sendable:
         """Refuse a record, as a full builder does; the producer then begins another batch after this one."""
 
     def close(self) -> None:
-        """Nothing is left to close."""
+        """Do nothing: the batch is closed."""
 
     def closed(self) -> bool:
-        """Nothing can be added; so it need not linger."""
+        """Always true: nothing can be added, so it need not linger."""
         return True
 
     def record_count(self) -> int:
-        """How many sequence numbers it takes."""
+        """The number of sequence numbers it takes."""
         return self._records
 
     def size(self) -> int:
@@ -202,7 +207,7 @@ class Sendable:
     def _set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int
     ) -> None:
-        """Stamp it. The producer does so once, before it is first sent; sent again, it is the same."""
+        """Stamp it. The producer does so once, before the first send; a resend is the same."""
         _PRODUCER.pack_into(self._raw, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
         with memoryview(self._raw) as raw, raw[_CHECKED_FROM:] as checked:
             _CRC.pack_into(self._raw, _CRC_AT, calc_crc32c(checked))

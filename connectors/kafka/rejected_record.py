@@ -1,6 +1,7 @@
-"""Which record a broker has refused for its size, from the batch that held it.
+"""The record that a broker refused for its size, found in its batch.
 
-The law: it is looked for only once a batch was refused; what is told of a row is what its record tells.
+Invariant: it is searched only once a batch was refused; the facts reported of a row are those in
+its record.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from connectors.wire import HEADER_CHANGE_ID
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _AROUND = 200
-"""Bytes of a batch beside its only record's key, value and headers, at the most."""
+"""The largest size of a batch beside its only record's key, value and headers."""
 _SHOWN = 200
-"""Bytes of a key that are told."""
+"""Bytes of a key that are shown."""
 
 
 def refused_batch(
     sent: Iterable[tuple[FinishedBatch, asyncio.Future[Any]]], error: BaseException | None
 ) -> FinishedBatch | None:
-    """The batch that the broker takes for too large, if that is what the error says."""
+    """Return the batch that the broker refused as too large, if that is the error."""
     if not isinstance(error, _TOO_LARGE):
         return None
     for batch, future in sent:
@@ -37,7 +38,7 @@ def refused_batch(
 
 
 def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | BatchTooLarge:
-    """The error that names its largest record; or the batch, where it may pass if it is tried again."""
+    """Return the error that names its largest record; or the batch, if it may pass on a retry."""
     held = max(_records(batch), key=lambda record: len(record.value or b""))
     key, value = held.key or b"", held.value or b""
     headers = sum(len(name) + len(text or b"") for name, text in held.headers)
@@ -65,16 +66,16 @@ def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | Batch
 
 
 def _may_pass(batch: FinishedBatch, alone: int, limit: int | None) -> bool:
-    """Whether its records, of which the largest has ``alone`` bytes, may pass in smaller batches; or one by
-    itself, which a limit refused that was raised since."""
+    """Whether its records, the largest of ``alone`` bytes, may pass in smaller batches; or a single
+    one, whose refusing limit was raised since."""
     if limit is None or batch.records > 1:
         return batch.records > 1 and (limit is None or alone < limit)
-    # What cannot be compressed is a little larger as it is sent.
+    # Incompressible data is a little larger when sent.
     return max(alone, len(batch.raw)) < limit
 
 
 def _known(limit: int | None, *, is_enough: bool = False) -> str:
-    """A topic's limit as an error states it; it is enough where it was raised since."""
+    """A topic's limit in an error's text; it is enough if it was raised since."""
     if limit is None:
         return "max.message.bytes of the topic cannot be asked for (DescribeConfigs)"
     now = " now, which is enough" if is_enough else ""
@@ -87,7 +88,7 @@ def _records(batch: FinishedBatch) -> list[Any]:
 
 
 def _where(value: bytes) -> dict[str, Any]:
-    """A row's table and place; nothing of what is no row."""
+    """A row's table and position; nothing if it is no row."""
     try:
         source = orjson.loads(value)["source"]
         table = f"{source['db']}.{source['table']}" if source["table"] else source["db"]

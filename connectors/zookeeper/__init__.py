@@ -1,1 +1,1 @@
-"""ZooKeeper: sessions and nodes; which worker leads is decided in ``app/coordination``."""
+"""ZooKeeper: sessions and nodes; ``app/coordination`` decides which worker leads."""

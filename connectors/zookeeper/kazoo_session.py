@@ -1,7 +1,8 @@
 """A session with real ZooKeeper servers, by kazoo.
 
-The law: kazoo goes on with a new session where one expired; this is over then, for good, and whoever wants to
-go on opens another. Nothing is asked while the connection is lost: kazoo would keep it and do it later.
+Invariant: kazoo opens a new session after one expired; this object is then over for good, and its
+user opens another. No request is made while the connection is lost: kazoo would queue it and send
+it later.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _quiet.setLevel(logging.ERROR)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeperClient:
-    """How to reach ZooKeeper."""
+    """The connection to ZooKeeper."""
 
     hosts: str
     timeout: float
@@ -56,8 +57,8 @@ class ZooKeeperClient:
 
 
 class KazooSession:
-    """A session; open it with ``opened``. ``changed`` is called in the event loop whenever something a
-    watch was set for, or the session itself, is not as it was."""
+    """A session; open it with ``opened``. ``changed`` is called in the event loop whenever a
+    watched node, or the session itself, has changed."""
 
     def __init__(self, address: ZooKeeperClient, changed: Callable[[], None]) -> None:
         self.id = 0
@@ -80,14 +81,15 @@ class KazooSession:
             auth_data=auth,
             default_acl=acl,
         )
-        self._client.add_listener(self._heard)
+        self._client.add_listener(self._on_state)
         self._note_timeout()
 
     @classmethod
     async def opened(
         cls, address: ZooKeeperClient, changed: Callable[[], None], *, within: float
     ) -> KazooSession:
-        """A session; raises CoordinationLost or CoordinationRefused where none comes in that time."""
+        """Open a session; raises CoordinationLost or CoordinationRefused if none is established in
+        that time."""
         session = cls(address, changed)
         session._client.start_async()
         session._watch.start()
@@ -96,7 +98,7 @@ class KazooSession:
                 await session._connected.wait()
             if session._error is not None:
                 raise session._error
-            # The connection is made before the account is looked at; this asks.
+            # The connection is made before the account is checked; this request checks it.
             await session.read("/")
         except TimeoutError:
             await session.close()
@@ -155,20 +157,21 @@ class KazooSession:
             await self._ask(partial(self._client.set_async, path, data))
 
     async def close(self) -> None:
-        """End the session, and with it its nodes."""
+        """End the session and its nodes."""
         self.state = SessionState.OVER
-        self._client.remove_listener(self._heard)
+        self._client.remove_listener(self._on_state)
         await asyncio.to_thread(self._stop)
 
     def _watch_loop(self) -> None:
-        """End the session if the event loop does nothing any more; kazoo's threads would keep it for ever."""
+        """End the session if the event loop does nothing any more; kazoo's threads would keep it
+        for ever."""
         while self.state is not SessionState.OVER:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._live)
             time.sleep(self.timeout / 6)
             if now() - self._alive > self.timeout:
                 self.state = SessionState.OVER
-                self._tell()
+                self._notify_soon()
                 self._stop()
 
     def _live(self) -> None:
@@ -201,8 +204,8 @@ class KazooSession:
         self.answered = max(self.answered, sent)
         return result
 
-    def _heard(self, state: str) -> None:
-        """In kazoo's thread: what became of the connection."""
+    def _on_state(self, state: str) -> None:
+        """Record the state of the connection; called in kazoo's thread."""
         if self.state is SessionState.OVER:
             return
         if state == KazooState.CONNECTED:
@@ -214,22 +217,23 @@ class KazooSession:
             self.state = SessionState.OVER
             refused = self._client._state == KeeperState.AUTH_FAILED
             self._error = CoordinationRefused("AUTH_FAILED") if refused else CoordinationLost()
-        self._tell()
+        self._notify_soon()
 
-    def _tell(self) -> None:
+    def _notify_soon(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._told)
+            self._loop.call_soon_threadsafe(self._notify)
 
-    def _told(self) -> None:
+    def _notify(self) -> None:
         if self.state is not SessionState.SUSPENDED:
             self._connected.set()
         self._changed()
 
     def _watched(self, _event: Any) -> None:
-        self._tell()
+        self._notify_soon()
 
     def _note_timeout(self) -> None:
-        """The servers may grant another timeout than was asked for, and kazoo keeps it to itself."""
+        """Read the granted time-out: the servers may grant another one than requested, and kazoo
+        does not report it."""
         connection = self._client._connection
         invoke = connection._invoke
 
@@ -244,7 +248,7 @@ class KazooSession:
 
 
 def opens(address: ZooKeeperClient) -> Opens:
-    """How a worker opens its sessions."""
+    """Return the function that opens a worker's sessions."""
 
     @contextlib.asynccontextmanager
     async def open_one(changed: Callable[[], None]) -> AsyncIterator[Session]:
@@ -258,7 +262,7 @@ def opens(address: ZooKeeperClient) -> Opens:
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Waits no longer for one server than leaves time for the others; kazoo waits a whole session."""
+    """Limits the wait for one server so that time is left for the others; kazoo waits a whole session."""
 
     def __init__(self, longest: float) -> None:
         super().__init__()
@@ -269,7 +273,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 def _credentials(address: ZooKeeperClient) -> tuple[list[tuple[str, str]] | None, Any]:
-    """How to log in, and who may see what this makes: with an account it alone, else all."""
+    """The login, and the ACL of created nodes: with an account it alone, else all."""
     if address.username is None:
         return None, None
     secret, account = address.password, f"{address.username}:"

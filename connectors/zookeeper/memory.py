@@ -1,4 +1,4 @@
-"""The in-memory twin of ZooKeeper, with sessions that can be cut, suspended and ended at will."""
+"""The in-memory twin of ZooKeeper, with sessions that can be disconnected, suspended and ended at will."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MemoryServer:
         self._count = 0
 
     def session(self, changed: Callable[[], None], *, timeout: float = 6.0) -> MemorySession:
-        """A new session."""
+        """Open a new session."""
         self._count += 1
         session = MemorySession(self, self._count, changed, timeout)
         self._sessions[self._count] = session
@@ -38,7 +38,7 @@ class MemoryServer:
             await session.close()
 
     def put(self, path: str, data: bytes, owner: int) -> Node:
-        """Make a node, and what stands above it."""
+        """Make a node and its parents."""
         above = path.rpartition("/")[0]
         if above and above not in self.nodes:
             self.put(above, b"", 0)
@@ -50,18 +50,18 @@ class MemoryServer:
         return self.nodes[path]
 
     def remove(self, path: str) -> None:
-        """Remove a node and what stands below it, as a person may do."""
+        """Remove a node and everything below it, as an operator may do."""
         for each in [each for each in self.nodes if each == path or each.startswith(f"{path}/")]:
             self.zxid += 1
             del self.nodes[each]
             self._tell(each.rpartition("/")[0])
 
     def watch(self, path: str, session: MemorySession) -> None:
-        """Tell a session once of the next change below a node."""
+        """Notify a session once of the next change below a node."""
         self._watches.setdefault(path, set()).add(session)
 
     def expire(self, session: MemorySession) -> None:
-        """End a session as the servers do when they hear nothing of it: its own side may not know."""
+        """End a session as the servers do on time-out: its own side may not know."""
         self._sessions.pop(session.id, None)
         for path in [path for path, node in self.nodes.items() if node.owner == session.id]:
             self.remove(path)
@@ -117,12 +117,12 @@ class MemorySession:
             self._server.nodes[path] = replace(self._server.nodes[path], data=data)
 
     async def close(self) -> None:
-        """End the session, and with it its nodes."""
+        """End the session and its nodes."""
         self.become(SessionState.OVER)
         self._server.expire(self)
 
     def become(self, state: SessionState) -> None:
-        """Let this side see its connection cut, back, or its session over."""
+        """Set this side's state: its connection lost, back, or its session over."""
         if self.state is not state:
             self.state = state
             self.changed()

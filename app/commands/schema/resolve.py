@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_waiting(parser)
 
 
-def _told(options: argparse.Namespace) -> str:
+def _name_of(options: argparse.Namespace) -> str:
     """Return the table's name as text."""
     return ".".join(options.table)
 
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     be lost without confirmation."""
     if options.give_up and not options.yes_lose_rows:
         sys.stderr.write(
-            f"The waiting events of {printed(_told(options))} and later ones would be lost to subscribers. "
+            f"The waiting events of {printed(_name_of(options))} and later ones would be lost to subscribers. "
             "To confirm, add --yes-lose-rows.\n"
         )
         return 2
@@ -83,10 +83,10 @@ def run(options: argparse.Namespace) -> int:
     found = completed(resolve(waiting, definition, report_silent, by=operator(), wait=wait))
     code, told = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
     if options.format == "json":
-        value = {"table": _told(options), "resolution": found.resolution.id, "told": told}
+        value = {"table": _name_of(options), "resolution": found.resolution.id, "told": told}
         sys.stdout.write(json.dumps(value) + "\n")
     else:
-        answer("text", None, [f"{_told(options)}: {told}"])
+        answer("text", None, [f"{_name_of(options)}: {told}"])
     return code
 
 

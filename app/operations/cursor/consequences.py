@@ -89,10 +89,10 @@ def _between(old: SourceOffset, new: SourceOffset, address: SourceAddress) -> Ef
     before, after = old.gtid_set, new.gtid_set
     if isinstance(before, GtidSet) and isinstance(after, GtidSet):
         passed, again = _difference(after, before, address), _difference(before, after, address)
-        return _told(passed, again)
+        return _counted(passed, again)
     if isinstance(before, MariadbGtidList) and isinstance(after, MariadbGtidList):
         if before == after:
-            return _told(0, 0)
+            return _counted(0, 0)
         if before.holds_all(after):
             return Effect("back: the changes in between are published again", is_back=True)
         if after.holds_all(before):
@@ -101,7 +101,7 @@ def _between(old: SourceOffset, new: SourceOffset, address: SourceAddress) -> Ef
     if old.server_uuid != new.server_uuid:
         return Effect("a position of another server: what is lost or repeated is unknown")
     if old.coordinates == new.coordinates:
-        return _told(0, 0)
+        return _counted(0, 0)
     if new.coordinates.order < old.coordinates.order:
         return Effect(
             f"back from {old.coordinates}: the changes in between are published again", is_back=True
@@ -109,7 +109,7 @@ def _between(old: SourceOffset, new: SourceOffset, address: SourceAddress) -> Ef
     return Effect(f"forward from {old.coordinates}: the changes in between are never published")
 
 
-def _told(passed: int, again: int) -> Effect:
+def _counted(passed: int, again: int) -> Effect:
     if not passed and not again:
         return Effect("the same position as before", is_free=True, is_back=True)
     parts = [f"forward: {passed} transaction(s) are never published"] if passed else []

@@ -95,12 +95,17 @@ async def _claimed(asked: Journal, make: Make, reason: Reason, *, sets: bool) ->
         state = await recover(plan.journal, MemoryCheckpoint(), verification, whole_history=True)
         numbered = await _numbered(state, plan) if sets else []
         change = await asyncio.to_thread(make, state, installation)
-        told = _told(plan.name, state, change, reason)
-        cursor = replace(change.cursor, epoch=told.epoch, by=told.id, written_ms=told.ts_ms)
+        intervention = _intervention(plan.name, state, change, reason)
+        cursor = replace(
+            change.cursor,
+            epoch=intervention.epoch,
+            by=intervention.id,
+            written_ms=intervention.ts_ms,
+        )
         notes = [
             *numbered,
             *change.notes,
-            note_of(told),
+            note_of(intervention),
             (cursor_key(plan.name), encoded(cursor.to_json())),
         ]
         async with producer.transaction() as kafka:
@@ -111,7 +116,7 @@ async def _claimed(asked: Journal, make: Make, reason: Reason, *, sets: bool) ->
                 one.add_done_callback(_seen)
                 sent.append(one)
             await asyncio.gather(*sent)
-        return told
+        return intervention
     finally:
         await producer.discard()
 
@@ -144,7 +149,9 @@ def _seen(sent: asyncio.Future[Any]) -> None:
         sent.exception()
 
 
-def _told(name: str, state: DestinationState, change: Change, reason: Reason) -> Intervention:
+def _intervention(
+    name: str, state: DestinationState, change: Change, reason: Reason
+) -> Intervention:
     old = state.cursor
     return Intervention(
         destination=name,

@@ -32,8 +32,8 @@ class WorkerAt:
 async def statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any] | str]:
     """Return each worker's report of its destinations, or why there is none."""
     wanted = sorted(set(workers))
-    told = await asyncio.gather(*(in_its_own_thread(partial(_asked, one)) for one in wanted))
-    return dict(zip(wanted, told, strict=True))
+    answers = await asyncio.gather(*(in_its_own_thread(partial(_asked, one)) for one in wanted))
+    return dict(zip(wanted, answers, strict=True))
 
 
 def _asked(one: WorkerAt) -> dict[str, Any] | str:
@@ -45,11 +45,11 @@ def _asked(one: WorkerAt) -> dict[str, Any] | str:
     try:
         with urllib.request.urlopen(url, timeout=_SECONDS) as answer:
             found: dict[str, Any] = json.loads(answer.read())
-        told: dict[str, Any] = found["destinations"]
+        answers: dict[str, Any] = found["destinations"]
         who = found["worker"]
     except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         return f"worker {one.worker} does not answer at {one.address}: {reason}"
     if who != one.worker:
         return f"{one.address} is worker {who}, not {one.worker}"
-    return told
+    return answers

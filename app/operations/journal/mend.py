@@ -49,8 +49,8 @@ async def mend(asked: Journal, *, by: str, why: str) -> tuple[Mended, ...]:
         pairs = found.pairs()
         if pairs:
             notes = [(good.key, good.value) for _, good in pairs]
-            said = _said(found.state, pairs, by=by, why=why)
-            await _written(asked, producer, [note_of(said), *notes])
+            intervention = _intervention(found.state, pairs, by=by, why=why)
+            await _written(asked, producer, [note_of(intervention), *notes])
     finally:
         await producer.discard()
     return tuple(
@@ -108,7 +108,7 @@ async def _written(
         await asyncio.gather(*sent)
 
 
-def _said(state: DestinationState, pairs: list[Pair], *, by: str, why: str) -> Intervention:
+def _intervention(state: DestinationState, pairs: list[Pair], *, by: str, why: str) -> Intervention:
     offset = str(state.cursor.offset) if state.cursor is not None else ""
     return Intervention(
         destination=state.destination,

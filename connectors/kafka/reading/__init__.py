@@ -1,1 +1,1 @@
-"""Committed records read: one partition to its end, many topics, the newest records, and a tail."""
+"""Reading of committed records: one partition to its end, many topics, the newest records, and a tail."""

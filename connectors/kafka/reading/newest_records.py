@@ -1,7 +1,7 @@
 """The newest records of many partitions, read from their ends.
 
-Invariant: committed records only, up to the end that each partition has at first; a partition is read further
-back until it shows a record that is wanted, or its first record since the given time.
+Invariant: committed records only, up to the end that each partition has at first; a partition is
+read further back until it shows a wanted record, or its first record since the given time.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without any record after which an end is given up."""
 _POLL_MS = 200
 _ASKED = 8
-"""Partitions of which the brokers are asked at once whose transaction is open."""
+"""Partitions with an open transaction for which the brokers are asked at once."""
 _FEW, _MORE = 32, 8
-"""Offsets that are read at first, and by how many times more the next time."""
+"""The number of offsets read at first, and its factor for each next time."""
 
 Wanted = Callable[[StoredRecord], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest record of a partition that is wanted."""
+    """The newest wanted record of a partition."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class Newest:
 
 
 class _Progress:
-    """How long ago anything came, and what is to be done where that is long."""
+    """The time since the last record, and the reaction if it is long."""
 
     def __init__(self, options: Mapping[str, Any], limit: asyncio.Timeout) -> None:
         self._options, self._limit = options, limit
@@ -49,12 +49,12 @@ class _Progress:
         self._last = self._time()
 
     def made(self) -> None:
-        """Wait anew from now on."""
+        """Restart the wait."""
         self._last = self._time()
         self._limit.reschedule(self._last + _SILENCE)
 
     async def check(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Raise TransactionOpen where one has kept a partition at its position for a while."""
+        """Raise TransactionOpen if one has kept a partition at its position for a while."""
         if self._time() - self._last > HELD:
             for tp, position in list(positions.items())[:_ASKED]:
                 await refuse_open(self._options, *tp, position=position)
@@ -64,10 +64,11 @@ class _Progress:
 async def newest(
     options: Mapping[str, Any], topics: Iterable[str], *, since_ms: int | None, wanted: Wanted
 ) -> list[Newest]:
-    """Of each partition of these topics that has a record since then; all, where no time is given.
+    """Return the newest of each partition of these topics that has a record since then; of all
+    without a time.
 
-    Raises TransactionOpen where another producer's transaction stays open before an end, KafkaLost where an end
-    is not reached otherwise. A topic that is not there has none.
+    Raises TransactionOpen if another producer's transaction stays open before an end, KafkaLost if
+    an end is not reached otherwise. A missing topic has none.
     """
     try:
         async with asyncio.timeout(_SILENCE) as limit:
@@ -115,7 +116,7 @@ async def _newest(
 async def _spans(
     options: Mapping[str, Any], consumer: AIOKafkaConsumer, topics: list[str], since_ms: int | None
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Of each partition the offsets between which its newest record stands; those with none are left out."""
+    """The offsets of each partition between which its newest record is; those with none are omitted."""
     cluster = await consumer._client.fetch_all_metadata()
     partitions = [
         TopicPartition(topic, one)
@@ -135,7 +136,7 @@ async def _spans(
 async def _ends(
     options: Mapping[str, Any], partitions: list[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Open transactions included: a commit that stands after one is not missed."""
+    """Open transactions included: a commit after one is not missed."""
     consumer = AIOKafkaConsumer(**options, isolation_level="read_uncommitted")
     try:
         await consumer.start()
@@ -152,7 +153,7 @@ async def _read(
     wanted: Wanted,
     progress: _Progress,
 ) -> None:
-    """Read each partition from its start to its span's end, and keep the last record that is wanted."""
+    """Read each partition from its start to its span's end, and keep the last wanted record."""
     left = set(starts)
     reached: dict[TopicPartition, int] = {}
     consumer.assign(list(starts))

@@ -1,6 +1,7 @@
-"""Whose transactions are open in a partition, so that nothing after them can be read.
+"""The open transactions of a partition, which keep all later records from being read.
 
-Invariant: it only asks. What a broker does not know, or does not let this account see, is left out.
+Invariant: it only reads. Transactions that a broker does not know, or does not show to this
+account, are omitted.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from connectors.kafka.protocol_requests import producers, transactions
 
 log = logging.getLogger(__name__)
 
-_PATIENCE = 5.0
-"""Seconds for the brokers to say it."""
+_ANSWER_SECONDS = 5.0
+"""Seconds for the brokers to answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +32,11 @@ class OpenTransaction:
 
     producer_id: int
     transactional_id: str | None
-    """None where no broker coordinates it: it hangs, and ends by no time-out."""
+    """None if no broker coordinates it: it hangs, and ends by no time-out."""
     offset: int
-    """Of its first record in the partition."""
+    """The offset of its first record in the partition."""
     written_ms: int
-    """When its producer wrote there last."""
+    """The time of its producer's last write there."""
 
     def __str__(self) -> str:
         whose = (
@@ -47,7 +48,7 @@ class OpenTransaction:
         return f"{whose}, producer {self.producer_id}, from offset {self.offset}, last written {at}"
 
     def ending(self, topic: str, partition: int) -> str:
-        """The command that ends it."""
+        """Return the command that ends it."""
         where = f"--topic {shlex.quote(topic)} --partition {partition}"
         if self.transactional_id is None:
             return (
@@ -59,7 +60,8 @@ class OpenTransaction:
 
 
 def held_up(found: Sequence[OpenTransaction], topic: str, partition: int) -> TransactionOpen:
-    """The error that names these open transactions of a partition, and the command that ends each."""
+    """Return the error that names these open transactions of a partition, and the command that ends
+    each."""
     commands = "; ".join(one.ending(topic, partition) for one in found)
     return TransactionOpen(
         "; ".join(map(str, found)),
@@ -73,10 +75,10 @@ def held_up(found: Sequence[OpenTransaction], topic: str, partition: int) -> Tra
 async def open_transactions(
     options: Mapping[str, Any], topic: str, partition: int
 ) -> list[OpenTransaction]:
-    """Those of one partition, the oldest first; none where the brokers do not say."""
+    """Return those of one partition, the oldest first; none if the brokers do not report them."""
     client = AIOKafkaClient(**options)
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_ANSWER_SECONDS):
             await client.bootstrap()
             return await _asked(client, topic, partition)
     except (KafkaError, OSError, TimeoutError, ValueError) as error:
@@ -89,7 +91,7 @@ async def open_transactions(
 async def refuse_open(
     options: Mapping[str, Any], topic: str, partition: int, *, position: int
 ) -> None:
-    """Raise TransactionOpen where a transaction that began at a position or before is still open."""
+    """Raise TransactionOpen if a transaction that began at a position or before is still open."""
     found = await open_transactions(options, topic, partition)
     if held := [one for one in found if one.offset <= position]:
         raise held_up(held, topic, partition)

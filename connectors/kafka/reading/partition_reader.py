@@ -1,7 +1,8 @@
-"""Reading a partition from an offset to its end, seeing only what was committed.
+"""Reading of a partition from an offset to its end, committed records only.
 
-The law: the end is where the partition ended when we began, open transactions included, so that a commit made
-before that moment is never missed: another's open transaction hides what stands behind it until it ends.
+Invariant: the end is that of the beginning of the read, open transactions included, so that a
+commit made before that moment is never missed: another's open transaction hides later records until
+it ends.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from connectors.kafka.reading.open_transactions import refuse_open
 _DEADLINE = 4 * TRANSACTION_TIMEOUT
 """Seconds without progress after which the end is given up."""
 HELD = TRANSACTION_TIMEOUT
-"""Seconds without progress after which the brokers are asked whose transaction is open."""
+"""Seconds without progress after which the brokers are asked for open transactions."""
 _POLL_MS = 200
 _FETCH_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One record as it stands in a partition; tombstones have no value."""
+    """One record of a partition; tombstones have no value."""
 
     key: bytes
     value: bytes
@@ -41,9 +42,10 @@ class StoredRecord:
 async def read_to_end(
     options: Mapping[str, Any], topic: str, partition: int, *, start: int = 0
 ) -> list[StoredRecord]:
-    """The committed records from ``start`` to the partition's present end, in order.
+    """Return the committed records from ``start`` to the partition's present end, in order.
 
-    Raises TransactionOpen where a transaction stays open, KafkaLost where the end is not reached otherwise.
+    Raises TransactionOpen if a transaction stays open, KafkaLost if the end is not reached
+    otherwise.
     """
     found: list[StoredRecord] = []
     await read_each(options, topic, partition, start=start, take=found.append)
@@ -59,9 +61,10 @@ async def read_each(
     take: Callable[[StoredRecord], object],
     is_patient: bool = True,
 ) -> int:
-    """Give each of these records away as it comes, so that they need not all fit into memory; their count.
+    """Pass on each of these records as it arrives, so that they need not all fit into memory;
+    return their count.
 
-    Without patience only what can be read now: nothing behind a transaction that is still open.
+    Without patience only what can be read now: nothing after a transaction that is still open.
     """
     count, tp = 0, TopicPartition(topic, partition)
     async for records in _records(options, tp, start=start, is_patient=is_patient):
@@ -78,7 +81,7 @@ async def read_first(
     *,
     wanted: Callable[[StoredRecord], bool],
 ) -> StoredRecord | None:
-    """The first of all records that is wanted; those behind it are not read."""
+    """Return the first wanted record; later ones are not read."""
     async with aclosing(_records(options, TopicPartition(topic, partition), start=0)) as batches:
         async for records in batches:
             for record in records:
@@ -88,7 +91,7 @@ async def read_first(
 
 
 async def end_of(options: Mapping[str, Any], topic: str, partition: int) -> int:
-    """The offset behind a partition's last record; 0 where none was ever written."""
+    """Return the offset after a partition's last record; 0 if none was ever written."""
     try:
         async with asyncio.timeout(_DEADLINE):
             return await _end(options, TopicPartition(topic, partition), "read_uncommitted")
@@ -103,14 +106,14 @@ async def end_of(options: Mapping[str, Any], topic: str, partition: int) -> int:
 def read_in_pieces(
     options: Mapping[str, Any], topic: str, partition: int, *, start: int
 ) -> AsyncGenerator[list[StoredRecord]]:
-    """The same, some records at a time: for who works on each piece before the next is read."""
+    """Yield the same in pieces, for a caller that processes each before the next is read."""
     return _records(options, TopicPartition(topic, partition), start=start)
 
 
 async def _records(
     options: Mapping[str, Any], tp: TopicPartition, *, start: int, is_patient: bool = True
 ) -> AsyncGenerator[list[StoredRecord]]:
-    """Records as they come, until the end that the partition had at first."""
+    """Yield records as they arrive, until the end that the partition had at first."""
     loop, last = asyncio.get_running_loop(), -1
     try:
         async with asyncio.timeout(_DEADLINE) as limit:
@@ -120,11 +123,12 @@ async def _records(
                 moved = loop.time()
                 while (position := await consumer.position(tp)) < end:
                     if position > last:
-                        # Markers whose transactions were compacted away give no record, and are many.
+                        # Markers whose transactions were compacted away give no record, and are
+                        # many.
                         limit.reschedule(loop.time() + _DEADLINE)
                         last, moved = position, loop.time()
                     elif loop.time() - moved > HELD:
-                        # It may stay open for longer than is waited for here; the reason is shown meanwhile.
+                        # It may stay open longer than the wait here; the reason is shown meanwhile.
                         await refuse_open(options, *tp, position=position)
                         moved = loop.time()
                     batches = await consumer.getmany(tp, timeout_ms=_POLL_MS)
@@ -156,7 +160,7 @@ async def _go_to(consumer: AIOKafkaConsumer, tp: TopicPartition, *, start: int, 
 
 
 async def _end(options: Mapping[str, Any], tp: TopicPartition, isolation: str) -> int:
-    """The high watermark; of what is committed the last stable offset."""
+    """The high watermark; for committed records the last stable offset."""
     async with open_consumer(options, tp.topic, isolation) as consumer:
         ends = await consumer.end_offsets([tp])
         return int(ends[tp])
@@ -166,7 +170,7 @@ async def _end(options: Mapping[str, Any], tp: TopicPartition, isolation: str) -
 async def open_consumer(
     options: Mapping[str, Any], topic: str, isolation: str
 ) -> AsyncIterator[AIOKafkaConsumer]:
-    """A consumer in no group that knows the topic; stopped at the block's end."""
+    """A consumer without a group that knows the topic; stopped at the block's end."""
     consumer = AIOKafkaConsumer(
         **options,
         isolation_level=isolation,
@@ -177,7 +181,8 @@ async def open_consumer(
     )
     try:
         await consumer.start()
-        # Else the first question about the topic fails, and aiokafka asks again a tenth of a second later.
+        # Else the first request for the topic fails, and aiokafka repeats it a tenth of a second
+        # later.
         await consumer._client._wait_on_metadata(topic)
         yield consumer
     finally:

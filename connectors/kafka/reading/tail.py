@@ -1,7 +1,8 @@
-"""Following partitions of a topic for as long as a process lives: each committed record, in order, once.
+"""Following of partitions of a topic for as long as a process lives: each committed record, in
+order, once.
 
-Invariant: it is a member of no group, so every process that follows sees every record. A place, once known, is
-kept over every outage; what cannot be read for now is read later.
+Invariant: it is a member of no group, so every process that follows sees every record. A position,
+once known, is kept over every outage; records that cannot be read now are read later.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from connectors.kafka.reading.partition_reader import StoredRecord, open_consume
 log = logging.getLogger(__name__)
 
 Take = Callable[[int, StoredRecord], object]
-"""Partition and record; what it raises ends the process's part in the topic, so it should raise nothing."""
+"""Partition and record; an error that it raises ends the process's tail, so it should raise none."""
 
 _POLL_MS = 1000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _CHECK_SECONDS = 10.0
-"""After so long without a record the broker is asked whether there really is none."""
+"""After so long without a record the broker is asked whether there is none."""
 _ANSWER_SECONDS = 15.0
 
 
 @dataclass(slots=True)
 class Tail:
-    """A topic's partitions, from their committed ends at the first look on, or from given offsets."""
+    """A topic's partitions, from their committed ends at the first read, or from given offsets."""
 
     options: Mapping[str, Any]
     topic: str
@@ -43,13 +44,13 @@ class Tail:
     take: Take
     start: Mapping[int, int] = field(default_factory=dict)
     error: AqueductError | None = None
-    """Why it cannot be read now."""
+    """The error that prevents reading now."""
     _next: dict[TopicPartition, int] = field(default_factory=dict)
-    """The offset that is read next."""
+    """The next offset to read."""
     _placed: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
     _late: dict[TopicPartition, int] = field(default_factory=dict)
-    """Partitions that went on past what was read at the last check, and how far they were read."""
+    """Partitions whose end was past the read position at the last check, and that position."""
 
     def __post_init__(self) -> None:
         self._next = {TopicPartition(self.topic, part): at for part, at in self.start.items()}
@@ -73,7 +74,8 @@ class Tail:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def placed(self) -> None:
-        """Wait until every record that is committed from now on is sure to come; raise why it is not."""
+        """Wait until every record committed from now on is certain to be read; raise the error that
+        prevents it."""
         while not self._placed.is_set():
             waits = [asyncio.create_task(each.wait()) for each in (self._placed, self._failed)]
             try:
@@ -93,12 +95,12 @@ class Tail:
         }
 
     async def _place(self, consumer: AIOKafkaConsumer) -> None:
-        """Go to where reading goes on; of a partition not known yet, to the end of what is committed."""
+        """Seek to the next offset; for a new partition, to the end of committed records."""
         every = [TopicPartition(self.topic, part) for part in self.partitions]
         consumer.assign(every)
         unknown = [tp for tp in every if tp not in self._next]
         async with asyncio.timeout(_ANSWER_SECONDS):
-            # What is open at that end comes later, once it is committed.
+            # Records of a transaction open at that end are read later, once committed.
             self._next |= await consumer.end_offsets(unknown) if unknown else {}
         for tp in every:
             consumer.seek(tp, self._next[tp])
@@ -125,7 +127,7 @@ class Tail:
                 checked = time.monotonic()
 
     async def _check(self, consumer: AIOKafkaConsumer) -> None:
-        """Raise KafkaLost where records do not come; aiokafka says that in its log alone."""
+        """Raise KafkaLost if records do not arrive; aiokafka only logs that."""
         async with asyncio.timeout(_ANSWER_SECONDS):
             ends = await consumer.end_offsets(list(self._next))
         positions = {tp: await consumer.position(tp) for tp in ends}
@@ -146,7 +148,7 @@ class Tail:
             )  # fmt: skip
 
     def _cut(self, error: OffsetOutOfRangeError) -> None:
-        """Begin at the end again, where the topic was cut or made anew; every run reads it on its own."""
+        """Restart at the end if the topic was truncated or created again; every run reads it on its own."""
         out = dict(error.args[0]) if error.args and isinstance(error.args[0], dict) else self._next
         log.error(
             "%s was truncated or recreated: it has no offset %s; it is followed from its end",

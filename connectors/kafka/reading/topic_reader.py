@@ -1,7 +1,7 @@
-"""All that stands in many topics at one moment, as a consumer reads it: for who proves what others believe.
+"""The complete contents of many topics at one moment, read by a consumer, for audits.
 
-The law: each partition is read from its beginning to the end that it had at first, open transactions included,
-committed records only; nothing is written, and no group is joined.
+Invariant: each partition is read from its beginning to the end that it had at first, open
+transactions included, committed records only; nothing is written, and no group is joined.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Take = Callable[[str, int, StoredRecord], object]
 
 
 async def cluster(options: Mapping[str, Any]) -> str | None:
-    """The cluster's own name of itself, if it has one."""
+    """Return the cluster's id, if it has one."""
     client = AIOKafkaAdminClient(**options)
     try:
         await client.start()
@@ -44,7 +44,7 @@ async def cluster(options: Mapping[str, Any]) -> str | None:
 
 
 async def topics(options: Mapping[str, Any]) -> dict[str, int]:
-    """The partitions of each topic that there is."""
+    """Return the number of partitions of each existing topic."""
     client = AIOKafkaAdminClient(**options)
     try:
         await client.start()
@@ -59,7 +59,7 @@ async def topics(options: Mapping[str, Any]) -> dict[str, int]:
 async def beginnings(
     options: Mapping[str, Any], partitions: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], int]:
-    """The first offset that each partition still has."""
+    """Return the first offset that each partition still has."""
     wanted = [TopicPartition(*each) for each in partitions]
     consumer = _consumer(options, "read_uncommitted")
     try:
@@ -75,7 +75,7 @@ async def beginnings(
 async def read_all(
     options: Mapping[str, Any], partitions: Iterable[tuple[str, int]], take: Take
 ) -> None:
-    """Give all records away, those of a partition in order; KafkaLost where an end is not reached."""
+    """Pass on all records, those of a partition in order; raise KafkaLost if an end is not reached."""
     wanted = [TopicPartition(*each) for each in partitions]
     if not wanted:
         return
@@ -115,7 +115,7 @@ async def _read(consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int], tak
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Where Kafka's own rule puts a key; not our implementation of it."""
+    """Return a key's partition by Kafka's own rule, not by our implementation of it."""
     return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
 

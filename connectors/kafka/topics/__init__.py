@@ -1,1 +1,1 @@
-"""Topics: how one has to be, made in requests, and checked before it is written to."""
+"""Topics: their required configuration, their creation in requests, and the check before writing."""

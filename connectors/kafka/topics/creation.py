@@ -1,8 +1,9 @@
-"""Making topics: in requests that a controller takes, and until their leaders take records.
+"""Creation of topics: in requests that a controller accepts, and until their leaders accept
+records.
 
-Invariant: one request asks for no more than MOST_PARTITIONS partitions, and the next follows once these have
-leaders. A KRaft controller refuses more than 10,000 at once ("Excessively large number of partitions per
-request"), and works on other requests in between.
+Invariant: one request creates no more than MOST_PARTITIONS partitions, and the next follows once
+these have leaders. A KRaft controller refuses more than 10,000 at once ("Excessively large number
+of partitions per request"), and handles other requests in between.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from connectors.kafka.topics.plan import TopicPlan
 
 MOST_PARTITIONS = 1000
 MOST_NAMES = 500
-"""Of topics in one question about them."""
+"""Of topics in one metadata request."""
 _SETTLE_SECONDS = 30.0
 _NO_SUCH_TOPIC, _NO_LEADER, _ALREADY_EXISTS = 3, 5, 36
 _LATEST = -1
@@ -32,9 +33,9 @@ _LATEST = -1
 async def make(
     admin: AIOKafkaAdminClient, plans: Iterable[TopicPlan], *, made: Callable[[str], None]
 ) -> None:
-    """Make topics, and report each once its leaders take records.
+    """Create topics, and report each once its leaders accept records.
 
-    A topic that another client has made meanwhile counts as made. Raises what the broker answers.
+    A topic that another client has created meanwhile counts as created. Raises the broker's error.
     """
     for portion in portions(plans):
         await _create(admin, portion)
@@ -44,7 +45,7 @@ async def make(
 
 
 def portions(plans: Iterable[TopicPlan]) -> Iterator[list[TopicPlan]]:
-    """Those for one request each, in their order; a single topic may be larger by itself."""
+    """The plans of each request, in their order; a single topic may exceed the limit by itself."""
     portion: list[TopicPlan] = []
     partitions = 0
     for plan in plans:
@@ -72,7 +73,7 @@ async def _create(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:
         if code not in (0, _ALREADY_EXISTS)
     ]
     if errors:
-        # What only a person can mend comes first: the others may pass by themselves.
+        # Errors that only an operator can correct come first: the others may resolve by themselves.
         raise min(errors, key=lambda error: error.retry is Retry.TIMED)
 
 
@@ -83,9 +84,10 @@ def _refusal(name: str, code: int, message: str | None = None) -> AqueductError:
 
 
 async def _led(admin: AIOKafkaAdminClient, names: list[str]) -> None:
-    """Wait until each partition has a leader that knows it is one.
+    """Wait until each partition has a leader that is ready.
 
-    Metadata names a leader before that broker has made the partition's log; until then it refuses records.
+    Metadata names a leader before that broker has created the partition's log; until then it
+    refuses records.
     """
     waiting = set(names)
     try:
@@ -100,9 +102,10 @@ async def _led(admin: AIOKafkaAdminClient, names: list[str]) -> None:
 
 
 async def described(admin: AIOKafkaAdminClient, names: list[str]) -> list[dict[str, Any]]:
-    """Those of these topics that there are.
+    """The metadata of the existing ones of these topics.
 
-    The client's own way lets brokers with auto.create.topics.enable make the others, with settings of theirs.
+    The client's own request makes brokers with auto.create.topics.enable create the others, with
+    the brokers' defaults.
     """
     request = MetadataRequest(names, allow_auto_topic_creation=False)
     topics: list[dict[str, Any]] = (await admin._send_request(request)).to_object()["topics"]
@@ -113,7 +116,7 @@ async def described(admin: AIOKafkaAdminClient, names: list[str]) -> list[dict[s
 
 
 async def _unled(admin: AIOKafkaAdminClient, names: list[str]) -> set[str]:
-    """Those of which a partition takes no records yet."""
+    """Those with a partition that does not accept records yet."""
     known = await described(admin, names)
     found = set(names) - {topic["topic"] for topic in known}
     leaders: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
@@ -132,7 +135,7 @@ async def _unled(admin: AIOKafkaAdminClient, names: list[str]) -> set[str]:
 async def _unready(
     admin: AIOKafkaAdminClient, node: int, asked: dict[str, list[tuple[int, int]]]
 ) -> set[str]:
-    """Topics of which this broker does not know yet that it leads a partition."""
+    """Topics with a partition that this broker does not yet lead."""
     request: Any = OffsetRequest(-1, 0, list(asked.items()))
     try:
         answer = await admin._send_request(request, node)

@@ -1,7 +1,7 @@
-"""How a topic has to be, how it is, and what of that is a fault or a weakness.
+"""The required and actual configuration of a topic, and which differences are faults or weaknesses.
 
-Invariant: a fault would lose or disorder what is written, and stops; a weakness would lose it only with a
-broker, and is reported.
+Invariant: a fault would lose or disorder what is written, and stops; a weakness would lose it only
+with a broker, and is reported.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 
 _FOR_EVER = -1
 _DURABLE_REPLICAS = 3
-"""Copies from which on a broker may be away although a record must be on two."""
+"""Copies from which on a broker may fail although a record must be on two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """How soon a compacted topic forgets what is superseded, so that reading all of it stays cheap."""
+    """How soon a compacted topic removes superseded records, so that reading all of it stays cheap."""
 
     segment_bytes: int
-    """Of a file: a broker compacts all but the newest. No less than a record may have."""
+    """The size of a file: a broker compacts all but the newest. At least the size of a record."""
     segment_ms: int
     """The age at which the newest file is closed."""
     dirty_ratio: float
-    """The share of bytes not yet compacted from which on a broker compacts."""
+    """The share of bytes not yet compacted at which a broker compacts."""
     max_lag_ms: int
-    """The age at which a record is compacted whatever that share is."""
+    """The age at which a record is compacted, regardless of that share."""
     delete_retention_ms: int
-    """How long the markers of transactions stay once all their records are superseded."""
+    """How long transaction markers are kept once all their records are superseded."""
 
     def config(self, max_message_bytes: int) -> dict[str, str]:
         """The topic's settings."""
@@ -42,7 +42,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """How a topic has to be."""
+    """The required configuration of a topic."""
 
     name: str
     partitions: int
@@ -51,19 +51,19 @@ class TopicPlan:
     retention_ms: int = _FOR_EVER
     max_message_bytes: int
     may_have_more: bool = False
-    """Whether one with more partitions is written to: its keys stay in the first ``partitions``."""
+    """Whether one with more partitions is accepted: its keys stay in the first ``partitions``."""
     takes_all: bool = False
-    """Whether one that is there must take records of so many bytes."""
+    """Whether an existing one must accept records of so many bytes."""
     compaction: Compaction | None = None
-    """Where it matters how soon a topic is compacted."""
+    """Set if it matters how soon a topic is compacted."""
 
     @property
     def in_sync(self) -> int:
-        """Copies that a record must have before it counts as written."""
+        """The number of copies that a record must have before it counts as written."""
         return 2 if self.replication_factor >= _DURABLE_REPLICAS else 1
 
     def command(self) -> str:
-        """How a person makes it, in a shell."""
+        """The shell command that creates it."""
         config = " ".join(f"--config {name}={value}" for name, value in self.config().items())
         return (
             f"kafka-topics.sh --create --topic {self.name} --partitions {self.partitions} "
@@ -87,16 +87,16 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """How a topic is."""
+    """The actual configuration of a topic."""
 
     partitions: int
     config: dict[str, str]
     replicas: int = 0
-    """Copies of the partition that has the fewest; 0 where that is not known."""
+    """The number of copies of the partition with the fewest; 0 if not known."""
 
 
 def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
-    """What is wrong with an existing topic, each with what to do."""
+    """Yield the faults of an existing topic, each with what to do."""
     if facts.partitions < plan.partitions or (
         facts.partitions > plan.partitions and not plan.may_have_more
     ):
@@ -135,7 +135,7 @@ def _partitions_fault(plan: TopicPlan, found: int) -> str:
 
 
 def weaknesses(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
-    """Why an existing topic may lose records with a broker, each with what to do."""
+    """Yield why an existing topic may lose records with a broker, each with what to do."""
     if 0 < facts.replicas < plan.replication_factor:
         yield (
             f"it has {_copies(facts.replicas)} of each partition, topics.replication_factor is "
@@ -166,7 +166,7 @@ def _set(plan: TopicPlan, name: str, value: str, wanted: str) -> str:
 
 
 def slow_compaction(plan: TopicPlan, facts: TopicFacts) -> str | None:
-    """Which settings let an existing topic grow, with what to do; none of them loses anything."""
+    """Return the settings that let an existing topic grow, with what to do; none of them loses anything."""
     if plan.compaction is None:
         return None
     wanted = plan.compaction.config(plan.max_message_bytes)

@@ -1,8 +1,9 @@
-"""Making topics with stated settings, and refusing those that would lose or disorder what we write.
+"""Creation of topics with stated settings, and refusal of those that would lose or disorder what is
+written.
 
-Invariant: a topic is written to only after it was made or checked in this process; one with other partitions,
-a shorter life or another cleanup than the settings say is refused by name, and so is one that has vanished. One
-that may lose records with a broker is reported.
+Invariant: a topic is written to only after it was created or checked in this process; one with
+other partitions, a shorter retention or another cleanup than the settings require is refused by
+name, and so is one that has vanished. One that may lose records with a broker is reported.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from connectors.kafka.topics.plan import weaknesses
 log = logging.getLogger(__name__)
 
 _WARNED: set[tuple[str, str]] = set()
-"""What was logged of topics in this process."""
+"""The warnings logged in this process."""
 
 Report = Callable[[str, tuple[str, ...]], None]
-"""Takes a topic's name and its weaknesses; none where it has none."""
+"""Receives a topic's name and its weaknesses, if any."""
 
 
 class Topics:
@@ -45,19 +46,20 @@ class Topics:
         self._report = report
 
     async def check(self, *plans: TopicPlan) -> None:
-        """Check what is there; each topic once in this object's life. What is missing stays so."""
+        """Check existing topics, each once in this object's life. Missing ones are not created."""
         async with self._looking(plans):
             pass
 
     async def ensure(self, *plans: TopicPlan, before: Container[str] = ()) -> None:
-        """Make what is missing, and check what is there; a topic that was there ``before`` is not made again.
+        """Create missing topics, and check existing ones; one that was there ``before`` is not
+        created again.
 
         Raises TopicGone, TopicUnfit naming every fault, KafkaDenied, KafkaRefused or KafkaLost.
         """
         async with self._looking(plans) as (admin, missing):
             gone = [plan for plan in missing if plan.name in before]
             if gone:
-                # Some brokers say of a topic that an account may not see that there is none.
+                # Some brokers report a topic that an account may not see as missing.
                 await _configs(admin, [gone[0].name], absent=True)
                 raise TopicGone(gone[0].command(), topic=gone[0].name)
             if missing:
@@ -68,7 +70,7 @@ class Topics:
     async def _looking(
         self, plans: Iterable[TopicPlan]
     ) -> AsyncIterator[tuple[AIOKafkaAdminClient | None, list[TopicPlan]]]:
-        """Check those that are there and were not yet; the others, and whom to ask."""
+        """Check the existing unchecked ones; yield the others, and the client for them."""
         wanted = [plan for plan in plans if plan.name not in self._ready]
         if not wanted:
             yield None, []
@@ -77,12 +79,13 @@ class Topics:
             yield admin, await self._missing(admin, wanted)
 
     async def has(self, plan: TopicPlan) -> bool:
-        """Whether a topic is there; nothing is made. Raises as ``ensure`` does."""
+        """Whether a topic exists; nothing is created. Raises as ``ensure`` does."""
         async with self._admin() as admin:
             return not await self._missing(admin, [plan])
 
     async def id_of(self, name: str) -> str | None:
-        """Which topic of this name it is: one that is made anew has another id. None where no broker says."""
+        """The id of the topic of this name: a recreated one has another id. None if no broker
+        reports it."""
         async with self._admin() as admin:
             client = admin._client
             try:
@@ -92,8 +95,8 @@ class Topics:
             return topic_id(answer)
 
     async def largest(self, name: str) -> int | None:
-        """How many bytes of a record batch a topic takes now, by the smaller of max.message.bytes and
-        segment.bytes; None where that cannot be asked for."""
+        """The number of bytes of a record batch that a topic accepts now: the smaller of
+        max.message.bytes and segment.bytes; None if that cannot be read."""
         try:
             async with self._admin() as admin:
                 facts = (await _facts(admin, [name])).get(name)
@@ -104,7 +107,7 @@ class Topics:
         return min((int(held) for held in limits if held), default=None)
 
     async def _missing(self, admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> list[TopicPlan]:
-        """Those that are not there; raise TopicUnfit for what is wrong with the others."""
+        """Those that do not exist; raise TopicUnfit for the faults of the others."""
         existing = await _facts(admin, [plan.name for plan in plans])
         found: list[str] = []
         for plan in plans:
@@ -142,7 +145,7 @@ class Topics:
 
 
 def _warn_once(topic: str, what: str) -> None:
-    """Each run checks its topics anew; the log has each warning once."""
+    """Each run checks its topics again; each warning is logged once."""
     if (topic, what) not in _WARNED:
         _WARNED.add((topic, what))
         log.warning("topic %s: %s", topic, what)
@@ -167,7 +170,7 @@ def _sliced(names: list[str]) -> Iterator[list[str]]:
 async def _configs(
     admin: AIOKafkaAdminClient | None, names: list[str], *, absent: bool = False
 ) -> dict[str, dict[str, str]]:
-    """The settings of topics, by name; of those that are ``absent`` only what is denied is an error."""
+    """The settings of topics, by name; for those that are ``absent`` only a denied request is an error."""
     assert admin is not None
     answers = await admin.describe_configs(
         [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
