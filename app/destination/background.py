@@ -1,8 +1,8 @@
-"""Work that goes on beside other work, so that a takeover waits for the longest of them and not for their sum.
+"""Concurrent work, so that a takeover waits for the longest of its steps and not for their sum.
 
-The law: nobody waits at a block's end for what was begun beside it; it is told to end, and its error is raised
-where it is waited for. A thread cannot be told: one that may wait long for a server is one of its own, whose
-answer nobody takes any more, and neither other threads nor the process's end wait for it.
+Invariant: the end of a block cancels the work started beside it; its error is raised where it is
+awaited. A thread cannot be cancelled: work that may block long on a server has a daemon thread of its
+own, whose result may be dropped, and which neither other threads nor the process's exit wait for.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _SECONDS_TO_END = 1.0
-"""Until a work that was told to end is told again."""
+"""The interval between two cancellations of the same work."""
 
 
 @contextlib.asynccontextmanager
 async def beside(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """Begin some work; what is not through at the block's end is given up."""
+    """Start some work; it is cancelled if still running at the block's end."""
     task = asyncio.create_task(work)
     try:
         yield task
     finally:
-        # A library may take a cancellation for a failure of its own, and the work go on to another try.
+        # A library may treat a cancellation as a failure of its own, and retry.
         while not task.done():
             task.cancel()
             await asyncio.wait([task], timeout=_SECONDS_TO_END)
@@ -36,7 +36,7 @@ async def beside(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]
 
 
 async def in_its_own_thread(work: Callable[[], T]) -> T:
-    """What some work returns that may block for long; the threads that all share are not held by it."""
+    """The result of work that may block for long; it does not occupy a shared thread."""
     answer: Future[T] = Future()
     answer.set_running_or_notify_cancel()
 

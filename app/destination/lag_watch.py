@@ -1,9 +1,9 @@
-"""How long the source has had changes that are not published, watched beside the run and while it has failed.
+"""Watch of the source's unpublished changes and their age, beside the run and after it failed.
 
-It also sees a binlog that ends before what was read from it, which a connection that waits does not notice.
+It also detects a binlog that ends before the cursor, which a waiting connection does not notice.
 
-Invariant: it asks the source for its end over a connection of its own and takes time by this worker's clock, so
-it holds where nothing is captured, where nothing is read, and whatever the source's clock says.
+Invariant: it queries the binlog's end over its own connection and uses this worker's clock, so it is
+correct if nothing is captured or read, and independent of the source's clock.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from connectors.mysql.position import SourceOffset
 from connectors.mysql.server.facts import SourceAddress
 
 SECONDS = 10.0
-"""Between two looks, and how exact the figure is."""
+"""The interval between two checks, and the accuracy of the age."""
 _MOST = 1000
 
 
 @dataclass(slots=True)
 class Unread:
-    """Ends of one source that were seen, each with the moment, as far as they are not reached."""
+    """Ends of one source's binlog that the cursor has not reached, each with its time."""
 
     _seen: deque[tuple[float, BinlogEnd]] = field(default_factory=lambda: deque(maxlen=_MOST))
     _source: str = ""
 
     def seconds(self, now: float, offset: SourceOffset, end: BinlogEnd | None) -> float:
-        """For how long the source has been past an offset; ``end`` is None where it did not answer."""
+        """Seconds since the source passed an offset; ``end`` is None if it did not answer."""
         if offset.server_uuid != self._source:
             self._seen.clear()
             self._source = offset.server_uuid
         if end is not None and (not self._seen or self._seen[-1][1] != end):
             if len(self._seen) == _MOST:
-                # The oldest one counts; of those between, any may go.
+                # The oldest one counts; any in between may be dropped.
                 del self._seen[_MOST // 2]
             self._seen.append((now, end))
         while self._seen and not self._seen[0][1].is_past(offset):
@@ -50,38 +50,38 @@ class Unread:
 
 @dataclass(slots=True)
 class LagWatch:
-    """Of one destination on this worker."""
+    """The watch of one destination on this worker."""
 
     status: DestinationStatus
     address: Callable[[], SourceAddress | None]
-    """Of the source that is read, or was read last; None before the first."""
+    """The source read now or last; None before the first."""
     went_back: Callable[[], None]
-    """Called where the binlog ends before the cursor."""
+    """Called if the binlog ends before the cursor."""
     _unread: Unread = field(default_factory=Unread)
     _reported: SourceOffset | None = None
-    """The cursor's offset that was past the end last: where the next run proves it, that is no news."""
+    """The last cursor offset that was past the end; reported once, as the next run proves it."""
 
     async def run(self) -> None:
-        """Look from time to time, until cancelled."""
+        """Check at intervals, until cancelled."""
         while True:
             address, before = self.address(), self._running_at()
             if address is not None and self.status.state in AT_WORK:
                 try:
                     end = await asyncio.to_thread(read_end, address)
                 except AqueductError:
-                    end = None  # the run says so; what was not reached before grows older
+                    end = None  # reported by the run; ends not reached grow older
                 self._show(end)
                 if before is not None and end is not None:
                     self._hold_against(before, end)
             await asyncio.sleep(SECONDS)
 
     def _running_at(self) -> SourceOffset | None:
-        """The cursor's offset while the source is read; None where no run would notice a call."""
+        """The cursor's offset while the source is read; None if no run would notice a call."""
         cursor = self.status.cursor
         return cursor.offset if cursor is not None and self.status.state is State.RUNNING else None
 
     def _hold_against(self, before: SourceOffset, end: BinlogEnd) -> None:
-        """Call where an end that was asked for later is before the offset."""
+        """Call ``went_back`` if an end that was queried later is before the offset."""
         if end.is_before(before) and before != self._reported:
             self._reported = before
             self.went_back()

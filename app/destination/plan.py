@@ -1,6 +1,6 @@
-"""What a destination's runs are given, and what reaches one from outside.
+"""Plan of a destination's runs, and signals to a run from outside.
 
-The law: a plan never changes; signals are written by whoever learns something, and read by the run alone.
+Invariant: a plan never changes; signals are set by any part of the worker, and read by the run alone.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from tables.schema_history.checkpoint import CheckpointPolicy
 
 
 class Accepted(StrEnum):
-    """What may lose changes and is refused, unless the settings accept it by this name."""
+    """Conditions that may lose changes, refused unless the settings accept them by this name."""
 
     UNPROVEN = "unproven"
-    """A server of which nothing shows that its binlog is the one that was read."""
+    """A server without proof that its binlog is the one that was read."""
     REPLICATION_FILTERS = "replication_filters"
     """A standby that replicates with a filter on captured tables."""
     BINLOG_FILTERS = "binlog_filters"
-    """A server whose binlog leaves captured databases out."""
+    """A server whose binlog omits captured databases."""
     ANONYMOUS_TRANSACTIONS = "anonymous_transactions"
-    """A gtid_mode between ON and OFF, in which transactions without GTIDs can be read."""
+    """A gtid_mode between ON and OFF, which allows transactions without GTIDs."""
     INCOMPLETE_START = "incomplete_start"
-    """A start with the earliest change of a server whose binlog does not begin at its beginning."""
+    """A start with the earliest change of a server whose binlog lacks older ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +48,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failover:
-    """When another source is read, and how strictly it is judged."""
+    """The conditions of a failover, and the checks of a standby."""
 
     automatic: bool = True
     heartbeat: str | None = None
-    """The statement; None sends none."""
+    """The heartbeat statement; None sends none."""
     interval: float = 3.0
-    """Seconds between two of them."""
+    """Seconds between two heartbeats."""
     retries: int = 3
     back: bool = False
     back_after: float = 60.0
-    """Seconds for which an earlier source must have been fit before it is gone back to."""
+    """Seconds for which an earlier source must have been fit before the return to it."""
     accept_errant: bool = False
     fingerprints: bool = False
     fallback_ms: int = 60_000
@@ -66,12 +66,12 @@ class Failover:
     accept_filters: bool = False
     """Whether a standby with a replication filter on captured tables is read."""
     accept_unproven: bool = False
-    """Whether one is read of which nothing shows that it has what was published."""
+    """Whether a standby is read without proof that it has the published transactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All that a destination's run needs to know, from the settings."""
+    """A destination's configuration, from the settings."""
 
     name: str
     worker: str
@@ -84,23 +84,23 @@ class Plan:
     kafka_options: Mapping[str, Any]
     compression: str | None
     interval: float
-    """Seconds between two Kafka transactions, at the least."""
+    """Minimum seconds between two Kafka transactions."""
     decoders: int
-    """Processes that decode; 0 decodes in the worker's own."""
+    """Number of decoder processes; 0 decodes in the worker's process."""
     history: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
-    """How the schema history is kept; None keeps none."""
+    """The policy of the schema history; None keeps none."""
     sources: tuple[Source, ...] = ()
-    """All of them in their order; the first is that of ``address`` and ``start``."""
+    """All sources in order; the first has ``address`` and ``start``."""
     failover: Failover = field(default_factory=Failover)
     accepted: frozenset[Accepted] = frozenset()
 
     @property
     def journal(self) -> JournalPartition:
-        """Where the destination's records of the journal are."""
+        """The partition of the journal with the destination's records."""
         return JournalPartition.of(self.name, self.topics.journal(), self.kafka_options)
 
     def accepts(self, what: Accepted) -> bool:
-        """Whether the settings accept this."""
+        """Whether the settings accept a condition."""
         return what in self.accepted
 
 
@@ -108,50 +108,50 @@ Following = Callable[[], Awaitable[None]]
 
 
 async def at_once() -> None:
-    """Of what follows by itself."""
+    """Return at once: nothing has to be followed."""
 
 
 @dataclass(slots=True)
 class Signals:
-    """What reaches a run from outside, through the journal."""
+    """Signals to a run from outside, through the journal."""
 
     epoch: int = 0
-    """The one this worker leads in; 0 before it does."""
+    """The epoch in which this worker leads; 0 before it leads."""
     claimed: int = 0
-    """The last one that this worker has tried to lead in; 0 once a person wants it to lead again."""
+    """The last epoch that this worker tried to claim; 0 after a request to lead again."""
     superseded_by: int = 0
     led: int = 0
-    """The last one that this worker has led in."""
+    """The last epoch in which this worker led."""
     set_in: int = 0
-    """The epoch in which a person's command has set the cursor last."""
+    """The epoch in which an operator's command last set the cursor."""
     mandate: Mandate = field(default_factory=Mandate)
-    """Whether this worker may write."""
+    """This worker's write permit."""
     control: Control | None = None
-    """The last word of a person on the destination."""
+    """The destination's last desired state."""
     tried_ms: int = 0
-    """Of the newest wish for another source that this worker's runs know of."""
+    """The time of the newest request for another source that this worker's runs have tried."""
     installation: str | None = None
-    """As the journal said when it was read last."""
+    """The installation id in the journal when last read."""
     kafka_lost: AqueductError | None = None
-    """Why Kafka does not answer, found out beside the run; None while it does."""
+    """The reason why Kafka does not answer, found beside the run; None while it does."""
     leave: AqueductError | None = None
-    """Why the source of this run is to be left."""
+    """The reason to leave the source of this run."""
     following: Following = field(default=at_once)
-    """Waits until all that is written to the journal from then on reaches this worker; raises why not."""
+    """Waits until this worker receives all new records of the journal; raises if it cannot."""
 
     _notices: dict[Kind[Any], Any] = field(default_factory=dict)
 
     def notify(self, kind: Kind[T], notice: T) -> None:
-        """Keep the last notice of each kind for the run."""
+        """Store the last notice of each kind for the run."""
         self._notices[kind] = notice
 
     def latest(self, kind: Kind[T]) -> T | None:
-        """The last notice of a kind that this worker has had; None before the first."""
+        """The last notice of a kind that this worker received; None before the first."""
         latest: T | None = self._notices.get(kind)
         return latest
 
     def check(self) -> None:
-        """Raise Fenced where another worker leads, or what makes the run end."""
+        """Raise Fenced if another worker leads, or another reason for the run to end."""
         self.mandate.check()
         if self.superseded_by:
             raise Fenced(f"epoch {self.superseded_by} is in the journal, this is {self.epoch}")

@@ -1,7 +1,7 @@
-"""How long the source keeps what is still to be read, watched beside the run and while it has failed too.
+"""Watch of the time until the source purges unread binlog, beside the run and after it failed.
 
-The law: it asks rarely, over a connection of its own, and never stops anything: who asks in vain says so once,
-and the figures of the last answer stay.
+Invariant: it queries rarely, over its own connection, and never stops anything: a failed query is
+logged once, and the last figures are kept.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from connectors.mysql.server.facts import SourceAddress
 log = logging.getLogger(__name__)
 
 SECONDS = 60.0
-"""Between two looks."""
+"""The interval between two checks."""
 _LOW = 6 * 3600.0
-"""What is told in the log."""
+"""The time below which a warning is logged."""
 _WINDOW = 10
-"""Looks over which the speeds are measured."""
+"""The number of checks over which speeds are measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen at one moment, which the speeds come from."""
+    """One check, from which speeds are computed."""
 
     at: float
     behind: float
-    """Seconds that our place is behind the present."""
+    """The lag of our position in seconds."""
     space_left: float
     written: int
-    """Bytes that the source wrote since the first look."""
+    """Bytes that the source wrote since the first check."""
 
 
 @dataclass(slots=True)
 class PurgeWatch:
-    """Of one destination on this worker."""
+    """The watch of one destination on this worker."""
 
     status: DestinationStatus
     address: Callable[[], SourceAddress | None]
-    """Of the source that is read, or was read last; None before the first."""
+    """The source read now or last; None before the first."""
     seconds: float = SECONDS
     _looks: deque[Look] = field(default_factory=lambda: deque(maxlen=_WINDOW))
     _begun: dict[str, float] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class PurgeWatch:
     _is_in_vain: bool = False
 
     async def run(self) -> None:
-        """Look from time to time, until cancelled."""
+        """Check at intervals, until cancelled."""
         while True:
             address = self.address()
             if self.status.state not in AT_WORK:
@@ -107,7 +107,7 @@ class PurgeWatch:
         return self._looks[-1].written + kept.behind(end) - end.pos
 
     def _behind(self, kept: Kept, now: float) -> float:
-        """Seconds that our place is behind; an end of the binlog is the present."""
+        """The lag of our position in seconds; 0 at the end of the binlog."""
         cursor, committed_ms = self.status.cursor, self.status.committed_ms
         assert cursor is not None
         if kept.is_end(cursor.offset.coordinates):
@@ -120,7 +120,7 @@ class PurgeWatch:
     def _tell(self, purge: Purge) -> None:
         name = self.status.name
         if self.status.state not in AT_WORK:
-            return  # it was asked before this worker stopped leading
+            return  # the query began before this worker stopped leading
         self.status.purge = purge
         metrics.UNTIL_PURGED.labels(name).set(purge.seconds)
         metrics.UNTIL_PURGED_STOPPED.labels(name).set(purge.seconds_stopped)
@@ -143,10 +143,10 @@ class PurgeWatch:
 
 
 def until_purged(left: float, looks: list[Look]) -> Purge:
-    """When the place is purged, by age and by space, at the speeds of these looks.
+    """The time until the position is purged, by age and by space, at the speeds of these checks.
 
-    By age: the limit comes nearer by a second a second, and we go away from it by as much as we read. By space:
-    what is written brings it nearer, and what is read is in the space that is left.
+    By age: the limit approaches by a second per second, and reading moves away from it. By space:
+    writing brings the limit nearer; what was read is part of the space left.
     """
     first, last = looks[0], looks[-1]
     passed = last.at - first.at
@@ -161,7 +161,7 @@ def until_purged(left: float, looks: list[Look]) -> Purge:
 
 
 def _until_full(last: Look, speed: float) -> float:
-    """Seconds until the space that is left is written full, at so many bytes a second."""
+    """Seconds until the remaining space is full, at a speed in bytes per second."""
     if math.isinf(last.space_left) or not speed > 0:
         return math.inf
     return last.space_left / speed

@@ -1,6 +1,6 @@
-"""All destinations of a worker: which there are, what they are told, and how they are.
+"""Registry of a worker's destinations: their settings, requests and status.
 
-The law: what happens to one does not touch the others; who leads which is not decided here.
+Invariant: destinations do not affect each other; leadership is not decided here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 STATUS_LINE_SECONDS = 10.0
 _PREPARE_SECONDS = 5.0
-"""Then this worker says that it could lead, ready or not."""
+"""The time after which this worker offers to lead, ready or not."""
 
 _AGAIN_SECONDS = 1.0
 
@@ -44,13 +44,13 @@ PlanOf = Callable[[Settings, str], Plan]
 
 
 class Destinations(Service):  # type: ignore[misc]  # mode has no types
-    """Runs those of this worker that it is to lead, and says each ten seconds how they are."""
+    """Runs the destinations that this worker leads, and logs their status every ten seconds."""
 
     logger = SERVICES
 
     leadership: Leadership
     tail: Tail
-    """This worker's own reading of the journal."""
+    """This worker's own reader of the journal."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self._installation, self._store, self._known = installation, store, known
         self._all = {name: make(settings, name) for name in settings.destinations}
         self._heard: dict[str, Control] = {}
-        """The last word on each destination, of those too that are not in the settings."""
+        """The desired state of each destination, also of those that are not in the settings."""
         self._is_ready, self._is_gone = False, False
         self._is_warm = False
-        """Whether all is ready that a takeover would wait for."""
+        """Whether a takeover would wait for nothing."""
         self._is_learned = asyncio.Event()
         self.answers = Acknowledge(
             worker=settings.worker.id,
@@ -87,10 +87,10 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             CONTROL: self.obey,
             OUTCOME: self.answers.heard,
         }
-        """What this worker does about notices that are for itself, by their kinds."""
+        """Handlers of the notices addressed to the worker, by kind."""
 
     async def on_start(self) -> None:
-        """Begin to lead."""
+        """Start to lead."""
         if self._store is not None:
             self._store.start()
         self.add_future(self.tail.run())
@@ -102,8 +102,8 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.reload)
 
     async def _prepare(self) -> None:
-        """Have ready what takes time, before this worker says that it could lead anything."""
-        # What fails here is tried again by whoever needs it, and told as an error of the destination.
+        """Prepare what takes time, before this worker offers to lead."""
+        # A failure here is retried at its next use, and reported as an error of the destination.
         waited = (
             f"the journal, in Kafka at {self._settings.kafka.bootstrap_servers}",
             "see that it answers there",
@@ -128,7 +128,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self.leadership.wake()
 
     async def _warm_up(self) -> None:
-        """Find out when a takeover would wait for nothing; others lead until then, where there are any."""
+        """Wait until a takeover is immediate; other workers, if any, lead until then."""
         while not await self._could_lead():
             await self.sleep(_AGAIN_SECONDS)
         await self._is_learned.wait()
@@ -153,7 +153,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         return self._is_warm
 
     async def _learn(self) -> None:
-        """Learn from Faust's tables what was asked for before, so that nobody leads what is to be stopped."""
+        """Load earlier requests from Faust's tables, so that a stopped destination is not led."""
         try:
             controls = await self._known()
         except AqueductError as error:
@@ -181,7 +181,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
                 log.info("status %s", destination.status.line())
 
     async def leave(self) -> None:
-        """Lead nothing any more: the first that a worker does at its end, so that others need not wait."""
+        """Stop leading; the first step of a shutdown, so that other workers need not wait."""
         if not self._is_gone:
             self._is_gone = True
             point("stop.begun")
@@ -190,7 +190,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
                 destination.status.show(State.STOPPED, None)
 
     async def on_stop(self) -> None:
-        """Let the central store have what was committed last, if it answers at once."""
+        """Send the last commits to the central store, if it answers at once."""
         await self.leave()
         if self._store is not None:
             await asyncio.to_thread(self._store.stop)
@@ -204,7 +204,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         await self._all[name].lead(lease)
 
     def notify(self, kind: Kind[Any], notice: Addressed) -> None:
-        """Pass on a record that is committed in the journal to the audience of its kind."""
+        """Pass a committed record of the journal to the audience of its kind."""
         if kind.audience is Audience.WORKER:
             self._reactions[kind](notice)
         elif notice.destination in self._all:
@@ -216,7 +216,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             destination.kafka(lost)
 
     def obey(self, control: Control) -> None:
-        """Pass on a person's word that stands in the journal."""
+        """Pass on a desired state that was committed in the journal."""
         name = control.destination
         known = self._heard.get(name)
         if known is not None and control.offset <= known.offset:
@@ -230,7 +230,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             self.leadership.wake()
 
     def reload(self) -> None:
-        """Read the settings again: destinations that are new, gone or other than before."""
+        """Reload the settings, and apply new, removed and changed destinations."""
         try:
             settings = self._load()
         except AqueductError as error:
@@ -271,6 +271,6 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
 
 
 def _others(before: Settings, after: Settings) -> list[str]:
-    """Settings beside destinations that are not as they were."""
+    """Names of changed settings other than destinations."""
     names = [name for name in type(before).model_fields if name != "destinations"]
     return [name for name in names if getattr(before, name) != getattr(after, name)]

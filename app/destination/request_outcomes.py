@@ -1,8 +1,9 @@
-"""Telling the operator's command what came of it: this worker writes to the journal what it has applied.
+"""Outcomes of operators' requests, which this worker writes to the journal once applied.
 
-Invariant: it is written only once it holds: by the worker that leads the destination, or, where nobody is to
-lead it, by one that sees that nobody does. A request that another worker has answered for good is not answered
-again. An answer that Kafka does not take is written again; nothing else waits for it.
+Invariant: an outcome is written only once it is in effect: by the destination's leader, or, if it is
+to have none, by a worker that sees that it has none. A request with a final outcome from another
+worker is not answered again. An outcome that Kafka does not accept is written again; nothing else
+waits for it.
 """
 
 from __future__ import annotations
@@ -24,47 +25,47 @@ log = logging.getLogger(__name__)
 
 _GLANCE_SECONDS = 0.1
 _OTHERS_SECONDS = 1.0
-"""For the worker that led to answer, before one that did not does."""
+"""The time for the leader to answer before another worker does."""
 _PAUSE_SECONDS = 2.0
-"""After an answer that Kafka did not take."""
+"""The pause after an outcome that Kafka did not accept."""
 
 Append = Callable[[str, Entry], Awaitable[object]]
 """Destination and record."""
 
 
 class Answering(Protocol):
-    """A destination, as far as requests are concerned."""
+    """The part of a destination that concerns requests."""
 
     @property
     def request(self) -> Control | None:
-        """The last one that this worker knows."""
+        """The last request that this worker has received."""
         ...
 
     def outcome(self, *, here: bool, alone: bool) -> tuple[str, str | None, int] | None:
-        """State, error and epoch by which this worker has applied it; None where it has not.
+        """State, error and epoch after this worker applied the request; None if it has not.
 
-        It is led ``here`` or not; ``alone`` is a worker that nobody coordinates with others.
+        ``here``: this worker leads it. ``alone``: the worker runs without coordination.
         """
         ...
 
 
 @dataclass(slots=True)
 class _Known:
-    """What was answered about one destination."""
+    """The outcomes of one destination's requests."""
 
     offset: int = -1
-    """Of the request that is answered for good."""
+    """The offset of the last request with a final outcome."""
     last: Applied | None = None
-    """What this worker has written last."""
+    """The last outcome that this worker wrote."""
     since: tuple[int, float] = (-1, 0.0)
-    """A request that this worker could answer though it did not lead, and since when."""
+    """A request that this worker could answer without leading, and since when."""
     led: int = -1
-    """The request that came while this worker led, or led since."""
+    """The last request that this worker had as the leader."""
 
 
 @dataclass(slots=True)
 class Acknowledge:
-    """The answers of one worker."""
+    """The outcomes written by one worker."""
 
     worker: str
     address: str
@@ -74,7 +75,7 @@ class Acknowledge:
     _known: dict[str, _Known] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Answer, until cancelled."""
+        """Write outcomes, until cancelled."""
         while True:
             try:
                 for name, one in list(self.destinations().items()):
@@ -87,7 +88,7 @@ class Acknowledge:
             await asyncio.sleep(_GLANCE_SECONDS)
 
     def heard(self, applied: Applied) -> None:
-        """Take note of an answer that stands in the journal."""
+        """Record an outcome that was committed in the journal."""
         known = self._known.setdefault(applied.destination, _Known())
         if applied.is_final:
             known.offset = max(known.offset, applied.request)
@@ -130,7 +131,7 @@ class Acknowledge:
         )
 
     def _is_turn(self, known: _Known, request: Control) -> bool:
-        """Whether this worker led it, or whoever did has had the time to answer."""
+        """Whether this worker led it, or the leader has had time to answer."""
         if known.led == request.offset:
             return True
         now = time.monotonic()
@@ -140,7 +141,7 @@ class Acknowledge:
 
 
 def _is_same(new: Applied, last: Applied | None) -> bool:
-    """Whether one says no more than the last: of an error, its name counts."""
+    """Whether an outcome equals the last one; of an error, only the name counts."""
     return last is not None and _gist(new) == _gist(last)
 
 

@@ -1,7 +1,7 @@
-"""What happens after an error: the one place that decides.
+"""Retry policy: the only decision on what follows an error.
 
-The law: an error that time may heal is tried again with growing pauses, any other waits for a person; a damaged
-event at the same place three times is not healed by time.
+Invariant: a transient error is retried with growing pauses, any other waits for an operator; an event
+that is damaged three times at the same position is not transient.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from connectors.errors import (
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _MOST_DOUBLINGS = 16
 _OTHER_SECONDS = 5.0
-"""Between two looks whether another worker still lives."""
+"""The interval of checks whether another worker is still alive."""
 _SAME_PLACE_LIMIT = 3
 _MOST_PLACES = 64
 _NOWHERE = "no position known"
@@ -33,7 +33,7 @@ _NOWHERE = "no position known"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The state to be in, and after how many seconds to begin anew; None means not by itself."""
+    """The next state, and the seconds until the next run; None means not by itself."""
 
     state: State
     pause: float | None
@@ -41,7 +41,7 @@ class Decision:
 
 @dataclass(slots=True)
 class ErrorPolicy:
-    """Remembers what went wrong lately; one for each destination."""
+    """The recent errors of one destination."""
 
     jitter: random.Random = field(default_factory=random.Random)
     _failures: int = 0
@@ -50,28 +50,28 @@ class ErrorPolicy:
     _damaged: dict[str, int] = field(default_factory=dict)
 
     def succeeded(self) -> None:
-        """Something was published, so the pauses begin anew.
+        """Reset the pauses after something was published.
 
-        What is damaged at a known place stays counted: each run may publish what stands before it.
+        Damage at a known position stays counted: each run may publish the transactions before it.
         """
         self._failures, self._has_run, self._has_conflict = 0, True, False
         self._damaged.pop(_NOWHERE, None)
 
     def decide(self, error: AqueductError) -> Decision:
-        """What to do about an error that ended a run."""
+        """The decision on an error that ended a run."""
         if isinstance(error, Fenced | AnotherWorkerLeads):
-            # The next run leads only where the other worker is gone.
+            # The next run leads only if the other worker is gone.
             return Decision(State.FENCED, _OTHER_SECONDS)
         if isinstance(error, ServerIdConflict) and not self._has_conflict:
-            # A worker of another installation that has ended is listed until the server's next heartbeat to it.
+            # The server lists an ended worker of another installation until its next heartbeat to it.
             self._has_conflict = True
             return Decision(State.RETRYING, _OTHER_SECONDS)
-        # What was in order once, as a grant that somebody took away, may be given back.
+        # Privileges that were once sufficient, and then revoked, may be granted again.
         may_heal = self._has_run and isinstance(error, PreflightError)
         if (error.retry is Retry.MANUAL and not may_heal) or self._is_stuck(error):
             return Decision(State.FAILED, None)
         pause = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
-        # Capped, as a power of two outgrows a float in a night of failures.
+        # Capped, as a power of two overflows a float in a night of failures.
         self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
         return Decision(State.RETRYING, pause * self.jitter.uniform(0.5, 1.0))
 

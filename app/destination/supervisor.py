@@ -1,7 +1,7 @@
-"""One destination on this worker: run after run while it leads, until it is told otherwise.
+"""Supervisor of one destination on this worker: run after run, while it is to be led.
 
-The law: one function decides what follows an error; a table that cannot be read does not stop the others. A run
-that is told to end finishes the transaction that is open; one that has lost the lead ends at once.
+Invariant: one function decides what follows an error; an unreadable table does not stop the others. A
+run that is asked to end finishes its open transaction; one that has lost leadership ends at once.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from tables.operator.source_choice import SOURCE, Asked
 log = logging.getLogger(__name__)
 
 _JOURNAL_SECONDS = 15.0
-"""Within which another leader's claim reaches us through the journal, on a busy machine too."""
+"""The maximum delay of another leader's claim in the journal, on a busy machine too."""
 _SHARED_SECONDS = 3.0
-"""The same where another may lead meanwhile, and this worker again once it has asked."""
+"""The same with coordination, where this worker gives up the lead and may regain it."""
 _GLANCE_SECONDS = 0.2
 _PAUSED = (State.PAUSED,)
 _RUN = (State.RUNNING, State.RETRYING, State.FAILED, State.FENCED)
-"""What a destination shows once it was told to run."""
+"""The states of a destination that is to run."""
 
 
 class Destination:
@@ -66,21 +66,21 @@ class Destination:
         self._checkpoint, self._mirror = checkpoint, mirror
         self._signals = Signals(following=following)
         self._told = asyncio.Event()
-        """Something was said that ends the present run, or what it waits for."""
+        """Set by a request that ends the present run or wait."""
         self._called = asyncio.Event()
-        """A person's command has set the cursor, which ends what is waited for."""
+        """Set by a notice that ends the present wait, such as a cursor set by an operator."""
         self._reactions: dict[Kind[Any], Callable[[Any], object]] = {
             CURSOR: self.observe,
             SOURCE: self.ask,
         }
-        """What follows a notice at once, by its kind."""
+        """Immediate handlers of notices, by kind."""
         self._plan(plan)
         self._is_asked = True
-        """Whether this pass was asked for, and is no look whether another worker is gone."""
+        """Whether a request started this pass, and not the check whether another worker is gone."""
         self._is_heeded = False
-        """Whether what this worker does now is what was asked for last."""
+        """Whether this worker has acted on the last request."""
         self._seen = 0
-        """The last epoch that a leader has claimed, as far as the journal was heard."""
+        """The last epoch claimed by a leader, as far as this worker has followed the journal."""
         self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
         self._lag_watch = LagWatch(self.status, lambda: self._run.address, self._prove_anew)
 
@@ -97,14 +97,14 @@ class Destination:
         )
 
     def _prove_anew(self) -> None:
-        """End the run, so that the next one proves its position; the server says nothing where it was reset."""
+        """End the run, so that the next one proves its position; a reset server reports nothing."""
         self._signals.leave = BeginsAnew(
             "to prove its position: the source's binlog ends before it"
         )
 
     @property
     def has_leader(self) -> bool:
-        """Whether a worker is to lead it, as far as this one was told."""
+        """Whether a worker is to lead it, by the last request known here."""
         said = self._signals.control
         return said is None or said.has_leader
 
@@ -117,7 +117,7 @@ class Destination:
         """See Answering."""
         said, signals = self._signals.control, self._signals
         if said is None or (alone and self._seen > signals.led):
-            # Without ZooKeeper, only the worker that led last speaks for the destination.
+            # Without ZooKeeper, only the last leader answers for the destination.
             return None
         if not said.has_leader:
             return None if here else (State.STOPPED.value, None, 0)
@@ -128,13 +128,13 @@ class Destination:
 
     @property
     def wish(self) -> Wish:
-        """What a person wants of it."""
+        """The desired state."""
         said = self._signals.control
         return Wish.RUN if said is None else said.wish
 
     async def lead(self, lease: Lease) -> None:
-        """Lead it until nobody is to lead it any more; raises what ended the lead. To cancel this is to ask for
-        an end in order."""
+        """Lead until no worker is to lead it; raises the error that ended leadership. Cancelling this
+        requests an orderly end."""
         self._signals.mandate.lease = lease
         watches = [
             asyncio.create_task(self._purge_watch.run()),
@@ -158,7 +158,7 @@ class Destination:
             self.status.show(state, said.told() if said and not said.has_leader else None)
 
     async def _lead(self, lease: Lease) -> None:
-        """One run, or what is waited for instead of one."""
+        """Perform one run, or one wait instead of it."""
         self._is_asked = self._told.is_set() or self._called.is_set()
         self._told.clear()
         self._called.clear()
@@ -169,7 +169,7 @@ class Destination:
             await self._until_told(lease)
             return
         if self.status.state is not State.FENCED or self._is_asked:
-            # Why the last run ended is shown until this one has got further.
+            # The last run's error is shown until this one has made progress.
             was_retried = self.status.state is State.RETRYING and not self._is_asked
             self.status.show(State.STARTING, self.status.error if was_retried else None)
         error = await self._outcome(lease)
@@ -188,17 +188,17 @@ class Destination:
             return
         decision = self._run.policy.decide(error)
         if isinstance(error, Fenced) and lease.shared:
-            # Never answered by taking the id again: who leads now is found out first.
+            # The id is not taken back: the present leader is determined first.
             self._tell(error, State.STANDBY)
             raise error
         self._tell(error, decision.state)
         await self._until_told(lease, decision.pause)
 
     async def _outcome(self, lease: Lease) -> AqueductError | None:
-        """Run; what ended it, or None where it was told to end or begins anew by itself."""
+        """Run; returns its error, or None if it was asked to end or is to be started again."""
         self._signals.mandate.begin()
         run = asyncio.create_task(self._run.run())
-        # Where this is told to end, or the lead is lost, nobody asks any more what the run ended with.
+        # On cancellation or loss of leadership the run's result is not used.
         run.add_done_callback(_seen)
         is_leaving = True
         try:
@@ -227,39 +227,39 @@ class Destination:
         lease.check()
 
     def _tell(self, error: AqueductError, state: State) -> None:
-        """Show why a run has ended."""
+        """Report the error that ended a run."""
         error.where = {"destination": self.plan.name, **error.where}
         metrics.ERRORS.labels(self.plan.name, error.name).inc()
         if "event" in error.where:
             kind = str(error.where["event"])
             metrics.EVENTS.labels(self.plan.name, kind, "refused").inc()
         self.status.show(state, f"{error.name}: {error}")
-        # What a retry meets again is on the status page and in the metrics; the log has it once.
+        # A repeated error is on the status page and in the metrics; the log has it once.
         level = logging.ERROR if self.status.is_news(error.name) else logging.DEBUG
         log.log(level, "%s: %s: %s: %s", self.plan.name, state.value, error.name, error)
 
     def observe(self, cursor: Claimed) -> None:
-        """Take note of a cursor that stands in the journal: a greater epoch is another leader's."""
+        """Record a cursor committed in the journal: a greater epoch is another leader's."""
         if cursor.by is None:
             self._seen = max(self._seen, cursor.epoch)
         if self._signals.epoch and cursor.epoch > self._signals.epoch:
             self._signals.superseded_by = cursor.epoch
         if cursor.by is not None and cursor.epoch > self._signals.epoch:
-            # A person's command led for a moment, and leads no more.
+            # An operator's command led for a moment only.
             self._signals.set_in = cursor.epoch
             self._called.set()
 
     def prepare(self, installation: str) -> None:
-        """Know ahead what a takeover needs first, and confirms later."""
+        """Set the installation id that a takeover needs first, and confirms later."""
         self._signals.installation = self._signals.installation or installation
 
     def kafka(self, lost: AqueductError | None) -> None:
-        """Note that Kafka does not answer, or that it answers again (None)."""
+        """Record that Kafka does not answer, or that it answers again (None)."""
         self._signals.kafka_lost = lost
 
     def notify(self, kind: Kind[Any], notice: Addressed) -> None:
-        """Take note of a record that is committed in the journal: its kind's reaction decides what follows.
-        Without one, what is waited for ends, and the next run acts on it."""
+        """Handle a record committed in the journal by its kind's handler. Without one, end the present
+        wait; the next run acts on it."""
         self._signals.notify(kind, notice)
         react = self._reactions.get(kind)
         if react is None:
@@ -268,19 +268,19 @@ class Destination:
             react(notice)
 
     def ask(self, wish: Asked) -> None:
-        """End what is waited for, where a wish for another source is new; the next run tries it."""
+        """End the present wait if a request for another source is new; the next run tries it."""
         if wish.ts_ms > self._signals.tried_ms:
             self._called.set()
 
     def learn(self, control: Control) -> None:
-        """Take note of what was asked for before this worker started; a run learns it from the journal, too."""
+        """Record a request from before this worker started; a run reads it from the journal too."""
         if self._signals.control is None:
             self._signals.control = control
             if control.wish is not Wish.RUN:
                 self._told.set()
 
     def obey(self, control: Control) -> bool:
-        """Take note of a person's word that stands in the journal; whether it is news."""
+        """Record a desired state committed in the journal; returns whether it is a change."""
         known = self._signals.control
         if known is not None and control.offset <= known.offset:
             return False
@@ -297,14 +297,14 @@ class Destination:
         return is_other
 
     def replan(self, plan: Plan) -> None:
-        """Begin anew with other settings."""
+        """Restart with other settings."""
         self._plan(plan)
         self._told.set()
 
     async def _true_cause(self, error: AqueductError) -> AqueductError:
-        """MySQL drops the old connection of a destination when another worker takes it over, and Kafka fences
-        its producer. The journal tells that from a stranger with our server_id, and from a transaction of
-        our own that was open for so long that the broker gave it up."""
+        """The true cause of an error, by the journal. MySQL drops the old connection of a destination
+        when another worker takes it over, and Kafka fences its producer. A foreign client with our
+        server_id, or a transaction of our own that the broker timed out, has the same effects."""
         if isinstance(error, Fenced | ServerIdConflict):
             signals = self._signals
             limit = _SHARED_SECONDS if signals.mandate.lease.shared else _JOURNAL_SECONDS
@@ -318,7 +318,7 @@ class Destination:
                     return known
                 await asyncio.sleep(_GLANCE_SECONDS)
             if isinstance(error, Fenced) and not signals.mandate.lease.shared:
-                # Whoever took the id and claims the destination later is found in the journal by the next run.
+                # A worker that took the id and claims later is found in the journal by the next run.
                 return KafkaLost(
                     "it ended our transaction, which was open for too long; the journal shows no other leader"
                 )
@@ -335,7 +335,7 @@ async def _done(task: asyncio.Task[Any]) -> None:
 
 
 async def _first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Until one of them is through; the others are given up."""
+    """Wait until one of them is done; the others are cancelled."""
     tasks = [asyncio.create_task(each) for each in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

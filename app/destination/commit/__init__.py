@@ -1,1 +1,1 @@
-"""Commit participants: what of a run takes part in each Kafka transaction, before it and after its commit."""
+"""Commit participants: parts of a run that act before each Kafka transaction and after its commit."""

@@ -1,7 +1,7 @@
-"""Rows among the dead letters: how many may go there in an hour, and how many did.
+"""The hourly limit and the count of dead letters.
 
-The law: what is beyond the limit is not published, nor anything behind it; time is the worker's own, so a
-restart begins the count anew.
+Invariant: nothing from the first row past the limit on is published; the hour is by the worker's
+clock, so a restart resets the count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOUR = 3600.0
 
 
 class DeadLetters:
-    """Of one destination, over all its runs on this worker."""
+    """The dead letters of one destination, over all its runs on this worker."""
 
     def __init__(
         self, limit: int, status: DestinationStatus, clock: Callable[[], float] = time.monotonic
@@ -33,7 +33,7 @@ class DeadLetters:
         self._times: deque[float] = deque()
 
     def before(self, piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
-        """Raise PoisonLimitReached, naming the first row too many, where a piece holds more than may go."""
+        """Raise PoisonLimitReached with the first row past the limit, if a piece exceeds it."""
         letters = piece.dead_letters
         if letters:
             self._admit(letters)

@@ -1,6 +1,6 @@
-"""Expressions of the filter that match no table there is: said at the start, and until one matches.
+"""Warnings on filter expressions that match no existing table, until one matches.
 
-Invariant: this only warns, since a table may be made later; what is captured, the filter alone decides.
+Invariant: this only warns, as a table may be created later; the filter alone decides what is captured.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WARNINGS = "filter"
 
 
 class FilterCheck:
-    """Over one run of a destination."""
+    """The check of one run of a destination."""
 
     def __init__(self, rules: Rules, names: Iterable[TableName], status: DestinationStatus) -> None:
         self._rules = rules
@@ -41,7 +41,7 @@ class FilterCheck:
         return ()
 
     def committed(self, piece: Piece, _cursor: Cursor) -> None:
-        """Take note of tables that statements made or removed."""
+        """Record tables that statements created or dropped."""
         changes = [
             one
             for record in piece.tables.history
@@ -54,7 +54,7 @@ class FilterCheck:
             self._show()
 
     def _show(self) -> None:
-        """Log what is new, and put all on the status page."""
+        """Log new warnings, and show all on the status page."""
         shown = self._status.warnings.get(_WARNINGS, [])
         found = list(warnings(self._rules.routes, self._names))
         for warning in found:
@@ -64,7 +64,7 @@ class FilterCheck:
 
 
 def warnings(routes: Routes, names: set[TableName]) -> Iterator[str]:
-    """What is odd of a filter on a server with these tables."""
+    """The warnings on a filter at a server with these tables."""
     if not names:
         yield "the server has no table that the account can see, so nothing is captured now"
         return
@@ -79,12 +79,12 @@ def warnings(routes: Routes, names: set[TableName]) -> Iterator[str]:
 
 
 def _of_system(text: str) -> bool:
-    """Whether expressions are about databases of the server's own, which are not among the names."""
+    """Whether any expression is of system databases, which are not among the names."""
     return any(literal_prefix(one.pattern).startswith(SYSTEM) for one in expressions(text))
 
 
 def _hint(pattern: str, names: set[TableName]) -> str:
-    """The nearest names, as the expression is about tables or about a whole database."""
+    """The nearest names of tables, or of databases if the expression is of a whole database."""
     database, _, table = re.sub(r"\\(.)|[\^$*+?()\[\]{}|]", r"\1", pattern).lower().partition(".")
     known = {one.lower(): one for one in (database for database, _ in names)}
     if table.strip("."):

@@ -1,7 +1,7 @@
-"""Leaving out the transactions that a person has said to skip, and noting in the journal that it was done.
+"""Operator skips: transactions omitted at an operator's request, and their completion in the journal.
 
-The law: what is left out is told in the log and counted once that is committed, in the Kafka transaction that
-moves the cursor behind it; a run that ends before that leaves it out again.
+Invariant: a skip is logged and counted only after the commit of the Kafka transaction that moves the
+cursor past it; a run that ends before that skips it again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Skipping:
         self._pending: dict[str, Skip] = skips.pending
         self._noted: list[Omitted] = []
         self.left_out: LeftOut[Applied] | None = None
-        """Takes them out of what is read; None where there is nothing to leave out."""
+        """Removes them from the chunks read; None if there are none."""
         if self._pending:
             self.left_out = LeftOut(frozenset(self._pending), server_uuid)
 
     def begun(self, publisher: Publisher) -> Cursor:
-        """Where to read from: of a transaction that is left out, no part is gone on with."""
+        """The cursor to read from; a skipped transaction is not resumed in its middle."""
         cursor = publisher.cursor
         if cursor.resume is not None and cursor.resume.transaction_id in self._pending:
             log.warning(
@@ -47,12 +47,11 @@ class Skipping:
         return cursor
 
     def is_due(self, piece: Piece) -> bool:
-        """Whether a piece passes a skipped transaction, so that it is committed though it may only move the
-        cursor."""
+        """Whether a piece passes a skipped transaction, and so is committed at once."""
         return bool(self._passed(piece))
 
     def before(self, piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
-        """The skips whose transactions end before the piece does, as done."""
+        """The records that mark the skips as done whose transactions end before the piece does."""
         self._noted = self._passed(piece)
         return [
             note_of(replace(self._pending[one.id], done=str(one.start), events=one.events.total()))
@@ -63,7 +62,7 @@ class Skipping:
         return [] if self.left_out is None else passed(self.left_out.done, piece.coordinates)
 
     def committed(self, _piece: Piece, _cursor: Cursor) -> None:
-        """Log and count the skips that the transaction holds."""
+        """Log and count the skips in the committed transaction."""
         for one in self._noted:
             assert self.left_out is not None
             self.left_out.done.remove(one)

@@ -1,8 +1,8 @@
-"""Commit participants: the parts of a run that add records to a Kafka transaction or act once it has committed.
+"""Commit participants: parts of a run that add records to a Kafka transaction or act after its commit.
 
-Invariant: what must be in the transaction is returned by ``before``; what may count only after the commit
-happens in ``committed``. A transaction that does not commit ends its run, so a participant that is kept over
-runs changes nothing of its own in ``before``.
+Invariant: ``before`` returns the records that must be in the transaction; ``committed`` does what is
+valid only after the commit. A transaction that does not commit ends its run, so a participant kept
+over runs does not change its state in ``before``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class CommitParticipant(Protocol):
     def before(self, piece: Piece, cursor: Cursor, /) -> Iterable[Entry]:
         """The journal records for the transaction of a piece; ``cursor`` is the one before it.
 
-        Raises where the piece must not be published.
+        Raises if the piece must not be published.
         """
         ...
 

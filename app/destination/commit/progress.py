@@ -1,6 +1,6 @@
 """Progress of a run: cursor, rows, lag and commit times, on the status page and in the metrics.
 
-Invariant: only what is committed is shown.
+Invariant: only committed progress is shown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Progress:
         self._status, self._policy, self._phases = status, policy, phases
         self._is_first = True
         self._began = 0.0
-        """When the transaction began, by the monotonic clock."""
+        """The start of the transaction, by the monotonic clock."""
 
     def before(self, _piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
         """Start the clock."""
@@ -36,7 +36,7 @@ class Progress:
         return ()
 
     def committed(self, piece: Piece, cursor: Cursor) -> None:
-        """Show the piece."""
+        """Show the progress by the piece."""
         name = self._status.name
         metrics.COMMITS.labels(name).observe(time.monotonic() - self._began)
         if self._is_first:

@@ -1,6 +1,6 @@
-"""Fingerprints of published transactions, kept where sources have no GTIDs.
+"""Fingerprints of published transactions, kept for sources without GTIDs.
 
-Invariant: they are in the Kafka transaction of the rows that they are of.
+Invariant: they are in the same Kafka transaction as their rows.
 """
 
 from __future__ import annotations

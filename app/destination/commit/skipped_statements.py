@@ -1,6 +1,6 @@
-"""Statements that were skipped, as people see them: counted, logged once for each table, listed on /status.
+"""Report of skipped statements: counted, logged once per table, listed on /status.
 
-Invariant: only what is committed is counted, so that a run which begins again counts nothing twice.
+Invariant: only committed statements are counted, so that a new run counts nothing twice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tables.journal_format import Entry
 log = logging.getLogger(__name__)
 
 _MOST_TABLES = 100
-"""Of which the status page lists each; statements on others are only counted."""
+"""The maximum number of tables on the status page; statements on others are only counted."""
 
 
 class SkippedStatements:

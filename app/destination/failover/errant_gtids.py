@@ -1,7 +1,8 @@
-"""What a standby has of its own: transactions that its source lacks.
+"""Errant transactions: those of a standby that its source lacks.
 
-The law: only a server that replicates has such; what another one has more is what is written to it now. They
-are told by the source that was read, if it answers; else by who wrote them, if the standby is read-only.
+Invariant: only a replica can have them; additional transactions of any other server are its present
+writes. They are determined from the source that was read, if it answers; else from the server that
+wrote them, if the standby is read-only.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ log = logging.getLogger(__name__)
 def errant(
     gtids: Gtids, facts: ServerFacts, address: SourceAddress, other: SourceAddress | None
 ) -> str:
-    """Of a replica, the GTIDs that its source lacks and that are not among ``gtids``; or nothing.
+    """The GTIDs of a replica that its source lacks and that are not in ``gtids``; empty if none.
 
-    ``other`` is the source that was read. It blocks while it asks.
+    ``other`` is the source that was read. Blocks while it queries.
     """
     if isinstance(gtids, MariadbGtidList):
         return _of_mariadb(gtids, facts, other)
@@ -35,14 +36,14 @@ def errant(
 
 
 def subtracted(whole: str, part: str, address: SourceAddress) -> GtidSet:
-    """What a set has that another one has not, as a server tells."""
+    """The difference of two GTID sets, as computed by a server."""
     with connected(address) as cursor:
         cursor.execute("SELECT GTID_SUBTRACT(%s, %s)", (whole, part))
         return GtidSet.parse(cursor.fetchall()[0][0])
 
 
 def _of_mariadb(position: MariadbGtidList, facts: ServerFacts, other: SourceAddress | None) -> str:
-    """A MariaDB tells of each domain the last one that each server wrote, so only its own are looked at."""
+    """MariaDB reports the last GTID per domain and server, so only the standby's own are checked."""
     own = {
         at: sequence
         for at, sequence in MariadbGtidState.parse(
@@ -71,7 +72,7 @@ def _is_read_only(facts: ServerFacts) -> bool:
 def _told(
     other: SourceAddress | None, facts: ServerFacts, name: str, transactions: str
 ) -> str | None:
-    """What the source that was read has; None where it does not answer, or is this very server."""
+    """The GTIDs of the source that was read; None if it does not answer or is this server."""
     if other is None:
         return None
     try:
@@ -85,6 +86,6 @@ def _told(
 
 
 def _written_by(gtids: GtidSet, server_uuid: str) -> GtidSet:
-    """Of a set, what one server wrote first."""
+    """The part of a set that originates from one server."""
     parts = str(gtids).split(",")
     return GtidSet.parse(",".join(part for part in parts if part.startswith(f"{server_uuid}:")))

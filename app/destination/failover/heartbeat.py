@@ -1,7 +1,7 @@
-"""The thread that asks a source whether it lives, beside the run that reads it.
+"""Heartbeat thread, which checks that a source is alive beside the run that reads it.
 
-The law: it has connections of its own, so that a silent stream and a dead server are told apart; and it
-never ends a run itself, but says why the source is to be left, and the run ends where it is safe.
+Invariant: it has its own connections, to distinguish a silent stream from a dead server; it never ends
+a run itself, but sets the reason to leave the source, and the run ends where that is safe.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from connectors.mysql.server.heartbeat import Beat
 log = logging.getLogger(__name__)
 
 _LOOKS_BACK = 10.0
-"""Seconds between two looks at the sources before this one, where they are gone back to."""
+"""Seconds between two checks of earlier sources, if a return to them is enabled."""
 
 
 class Heartbeat:
-    """Asks one source for one run, until it is closed."""
+    """The heartbeat of one source for one run, until closed."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Heartbeat:
         go_back: Callable[[], None] | None = None,
     ) -> None:
         self._name, self._failover, self._signals = destination, failover, signals
-        # An answer that takes longer than three intervals is none.
+        # A response that takes longer than three intervals counts as none.
         patience = max(1.0, 3 * failover.interval)
         self._address = replace(address, heartbeat=patience / 3)
         self._silent, self._is_back, self._go_back = silent, is_back, go_back
@@ -49,11 +49,11 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="source-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """End; a question that is under way is not waited for."""
+        """Stop, without waiting for a pending query."""
         self._over.set()
 
     def _run(self) -> None:
@@ -71,7 +71,7 @@ class Heartbeat:
                     told = f"{failures} times one after the other: {error.detail}"
                     self._leave(SourceSilent(told, source=self._address))
                     return
-            # To look at an earlier source takes seconds; meanwhile this run may be over, and another reads.
+            # The check of an earlier source takes seconds, in which this run may have ended.
             if next(returned) and not self._over.is_set():
                 if self._go_back is not None:
                     self._go_back()
@@ -80,10 +80,10 @@ class Heartbeat:
             self._over.wait(self._failover.interval)
 
     def _asked(self) -> AqueductError | None:
-        """What is wrong with the source; None where it answers.
+        """The error of the source; None if it answers.
 
-        A server that refuses a statement which it never took is alive: the statement or a grant is to be
-        mended, and the next source would do no better.
+        A server that refuses a statement which it never accepted is alive: the statement or the
+        privileges need correction, and the next source would refuse it too.
         """
         if self._beat is None:
             return None
@@ -100,7 +100,7 @@ class Heartbeat:
         self._signals.leave = error
 
     def _returned(self) -> Iterator[bool]:
-        """Each time it is asked, whether an earlier source has been fit for so long that it is gone back to."""
+        """Yield whether an earlier source has been fit long enough to return to it."""
         after, looked = self._failover.back_after, time.monotonic()
         since: float | None = None
         while self._is_back is not None:

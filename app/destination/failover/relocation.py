@@ -1,8 +1,8 @@
-"""Where a destination goes on at another server than the one its cursor is of.
+"""Relocation: the position at another server that corresponds to a destination's cursor.
 
-The law: nothing that was published is published again, and nothing that was not is passed over. With GTIDs
-their set decides; without them the last transactions are searched for by their fingerprints, as one run. What
-does not prove the place refuses it by name.
+Invariant: no published transaction is published again, and no other is missed. With GTIDs the set
+decides; without them the last transactions are searched for by their fingerprints, in sequence. A
+position without proof is refused with a named error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tables.fingerprints import Fingerprints
 log = logging.getLogger(__name__)
 
 _FEWEST = 16
-"""Transactions to align by, where there are so many, however old they are."""
+"""The minimum number of transactions to align by, if so many are kept, whatever their age."""
 _MOST_TOLD = 5
 _SYNCS = 2.0
 _SAME_CLOCK_MS = 1000
@@ -56,22 +56,22 @@ _SAME_CLOCK_MS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A place at another server that is the cursor's."""
+    """The position at another server that corresponds to the cursor."""
 
     offset: SourceOffset
     lost: tuple[Fingerprint, ...] = ()
-    """Published transactions that it lacks for good, where the settings let that be."""
+    """Published transactions that it lacks permanently, if the settings accept that."""
     loss: LostInReplication | None = None
-    """What is said of them."""
+    """The error that reports them."""
     skipped: int = 0
-    """Transactions behind which it goes on there, by their fingerprints."""
+    """The number of transactions skipped there as published, by their fingerprints."""
     ahead_ms: int = 0
-    """Of its clock, to that of the server that was read."""
+    """Difference of its clock from that of the server that was read."""
     is_same_binlog: bool = False
-    """Whether the binlog that was read is there too, byte for byte: its files under another server_uuid."""
+    """Whether its binlog is the one that was read, byte for byte, under another server_uuid."""
 
     def tell(self, destination: str, source: SourceAddress) -> None:
-        """Log what is so once the destination goes on there; a look at a server says nothing."""
+        """Log the findings once the destination resumes there; a mere check logs nothing."""
         if abs(self.ahead_ms) > _SAME_CLOCK_MS:
             log.warning("%s: the clocks of the sources differ by %d ms", destination, self.ahead_ms)
         if self.loss is not None:
@@ -87,7 +87,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """From a cursor to a server. It blocks while it asks."""
+    """The relocation of a cursor to a server. Blocks while it queries."""
 
     cursor: Cursor
     facts: ServerFacts
@@ -95,14 +95,14 @@ class Switch:
     failover: Failover
     rules: Rules
     other: SourceAddress | None
-    """The source that was read, if it stands at another address."""
+    """The source that was read, if at another address."""
     compares: bool = True
-    """Whether the last published transactions are read there; not at each look at a server."""
+    """Whether the last published transactions are compared; not in each check of a server."""
     clocks: dict[str, int]
-    """By server, how far its clock was ahead of ours when it last answered, in milliseconds."""
+    """Milliseconds by which each server's clock was ahead of ours when it last answered."""
 
     def moved(self, kept: Fingerprints) -> Moved:
-        """The place; raises StandbyLags, SourceDiverged, PositionGone, NoAlignment, LostInReplication."""
+        """The position; raises StandbyLags, SourceDiverged, PositionGone, NoAlignment, LostInReplication."""
         if (same := self._same_binlog()) is not None:
             return same
         self._refuse_filters()
@@ -129,8 +129,8 @@ class Switch:
         return Moved(offset=self._offset(place, gtids))
 
     def _same_binlog(self) -> Moved | None:
-        """The cursor's own place, where the binlog that was read is here: a copy of the disk, or a server whose
-        server_uuid was changed."""
+        """The cursor's own position, if this binlog is the one that was read: a copy of the disk, or a
+        server whose server_uuid was changed."""
         landmark, offset = self.cursor.proof.landmark, self.cursor.offset
         if landmark is None or landmark.last is None or self.cursor.prepared:
             return None
@@ -142,7 +142,7 @@ class Switch:
         return Moved(offset=self._offset(offset.coordinates, offset.gtid_set), is_same_binlog=True)
 
     def _refuse_filters(self) -> None:
-        """Raise StandbyFiltered where it may have left out changes of captured tables."""
+        """Raise StandbyFiltered if it may have filtered changes of captured tables."""
         if self.failover.accept_filters:
             return
         with connected(self.address) as cursor:
@@ -154,8 +154,8 @@ class Switch:
             raise StandbyFiltered(", ".join(map(str, found)), source=self.address)
 
     def _compare(self, gtids: Gtids) -> None:
-        """Raise SourceDiverged where it has other transactions than were published, SourceUnproven where none
-        of them can be compared."""
+        """Raise SourceDiverged if its transactions differ from the published ones, SourceUnproven if
+        none can be compared."""
         copies = Copies(facts=self.facts, address=self.address, captures=self._captures())
         copies.refuse_unlogged(gtids)
         proof = self.cursor.proof
@@ -171,7 +171,7 @@ class Switch:
         return SourceOffset(server_uuid=self.facts.server_uuid, coordinates=place, gtid_set=gtids)
 
     def _refuse_or_wait(self, gtids: Gtids, error: SourceDiverged) -> None:
-        """Whether what it lacks may still come."""
+        """Raise StandbyLags if the missing transactions may still arrive, SourceDiverged if not."""
         if isinstance(gtids, GtidSet) != (not self.facts.is_mariadb):
             raise error
         missing = f"all after {self.facts.gtids_at_end or 'nothing'} up to {gtids}"
@@ -191,7 +191,7 @@ class Switch:
         ) from error
 
     def _refuse_errant(self, gtids: Gtids) -> None:
-        """Raise SourceDiverged where a replica has transactions of its own that its source lacks."""
+        """Raise SourceDiverged if a replica has errant transactions."""
         found = errant(gtids, self.facts, self.address, self.other) if self._followed() else ""
         if found:
             raise SourceDiverged(
@@ -224,9 +224,9 @@ class Switch:
         ]
         scanned, found = self._searched(recent, fallback)
         if found.lacking and self._followed() is None:
-            # What it has written and not yet synced it does not send.
+            # The server does not send transactions that are written but not yet synced.
             time.sleep(_SYNCS)
-            # One that was further behind than the window has an earlier part of what is kept.
+            # A server that lags more than the window has an earlier part of the kept fingerprints.
             recent = kept if found.behind is None else recent
             scanned, found = self._searched(recent, fallback)
         if found.behind is None or found.lost:
@@ -236,27 +236,27 @@ class Switch:
         return self._judged(recent, scanned, found, ahead)
 
     def _searched(self, prints: list[Fingerprint], fallback: int) -> tuple[Scan, Aligned]:
-        """What it has since so long before the first of these, and how they stand there."""
+        """Its transactions since ``fallback`` ms before the first print, and their alignment."""
         begin = min(one.ts_ms for one in prints) - fallback
         try:
             place = offset_at_time(begin, self.facts, self.address)
         except PositionGone:
-            # What it still has may hold the run; if not, that is told.
+            # The remaining binlog may hold the sequence; if not, that is reported.
             place = first_offset(Earliest(), self.facts, self.address)
         scanned = scan(place, self.facts, self.address, self._captures())
         return scanned, align(prints, scanned.found)
 
     def _purged(self, prints: list[Fingerprint], scanned: Scan, ahead: int) -> int:
-        """How many of these were written before its binlog begins, which then goes on with the next.
+        """The number of these from before its binlog begins, if the binlog continues with the next.
 
-        Raises PositionPurged where it begins behind all of them.
+        Raises PositionPurged if it begins after all of them.
         """
         oldest = self.facts.binlogs[0][0]
         spans = Spans(self.address, oldest)
         first = next(iter(spans), None)
         if first is not None and scanned.begin.order > first.start.order:
             return 0
-        # Of that second a part was written before.
+        # Part of that second was written before.
         begins = (spans.created + 1) * 1000
         before = sum(one.ts_ms + ahead < begins for one in prints)
         begun = goes_on(prints, scanned.found)
@@ -266,7 +266,7 @@ class Switch:
                 return begun
         channel = self._followed()
         if channel is not None and channel.behind_seconds != 0:
-            # They may still come.
+            # They may still arrive.
             return 0
         if before == len(prints) or (begun is not None and begun <= before):
             raise PositionPurged(
@@ -318,7 +318,7 @@ class Switch:
         )
 
     def _loss(self, lost: tuple[Fingerprint, ...]) -> LostInReplication:
-        """What is said of them; raised where the settings do not let that be."""
+        """The error that reports them; raised unless the settings accept that."""
         error = LostInReplication(
             f"{len(lost)} transaction(s) of server {self.cursor.offset.server_uuid}: {_listed(lost)}",
             source=self.address,
@@ -328,11 +328,11 @@ class Switch:
         return error
 
     def _followed(self) -> Channel | None:
-        """Whom it replicates from: then what it lacks may still come, whatever keeps it now."""
+        """The channel it replicates from; if any, missing transactions may still arrive."""
         return next(iter(channels(self.address)), None)
 
     def _clock_difference(self) -> int:
-        """Between this server's clock and that of the one that was read, as last seen; in milliseconds."""
+        """Milliseconds between this server's clock and that of the server read, when last seen."""
         mine = self.clocks[self.facts.server_uuid] = clock_ms(self.address)
         if self.other is not None:
             try:
@@ -343,7 +343,7 @@ class Switch:
 
 
 def _apart(ahead_ms: int) -> str:
-    """What is said of clocks where they matter."""
+    """The part of an error that reports differing clocks."""
     return f", and its clock is {ahead_ms} ms ahead" if abs(ahead_ms) > _SAME_CLOCK_MS else ""
 
 

@@ -1,7 +1,8 @@
-"""The sources of one destination, and which of them is read, over all its runs.
+"""Selection of the source to read among a destination's sources, over all its runs.
 
-The law: the one that is read stands in the journal, so that a restart stays with it. Another one is read when
-this one does not answer, or a person says so, and only if it is fit; back again only where the settings say so.
+Invariant: the present source is stored in the journal, so that a restart stays with it. Another one is
+read if this one does not answer or an operator requests it, and only if it is fit; a return happens
+only if the settings enable it.
 """
 
 from __future__ import annotations
@@ -34,27 +35,27 @@ from tables.operator.source_choice import Current, SourceChoice, note_of
 log = logging.getLogger(__name__)
 
 _PATIENCE, _PATIENCE_WHEN_ASKED = 5.0, 30.0
-"""Seconds for which a standby that lags is waited for at once."""
+"""Seconds to wait for a standby that lags."""
 _PAUSE = 0.2
 _QUICK = 1.0
 _MOST_LOST = 1000
-"""Transactions that the journal names; the log has all."""
+"""The maximum number of lost transactions in the journal; the log has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The source of a run."""
+    """The selected source of a run."""
 
     source: Source
     address: SourceAddress
     facts: ServerFacts
     moved: Moved | None
-    """Where to go on, if it is another server than the cursor's."""
+    """The position to resume from, if it is another server than the cursor's."""
     notes: list[Entry] = field(default_factory=list)
 
 
 Judge = Callable[[Source], tuple[SourceAddress, ServerFacts]]
-"""Asks a server, and raises where it cannot be captured at all."""
+"""Queries a server; raises if it cannot be captured at all."""
 
 
 def _nobody(source: Source) -> tuple[SourceAddress, ServerFacts]:
@@ -62,7 +63,7 @@ def _nobody(source: Source) -> tuple[SourceAddress, ServerFacts]:
 
 
 class Sources:
-    """Chooses for each run."""
+    """The sources of one destination; selects one for each run."""
 
     def __init__(self, plan: Plan) -> None:
         self._name = plan.name
@@ -73,31 +74,31 @@ class Sources:
         self._failures = 0
         self._clocks: dict[str, int] = {}
         self._compared: set[str] = set()
-        """Servers that were found to have what was published, when they were looked at."""
+        """Servers whose binlog was found to match the published transactions."""
         self.prefers_first = False
-        """Whether the next run goes back to the first source that is fit."""
+        """Whether the next run returns to the first source that is fit."""
         self.current = self.sources[0]
         self.refusals: dict[str, str] = {}
-        """By address, why it was not read when it was last asked."""
+        """By address, the reason why a source was refused when last asked."""
 
     @property
     def can_switch(self) -> bool:
-        """Whether there is another one."""
+        """Whether there is more than one source."""
         return len(self.sources) > 1
 
     def silent(self) -> None:
-        """The heartbeat has said that the present source is lost."""
+        """Record that the heartbeat reported the present source as lost."""
         self._failures = max(self._failures, self.failover.retries)
 
     def go_back(self) -> None:
-        """An earlier source has been fit for long enough."""
+        """Record that an earlier source has been fit for long enough."""
         self.prefers_first = True
 
     def stand(self, state: DestinationState, judge: Judge, tell: Callable[[str], None]) -> Standing:
-        """Find the source for a run, and where it goes on there. It blocks while it asks and waits.
+        """Select the source for a run, and its position there. Blocks while it queries and waits.
 
-        ``tell`` shows what is waited for. Raises what keeps the present source from being read, or
-        NoSourceFits where others were asked too.
+        ``tell`` shows the reason of a wait. Raises the error of the present source, or NoSourceFits if
+        others were asked too.
         """
         self._judge = judge
         choice = state.source_choice
@@ -123,7 +124,7 @@ class Sources:
         why = self._why(source, current, faults, wish.by if source is wanted and wish else None)
         self._failures, self.prefers_first, self.current = 0, False, source
         if self.failover.fingerprints and not standing.facts.has_gtids:
-            # Once it is dead, its clock is told by nobody.
+            # Once the server is dead, its clock cannot be read.
             self._clocks[standing.facts.server_uuid] = clock_ms(standing.address)
         was_moved = standing.moved is not None
         if standing.moved is not None:
@@ -162,7 +163,7 @@ class Sources:
         ]
 
     def fits(self, source: Source, state: DestinationState, cursor: Cursor | None) -> bool:
-        """Whether a source could be read on from a cursor now; nothing is changed."""
+        """Whether a source could be resumed from a cursor now; changes nothing."""
         quick = replace(source, address=_quickly(source.address))
         try:
             self._standing(
@@ -181,16 +182,16 @@ class Sources:
         signals: Signals,
         reached: Callable[[], Cursor],
     ) -> Heartbeat:
-        """The one of a run at the present source, begun where there is another source to go to.
+        """The heartbeat of a run at the present source, started if there is another source.
 
-        ``reached`` tells the cursor of the moment.
+        ``reached`` returns the present cursor.
         """
         earlier = self.sources[: self.sources.index(self.current)]
         mark = reached()
 
         def is_back() -> bool:
-            # By where the run was a look ago: a replica is always a little behind, and one that is behind
-            # by more than that would be waited for in vain.
+            # By the cursor at the previous check: a replica always lags a little, and one that lags
+            # more than that is not worth waiting for.
             nonlocal mark
             before, mark = mark, reached()
             return any(self.fits(one, state, before) for one in earlier)
@@ -209,7 +210,7 @@ class Sources:
         return made
 
     def first(self, choice: SourceChoice) -> Source:
-        """Which one is asked first, by what the journal says and this worker knows."""
+        """The source to ask first, by the journal and this worker's state."""
         wish = choice.open_wish
         wanted = self._find(wish.address) if wish is not None else None
         return next(self._order(self._read_last(choice), wanted))
@@ -221,7 +222,7 @@ class Sources:
         return next((one for one in self.sources if str(one.address) == address), None)
 
     def _order(self, current: Source, wanted: Source | None) -> Iterator[Source]:
-        """Which are asked, one after the other, until one is fit."""
+        """The sources in the order to ask them, until one is fit."""
         at = self.sources.index(current)
         others = [*self.sources[at + 1 :], *self.sources[:at]]
         tried = [wanted] if wanted is not None else []
@@ -230,12 +231,12 @@ class Sources:
         if self.failover.automatic and self._failures >= self.failover.retries:
             tried += others
         tried.append(current)
-        # By their addresses, as a start is not always something that a dictionary takes.
+        # By address, as a start is not always hashable.
         yield from {str(one.address): one for one in tried}.values()
         if current is not tried[0] or not self.failover.automatic:
             return
         if self._failures >= self.failover.retries:
-            # It was asked once more just now, and that was once too often.
+            # It has just failed once more.
             yield from others
 
     def _waited(
@@ -302,7 +303,7 @@ class Sources:
         return f"{current.address} was given up: {told or 'its heartbeat failed'}"
 
     def _fault(self, faults: list[tuple[Source, AqueductError]]) -> AqueductError:
-        """Why there is no source."""
+        """The error if no source fits."""
         if len(faults) == 1:
             return faults[0][1]
         for _, error in faults:
@@ -315,10 +316,10 @@ class Sources:
 
 
 def _quickly(address: SourceAddress) -> SourceAddress:
-    """The same, for who does not wait long: it may be dead."""
+    """The same address with a short timeout, as the server may be dead."""
     return replace(address, heartbeat=min(address.heartbeat, _QUICK))
 
 
 def dict_of(faults: list[tuple[Source, AqueductError]]) -> dict[str, str]:
-    """What was wrong, by address."""
+    """The errors as texts, by address."""
     return {str(source.address): f"{error.name}: {error.detail}" for source, error in faults}
