@@ -16,6 +16,11 @@ SUFFIX = ".binlog"
 _BEFORE_CHECKSUMS = (b"5.0", b"5.1", b"5.5")
 
 
+def statements(path: Path) -> list[str]:
+    """The statements of an SQL file, each of which ends with a semicolon at its line's end."""
+    return path.read_text().removesuffix(";\n").split(";\n")
+
+
 def chunk_of(path: Path, *, begin: int = 0, end: int | None = None) -> Chunk:
     """The events of a binlog file that stand between two offsets, behind its first one."""
     data = path.read_bytes()[:end]

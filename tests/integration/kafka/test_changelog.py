@@ -13,14 +13,14 @@ from aiokafka.admin import AIOKafkaAdminClient
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
 from devstack import Stack
-from tests.harness.wait import until_async
-from tests.integration.kafka.test_history_rows import (
+from tests.contract.test_journal_checkpoint import (
     InFaust,
     Writer,
     faust_worker,
     plans_of,
     recovered,
 )
+from tests.harness.wait import until_async
 from tests.unit.tables.made import ORDERS, names_of
 
 

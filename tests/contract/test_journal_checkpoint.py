@@ -1,4 +1,4 @@
-"""The journal's checkpoint in memory and as Faust tables: the same records become the same rows."""
+"""What every checkpoint of the journal must do, in memory and in Faust tables: equal records, equal rows."""
 
 from __future__ import annotations
 

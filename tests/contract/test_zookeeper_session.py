@@ -1,4 +1,4 @@
-"""A session: what the in-memory twin promises, the real ZooKeeper keeps."""
+"""What every coordination session must do, the in-memory twin and the real ZooKeeper alike."""
 
 from __future__ import annotations
 
