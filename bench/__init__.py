@@ -1,1 +1,1 @@
-"""Measures Aqueduct beside its peers: the same binlog, the same broker, one after the other."""
+"""Benchmarks of Aqueduct and its peers: the same binlog, the same broker, one after the other."""

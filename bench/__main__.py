@@ -1,7 +1,7 @@
-"""`python -m bench`: ours and Debezium side by side in one run; PEERS=all adds the others.
+"""`python -m bench`: Aqueduct and Debezium in one benchmark; PEERS=all adds the other peers.
 
-The law: the ratios are of pairs of runs right after one another, in turns who is first, on the same binlog and
-the same broker; the last line has their medians.
+Invariant: ratios are of pairs of consecutive runs, in alternating order, on the same binlog and the
+same broker; the last line has their medians.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHOWN_PARTITIONS = 8
 
 
 class Bench:
-    """The runs of one benchmark, numbered, told as they end."""
+    """The runs of one benchmark, numbered, and printed as they end."""
 
     def __init__(self, at: Servers, workloads: dict[str, Workload]) -> None:
         self._at = at
@@ -37,22 +37,22 @@ class Bench:
         self.results: list[Result] = []
 
     def warm_up(self, peer: Peer) -> None:
-        """Let the broker's JVM compile what it will need; not counted."""
+        """Warm up the broker's JVM with a run that is not counted."""
         measure(peer, self.task(COUNTED[-1].name), verified=False)
 
     def timed(self, peer: Peer, workload: str, *, partitions: int = 1) -> Result:
-        """One run."""
+        """Perform one run."""
         result = measure(peer, self.task(workload, partitions))
         self.add(result)
         return result
 
     def add(self, result: Result) -> None:
-        """Tell of a run, and keep it."""
+        """Print and store a run's result."""
         self.results.append(result)
         print(report.line(result), flush=True)
 
     def pair(self, ours: Peer, theirs: Peer, workload: str, *, ours_first: bool) -> Pair:
-        """Both, one right after the other."""
+        """Run both peers, one right after the other."""
         order = [ours, theirs] if ours_first else [theirs, ours]
         done = {peer.name: self.timed(peer, workload) for peer in order}
         pair = Pair(done[ours.name], done[theirs.name])
@@ -60,7 +60,7 @@ class Bench:
         return pair
 
     def task(self, workload: str, partitions: int = 1) -> Task:
-        """What the next run is given; its number keeps topics and folders apart."""
+        """The task of the next run; its number makes topics and folders unique."""
         number = next(self._numbers)
         return Task(
             workload=self._workloads[workload],
@@ -73,7 +73,7 @@ class Bench:
 
 
 def story() -> None:
-    """All of it, from the servers to the last line."""
+    """Run the benchmark, from the servers to the last line."""
     pairs_wanted, more = _pairs_wanted(), _with_others()
     with servers.running(session.FOLDER, (*COUNTED, *SHOWN)) as (at, workloads):
         bench = Bench(at, workloads)

@@ -1,7 +1,7 @@
-"""Fills a real server with the workloads, once, and remembers where in its binlog each of them is.
+"""Binlogs of the workloads, written once by a real server, with their stored positions.
 
-The law: what is remembered is used again only if the recipes are the same and the server still has those very
-files; else everything is made anew.
+Invariant: stored positions are reused only if the recipes are the same and the server still has
+those files; else everything is written again.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from devstack.progress import say
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a workload begins, and the file in which the row of ``mark`` after it is."""
+    """The start of a workload, and the file with the row of ``mark`` after it."""
 
     file: str
     gtids: str
-    """All transactions before its first."""
+    """All transactions before the workload."""
     end_file: str
     end_gtids: str
     bytes: int
-    """Of the binlog."""
+    """Bytes of binlog."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A recipe and where it is in the server's binlog."""
+    """A recipe and its position in the server's binlog."""
 
     recipe: Recipe
     place: Place
 
 
 def forget_other(folder: Path, recipes: Sequence[Recipe]) -> None:
-    """Remove a server's data that were not made by these recipes, or not to their end."""
+    """Remove a server's data that was not written by these recipes, or not completely."""
     memory = _memory(folder)
     if memory.get("digest") != digest(recipes):
         shutil.rmtree(folder / "mysql", ignore_errors=True)
@@ -51,7 +51,7 @@ def forget_other(folder: Path, recipes: Sequence[Recipe]) -> None:
 
 
 def workloads(mysql: Mysql, folder: Path, recipes: Sequence[Recipe]) -> dict[str, Workload]:
-    """The workloads by name: remembered, or made now."""
+    """The workloads by name, stored or written now."""
     places = _memory(folder).get("places")
     if not places or not _still_there(mysql, places):
         _file(folder).unlink(missing_ok=True)
@@ -110,7 +110,7 @@ def _make(mysql: Mysql, recipes: Sequence[Recipe]) -> dict[str, Any]:
 
 
 def _next_file(cursor: Any) -> tuple[str, str]:
-    """Begin a binlog file; its name, and the transactions before it."""
+    """Start a binlog file; returns its name and the transactions before it."""
     cursor.execute("FLUSH BINARY LOGS")
     cursor.execute("SHOW BINARY LOG STATUS")
     status = cursor.fetchone()
@@ -118,7 +118,7 @@ def _next_file(cursor: Any) -> tuple[str, str]:
 
 
 def _size(sizes: dict[str, int], place: dict[str, str]) -> int:
-    """Bytes of the files from a workload's first to the one before its end."""
+    """Bytes of a workload's files, without its end file."""
     return sum(size for name, size in sizes.items() if place["file"] <= name < place["end_file"])
 
 

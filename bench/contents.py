@@ -1,6 +1,6 @@
-"""Reads what a peer wrote, outside the timed window, and compares it with what the workload holds.
+"""Verification of a peer's output against the workload, outside the timed window.
 
-The law: a run that lost, repeated or invented a row has no speed; it failed.
+Invariant: a run that lost, repeated or invented a row has failed and has no throughput.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _PATIENCE_MS = 20_000
 
 @dataclass(slots=True)
 class Contents:
-    """What is in the topics of a run."""
+    """The contents of a run's topics."""
 
     ops: Counter[str] = field(default_factory=Counter)
     creates: Counter[tuple[str, bytes]] = field(default_factory=Counter)
-    """How often each key of a topic was created."""
+    """The number of creates per topic and key."""
     messages: int = 0
     tombstones: int = 0
     value_bytes: int = 0
 
     def faults(self, recipe: Recipe, *, tombstones: bool) -> list[str]:
-        """What is not as the recipe has it."""
+        """The differences from the recipe."""
         wanted = {"c": recipe.creates, "u": recipe.updates, "d": recipe.deletes}
         found = [
             f"{self.ops[op]:,} records with op {op}, not {wanted.get(op, 0):,}"
@@ -47,7 +47,7 @@ class Contents:
 
 
 async def read(bootstrap: str, topics: Sequence[str], peer: Peer) -> Contents:
-    """All committed records of these topics."""
+    """Read all committed records of these topics."""
     consumer = AIOKafkaConsumer(
         *topics,
         bootstrap_servers=bootstrap,

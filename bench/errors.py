@@ -1,4 +1,4 @@
-"""What can go wrong in a benchmark, each as one message for a person: what, where, what to do."""
+"""Errors of a benchmark; each message states what failed, where, and what to do."""
 
 
 class BenchError(Exception):

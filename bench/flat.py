@@ -1,8 +1,8 @@
-"""`python -m bench.flat`: whether a row costs the same at any depth, with any number of tables; and skipping.
+"""`python -m bench.flat`: CPU cost of a row by depth and number of tables, and of skipped rows.
 
-The law: costs are CPU seconds of all our processes, so that a busy machine changes them little. A stretch costs
-the difference between two looks of one run; skipping costs what a run over the rows takes more than one that
-begins behind them.
+Invariant: costs are CPU seconds of all our processes, so that a busy machine affects them little.
+The cost of a stretch is the difference between two polls of one run; the cost of skipping is the
+difference between a run over the rows and one that begins after them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ TABLES = 500
 SMALL_TRANSACTIONS = 300_000
 FOLDER = session.FOLDER / "flat"
 _PATIENCE = 900.0
-"""Seconds without a record: those that are skipped are none."""
+"""Seconds without a record, as skipped rows yield none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Some rows of a run and the CPU seconds of all our processes for a million of them."""
+    """A part of a run, with the CPU seconds of all our processes per million rows."""
 
     first: int
     last: int
@@ -42,7 +42,7 @@ class Stretch:
 
 
 def stretches(result: Result) -> list[Stretch]:
-    """The cost from 10,000 rows to 100,000, from there to a million, and so on."""
+    """The stretches from 10,000 rows to 100,000, from there to a million, and so on."""
     depths = [depth for depth in _decades() if depth < result.all_rows] + [result.all_rows]
     marks = [_at(result, depth) for depth in depths]
     return [
@@ -57,7 +57,7 @@ def _decades() -> Sequence[int]:
 
 
 def _at(result: Result, depth: int) -> tuple[int, float]:
-    """Rows and CPU seconds of the first look that found so many rows, or of the last."""
+    """Rows and CPU seconds of the first poll at or past a depth, or of the last."""
     for _, rows, cpu in result.curve:
         if rows >= depth:
             return rows, cpu
@@ -65,12 +65,12 @@ def _at(result: Result, depth: int) -> tuple[int, float]:
 
 
 def story() -> None:
-    """The runs, and the last line."""
+    """Run all, and print the last line."""
     rows = _rows()
     one = bulk("deep", rows // ROWS_OF_A_BULK, stem="deep")
     many = bulk("wide", rows // ROWS_OF_A_BULK, tables=TABLES, stem="wide")
     singles = small("singles", SMALL_TRANSACTIONS, stem="single")
-    # The rows themselves are never read: only their binlog is.
+    # Rows are read from the binlog only, never from the tables.
     with servers.running(FOLDER, (one, many, singles)) as (at, workloads):
         runs = Runs(at, workloads)
         flat = {name: runs.decode(name) for name in ("deep", "wide")}
@@ -97,9 +97,9 @@ def story() -> None:
 
 
 def _steepness(result: Result, *, behind: int) -> float:
-    """The dearest stretch against the cheapest, of those that begin behind so many rows.
+    """The ratio of the most to the least expensive stretch, of those that begin after so many rows.
 
-    Where each table comes for the first time, its topic is made and its decoder generated; that is no cost of a
+    At a table's first row its topic is created and its decoder generated, which is no cost of a
     row.
     """
     costs = [stretch.per_million for stretch in stretches(result) if stretch.first > behind]
@@ -107,7 +107,7 @@ def _steepness(result: Result, *, behind: int) -> float:
 
 
 class Runs:
-    """Runs of ours, numbered, told as they end."""
+    """Our runs, numbered, and printed as they end."""
 
     def __init__(self, at: Servers, workloads: dict[str, Workload]) -> None:
         self._at = at
@@ -115,8 +115,8 @@ class Runs:
         self._numbers = itertools.count(1)
 
     def decode(self, name: str) -> Result:
-        """The whole workload to Kafka; its stretches are printed."""
-        # Reading millions of records again would take longer than the run; `make bench` does.
+        """Publish the whole workload to Kafka, and print its stretches."""
+        # Verification of millions of records would take longer than the run; `make bench` does it.
         result = self._measure(self._workloads[name])
         print(report.line(result))
         for stretch in stretches(result):
@@ -125,7 +125,7 @@ class Runs:
         return result
 
     def skip(self, name: str) -> float:
-        """CPU seconds for a million rows of a workload whose tables are filtered."""
+        """CPU seconds per million rows of a workload whose tables are filtered."""
         workload = self._workloads[name]
         over = Workload(_only_mark(workload.recipe), workload.place)
         behind = replace(workload.place, file=workload.place.end_file)
@@ -149,7 +149,7 @@ class Runs:
 
 
 def _only_mark(recipe: Recipe) -> Recipe:
-    """What is left of a workload for whoever wants only the row of ``mark`` behind it."""
+    """The part of a workload for a run that captures only the row of ``mark`` after it."""
     return Recipe(
         name=f"after {recipe.name}",
         about="the row after it alone",

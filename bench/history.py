@@ -1,7 +1,8 @@
-"""`python -m bench.history`: how long a start takes with many tables and a long history, and how much memory.
+"""`python -m bench.history`: time and memory of a start with many tables and a long history.
 
-The law: the journal is a real one, on a real broker, written as a worker writes it; each start is a process of
-its own. The last line tells the start that reads the whole journal, with no checkpoint but the baseline.
+Invariant: the journal is on a real broker, written as a worker writes it; each start is a separate
+process. The last line is of the start that reads the whole journal, with no checkpoint but the
+baseline.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _TYPES = ("bigint unsigned", "int", "decimal(12,2)", "datetime(6)", "tinyint(1)"
 
 
 def place_of(number: int) -> HistoryPlace:
-    """Where a statement stands; a file of the binlog holds more than these."""
+    """The position of a statement; other events lie between two statements."""
     pos = 400 + (number * 40_000) % FILE_BYTES
     file = f"binlog.{1 + number * 40_000 // FILE_BYTES:06}"
     return HistoryPlace(
@@ -73,7 +74,7 @@ def place_of(number: int) -> HistoryPlace:
 
 
 def column_of(table: int, number: int) -> Column:
-    """A column as tables have them: text, numbers and times, most with more to them than their type."""
+    """A typical column: text, number or time, mostly with more attributes than its type."""
     name = f"t{table}_column_{number}"
     if number == 0:
         return Column(name=name, type="bigint", nullable=False, definition="AUTO_INCREMENT")
@@ -91,7 +92,7 @@ def column_of(table: int, number: int) -> Column:
 
 
 def table_of(number: int) -> Table:
-    """A table as the baseline has it."""
+    """A table of the baseline."""
     columns = tuple(column_of(number, one) for one in range(COLUMNS))
     return Table(
         columns=columns,
@@ -106,7 +107,7 @@ def table_of(number: int) -> Table:
 
 
 class History:
-    """What a worker would write of such a source; columns come and go, so that tables stay as wide."""
+    """The schema history of such a source; columns are added and dropped, so widths stay constant."""
 
     def __init__(self, tables: int) -> None:
         self.tables: dict[TableName, Table] = {
@@ -116,7 +117,7 @@ class History:
         self.count = 0
 
     def checkpoint(self, number: int) -> SchemaCheckpoint:
-        """All tables as they are now."""
+        """A checkpoint of all present tables."""
         place = place_of(self.count)
         head = CheckpointHead(
             destination="bench",
@@ -130,7 +131,7 @@ class History:
         return SchemaCheckpoint(head=head, tables=self.tables, databases={"bench": UTF8})
 
     def statement(self) -> SchemaRecord:
-        """The next one: a column is added, or the one that was added last goes."""
+        """The next statement: adds a column, or drops the one added last."""
         self.count += 1
         name = self._names[(self.count * 7919) % len(self._names)]
         old = self.tables[name]
@@ -162,12 +163,12 @@ class History:
 
 
 def offset_of(number: int) -> SourceOffset:
-    """Where reading goes on behind a statement."""
+    """The offset after a statement."""
     return SourceOffset(server_uuid=UUID, coordinates=place_of(number).end)
 
 
 def transactions(tables: int, ddls: int, *, every: int | None) -> Iterator[list[Entry]]:
-    """What a worker writes, transaction by transaction, with a checkpoint after so many statements."""
+    """The worker's journal transactions, with a checkpoint every ``every`` statements."""
     history = History(tables)
     checkpoints = 1
     entries = checkpoint_records(history.checkpoint(checkpoints))
@@ -191,7 +192,7 @@ def transactions(tables: int, ddls: int, *, every: int | None) -> Iterator[list[
 
 
 async def write(broker: str, topic: str, written: Iterator[list[Entry]]) -> None:
-    """Write these transactions into a journal."""
+    """Write these transactions to a journal."""
     options = {"bootstrap_servers": broker}
     plan = TopicPlan(
         name=topic,
@@ -216,14 +217,14 @@ async def write(broker: str, topic: str, written: Iterator[list[Entry]]) -> None
 
 
 async def rows_of(broker: str, topic: str, file: Path) -> None:
-    """What the Faust tables of a worker would hold of a journal."""
+    """Write the rows of a journal in a worker's Faust tables to a file."""
     checkpoint = MemoryCheckpoint()
     await read_each({"bootstrap_servers": broker}, topic, 0, take=checkpoint.fold)
     await asyncio.to_thread(file.write_text, json.dumps(dict(checkpoint.rows)))
 
 
 def start(how: Start) -> dict[str, Any]:
-    """Start in a process of its own; what it says."""
+    """Start in a separate process; returns its output."""
     command = [sys.executable, "-m", "bench.history_start", json.dumps(asdict(how))]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -231,7 +232,7 @@ def start(how: Start) -> dict[str, Any]:
 
 
 def told(name: str, found: dict[str, Any]) -> None:
-    """One start, for people."""
+    """Print one start."""
     print(
         f"{name:44} {found['seconds']:6.2f} s (CPU {found['cpu_seconds']:5.2f} s), {found['rss_mib']} MiB "
         f"(before: {found['rss_before_mib']}), {found['records']} of {found['count']} records",
@@ -240,7 +241,7 @@ def told(name: str, found: dict[str, Any]) -> None:
 
 
 def story() -> None:
-    """Two journals, one without and one with checkpoints between, and the starts from them."""
+    """Write two journals, without and with intermediate checkpoints, and start from them."""
     tables, ddls = int(os.environ.get("TABLES", TABLES)), int(os.environ.get("DDLS", DDLS))
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)

@@ -1,7 +1,8 @@
-"""One start of a worker's schema history, in a process of its own, so that its memory can be told.
+"""One start of a worker's schema history, in a separate process, to measure its memory.
 
-The law: it does what a run of a destination does when it takes over, with the worker's own modules loaded, and
-prints one line of JSON: seconds, CPU seconds (which a busy machine changes less), memory, and what it found.
+Invariant: it performs the takeover steps of a run, with the worker's own modules loaded, and prints
+one line of JSON: seconds, CPU seconds (which a busy machine affects less), memory, and its
+findings.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """How to start; it is handed over as JSON."""
+    """The parameters of a start, passed as JSON."""
 
     broker: str
     topic: str
     rows: str = ""
-    """A file with the checkpoint's rows; without one the journal is read from its beginning."""
+    """A file with the checkpoint's rows; without it the journal is read from its beginning."""
     whole: bool = False
-    """Whether the history is to begin with its oldest checkpoint."""
+    """Whether the history begins with its oldest checkpoint."""
 
 
 def rss_mib() -> int:
-    """The most memory that this process ever had."""
+    """The peak memory of this process in MiB."""
     found = _PEAK.search(Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) // 1024
 
 
 async def started(start: Start, rows: dict[str, Row]) -> dict[str, Any]:
-    """Recover, and be ready for the next statement."""
+    """Recover, up to readiness for the next statement."""
     assert worker, "its modules are part of a worker's memory"
     before = rss_mib()
     began, used = time.monotonic(), time.process_time()
@@ -74,7 +75,7 @@ async def started(start: Start, rows: dict[str, Row]) -> dict[str, Any]:
 
 
 def main(how: str) -> None:
-    """Start as told, and tell."""
+    """Perform the start, and print its result."""
     start = Start(**json.loads(how))
     rows = json.loads(Path(start.rows).read_text()) if start.rows else {}
     print(json.dumps(asyncio.run(started(start, rows))))

@@ -1,7 +1,8 @@
-"""`python -m bench.large`: one transaction of ten million rows, the worker killed in its midst.
+"""`python -m bench.large`: one transaction of ten million rows, with the worker killed within it.
 
-The law: what came of it is read as a consumer reads it, committed records only: each row once, numbers without
-a gap, and parts that together count all rows. Memory is that of all the worker's processes together.
+Invariant: the outcome is read as by a consumer, committed records only: each row once, numbers
+without a gap, and parts that together count all rows. Memory is of all the worker's processes
+together.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ ROWS = 10_000_000
 FOLDER = session.FOLDER / "large"
 _LOOK_SECONDS = 0.1
 _BESIDE_SECONDS = 0.1
-"""Between two rows of the other source."""
+"""The interval of rows in the other source."""
 _PATIENCE = 1800.0
 
 
 class Worker:
-    """The worker's command, and what it says of itself."""
+    """The worker's process, and its status page."""
 
     def __init__(self, settings: dict[str, Any], folder: Path) -> None:
         config = folder / "aqueduct.yaml"
@@ -57,7 +58,7 @@ class Worker:
             )
 
     def destination(self, name: str) -> dict[str, Any]:
-        """What its status page says; empty while it does not answer."""
+        """The destination's status; empty while the worker does not answer."""
         try:
             page = f"http://127.0.0.1:{self._port}/status"
             with urllib.request.urlopen(page, timeout=5) as answer:
@@ -67,23 +68,23 @@ class Worker:
             return {}
 
     def memory_mib(self) -> list[float]:
-        """Of each of its processes, its own first."""
+        """The memory of each of its processes, its own first."""
         return [pss_mib(pid) for pid in family(self.process.pid)]
 
     def kill(self) -> None:
-        """As kill -9 does."""
+        """Kill it with SIGKILL."""
         self.process.kill()
         self.process.wait()
 
 
 class Beside:
-    """A second source, into which a row goes from time to time."""
+    """A second source, into which rows are written at intervals."""
 
     def __init__(self, mysql: Mysql) -> None:
         self._mysql = mysql
         self._over = threading.Event()
         self.written: list[float] = []
-        """When each row was committed."""
+        """The commit time of each row."""
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Beside:
@@ -104,7 +105,7 @@ class Beside:
 
 @contextlib.contextmanager
 def connected(mysql: Mysql) -> Iterator[Any]:
-    """A cursor of root's, which commits each statement."""
+    """A cursor of root that commits each statement."""
     connection = pymysql.connect(
         host=mysql.host, port=mysql.port, user="root", autocommit=True, read_timeout=3600
     )
@@ -120,7 +121,7 @@ def execute(mysql: Mysql, *statements: str) -> None:
 
 
 def fill(mysql: Mysql, rows: int, *, width: int = 0) -> None:
-    """One transaction with so many rows, of one statement, each with so many bytes of text."""
+    """Write one transaction of one statement with so many rows, each with ``width`` bytes of text."""
     digits = " UNION ALL ".join(f"SELECT {n} d" for n in range(10))
     places = len(str(rows - 1))
     names = [f"t{n}" for n in range(places)]
@@ -144,7 +145,7 @@ def prove(
     kill: bool = True,
     publish: dict[str, int] | None = None,
 ) -> Outcome:
-    """Two sources of one worker, the large transaction in one of them; look until it is all published."""
+    """Run one worker with two sources, one with the large transaction, until all is published."""
     large = stack.second_mysql(
         f"large-{folder.name}", {"server_id": 21, "binlog_expire_logs_seconds": 0}
     )
@@ -193,10 +194,10 @@ def _settings(
 def _published(
     outcome: Outcome, settings: dict[str, Any], beside: Beside, *, folder: Path, kill: bool
 ) -> None:
-    """Run the worker until all is published; killed once, where that is wanted, in the midst of it."""
+    """Run the worker until all is published; with ``kill`` it is killed once in between."""
     began = time.monotonic()
     watch = _Watch(outcome, beside)
-    # Its statement for making the table has a number too.
+    # The CREATE TABLE statement has a number too.
     wanted = outcome.rows
     if kill:
         worker = Worker(settings, folder)
@@ -213,7 +214,7 @@ def _published(
 
 
 class _Watch:
-    """Looks at a worker's memory, and at how far both destinations are."""
+    """Samples a worker's memory, and the progress of both destinations."""
 
     def __init__(self, outcome: Outcome, beside: Beside) -> None:
         self._outcome = outcome
@@ -221,7 +222,7 @@ class _Watch:
         self._seen = 0
 
     def until(self, worker: Worker, reached: Callable[[int], bool]) -> int:
-        """Look until the large one has come so far; how far that is."""
+        """Sample until the large transaction has reached a point; returns its progress."""
         deadline = time.monotonic() + _PATIENCE
         is_near = False
         while time.monotonic() < deadline:
@@ -239,7 +240,7 @@ class _Watch:
         raise RunFailed("the large transaction was not published in time")
 
     def _look_beside(self, worker: Worker, *, is_near: bool) -> bool:
-        """Note how late each row is; not those that were written before the worker ran."""
+        """Record the delay of each row, except those written before the worker ran."""
         status = worker.destination("beside")
         seq = int(((status or {}).get("cursor") or {}).get("seq") or 0)
         now, done = time.monotonic(), max(0, seq - 1)
@@ -251,7 +252,7 @@ class _Watch:
 
 
 def story() -> None:
-    """The whole of it, and the last line."""
+    """Run the benchmark, and print the last line."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     with Stack(FOLDER / "stack", ("kafka",), lasting=True) as stack:
@@ -272,7 +273,7 @@ def story() -> None:
 
 
 def vars_of(outcome: Outcome) -> dict[str, Any]:
-    """For the file of results."""
+    """The outcome for the file of results."""
     return {name: getattr(outcome, name) for name in Outcome.__slots__}
 
 

@@ -1,6 +1,7 @@
-"""What came of a large transaction: what was seen of the worker, and what a consumer finds.
+"""Outcome of a large transaction: measurements of the worker, and verification by a consumer.
 
-The law: nothing of the worker is trusted: each row is counted, and each number compared with the one before.
+Invariant: the worker is not trusted: each row is counted, and each number compared with the
+previous.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ from aiokafka import AIOKafkaConsumer
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What was seen."""
+    """The outcome of a run."""
 
     rows: int
     peak_mib: float = 0.0
-    """Proportional set sizes of all the worker's processes together, at their most."""
+    """The peak of the worker's proportional set sizes, all processes together."""
     at_peak: list[float] = field(default_factory=list)
-    """Of each of them then, the worker's own first."""
+    """The sizes of each process at the peak, the worker's own first."""
     killed_at: int = 0
-    """Rows that were published when the worker was killed; 0: it never was."""
+    """Rows published when the worker was killed; 0 if it was not."""
     seconds: float = 0.0
     parts: int = 0
     faults: list[str] = field(default_factory=list)
-    """What a consumer found wrong."""
+    """The faults that a consumer found."""
     lags: list[float] = field(default_factory=list)
-    """Seconds from a commit in the other source to a look that found it published."""
+    """Seconds from each commit in the other source until it was found published."""
 
     def look_at_memory(self, held: list[float]) -> None:
-        """Keep it, if it is the most that was seen."""
+        """Record a memory sample, if it is the maximum."""
         if sum(held) > self.peak_mib:
             self.peak_mib, self.at_peak = sum(held), held
 
 
 async def verify(outcome: Outcome, kafka: str, prefix: str) -> None:
-    """Read what a consumer reads; each fault as a line."""
+    """Read as a consumer, and record each fault as a line."""
     seen = bytearray(outcome.rows)
     numbers: list[int] = []
     faults = outcome.faults

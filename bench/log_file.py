@@ -1,7 +1,7 @@
-"""A partition's log file as a broker leaves it after compaction: transactions of one record, and markers.
+"""Log file of a partition after compaction: transactions of one record, and markers.
 
-A journal of many days takes days to write through a broker. A broker that starts with such a file rebuilds its
-indexes from it. Format: the record batch of version 2 in Kafka's protocol documentation.
+A journal of many days takes days to write through a broker. A broker that starts with such a file
+rebuilds its indexes. Format: record batch version 2 in Kafka's protocol documentation.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import BinaryIO
 from aiokafka.record.util import calc_crc32c, encode_varint
 
 _HEAD = struct.Struct(">qiib")
-"""Base offset, length of what follows, leader epoch, magic."""
+"""Base offset, length of the rest, leader epoch, magic."""
 _BODY = struct.Struct(">hiqqqhii")
-"""Attributes, last offset delta, first and largest time, producer, its epoch, base sequence, records."""
+"""Attributes, last offset delta, first and maximum time, producer, its epoch, base sequence, records."""
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 _COMMIT_KEY, _COMMIT_VALUE = struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 0)
 
@@ -40,7 +40,7 @@ class LogFile:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.offset = 0
-        """Of the next batch; a gap is what compaction removed."""
+        """The offset of the next batch; compaction leaves gaps."""
         self.ts_ms = 1_790_000_000_000
 
     @property
@@ -49,12 +49,12 @@ class LogFile:
         return self._file.tell()
 
     def put(self, producer: int, key: bytes, value: bytes) -> int:
-        """A transactional record; its offset."""
+        """Write a transactional record; returns its offset."""
         self._batch(_TRANSACTIONAL, producer, 0, record(key, value))
         return self.offset - 1
 
     def commit(self, producer: int) -> None:
-        """The marker of a commit."""
+        """Write the marker of a commit."""
         self._batch(_TRANSACTIONAL | _CONTROL, producer, -1, _MARKER)
 
     def _batch(self, attributes: int, producer: int, sequence: int, content: bytes) -> None:

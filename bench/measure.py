@@ -1,6 +1,6 @@
-"""CPU seconds and memory of processes and all they started, from /proc (proc_pid_stat(5)).
+"""CPU seconds and memory of process trees, from /proc (proc_pid_stat(5)).
 
-The law: what a process has used counts even if it has since ended, as of the last time it was looked at.
+Invariant: the CPU time of a process that has ended still counts, as of the last sample.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 QUIET_CORES = 0.25
-"""At most so many cores in use by anyone before a run begins."""
+"""The maximum number of cores in use before a run begins."""
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """User and system time of a process, all its threads; None once it is gone."""
+    """User and system time of a process with all its threads; None once it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name, in parentheses, may itself hold spaces and parentheses.
+    # The name, in parentheses, may contain spaces and parentheses.
     fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def pss_mib(pid: int) -> float:
-    """The proportional set size: memory of its own, and its share of what it shares."""
+    """The proportional set size: private memory, and a share of shared memory."""
     try:
         found = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
     except (FileNotFoundError, ProcessLookupError):
@@ -40,7 +40,7 @@ def pss_mib(pid: int) -> float:
 
 
 def family(pid: int) -> Iterator[int]:
-    """A process and all it started that still run."""
+    """A process and all its running descendants."""
     yield pid
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
@@ -62,7 +62,7 @@ class _Seen:
 
 
 class Watch:
-    """Several process trees, each known by a label; children have labels of their own."""
+    """Samples process trees by label; children have their own labels."""
 
     def __init__(self, roots: Mapping[str, int], *, child: str) -> None:
         self._roots = roots
@@ -73,7 +73,7 @@ class Watch:
         self.discover()
 
     def discover(self) -> None:
-        """Find children that were started since; costs more than to look at those that are known."""
+        """Find new children; costs more than a sample of the known ones."""
         for label, root in self._roots.items():
             for pid in family(root):
                 if pid not in self._seen:
@@ -81,7 +81,7 @@ class Watch:
                     self._seen[pid] = _Seen(name, 0.0)
 
     def cpu(self) -> dict[str, float]:
-        """CPU seconds until now by label."""
+        """CPU seconds so far, by label."""
         used: dict[str, float] = {}
         for pid, seen in self._seen.items():
             seconds = cpu_seconds(pid)
@@ -91,7 +91,7 @@ class Watch:
         return used
 
     def sample_memory(self, label: str) -> None:
-        """Look at the memory of one tree; ``peak_mib`` keeps the most that was seen."""
+        """Sample the memory of one tree; ``peak_mib`` keeps the maximum."""
         total = sum(pss_mib(pid) for pid in family(self._roots[label]))
         self.peak_mib = max(self.peak_mib, total)
 
@@ -108,14 +108,14 @@ class Watch:
 
 
 def busy_seconds() -> float:
-    """Core-seconds in which the machine was not idle, since it was started."""
+    """Core-seconds since boot in which the machine was not idle."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     times = [int(field) for field in fields[:8]]  # guests are counted in user time already
     return (sum(times) - times[3] - times[4]) / _TICKS
 
 
 def wait_until_quiet(patience: float = 60.0, look: float = 3.0) -> bool:
-    """Wait until the machine has nothing to do; False if it never was while we waited."""
+    """Wait until the machine is idle; False on timeout."""
     deadline = time.monotonic() + patience
     while True:
         before, began = busy_seconds(), time.monotonic()

@@ -1,7 +1,7 @@
-"""``python -m bench.new_tables``: how long rows of new tables wait for their topics, and what waits with them.
+"""``python -m bench.new_tables``: delay of rows of new tables, and of others beside them.
 
-Invariant: a row counts as published when a reader of committed records gets it; each new table's topic must
-hold exactly its row in the end.
+Invariant: a row counts as published when a reader of committed records receives it; each new
+table's topic must hold exactly its row in the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tables.routes.routes import Routes
 FOLDER = session.FOLDER / "new_tables"
 TABLES = (1, 1_000, 3_000)
 _PAUSE = 0.05
-"""Seconds between two rows of the table beside them."""
+"""Seconds between two rows of the other table."""
 _CALM_ROWS = 100
 _ROWS_AFTER = 40
 _PATIENCE = 600.0
@@ -38,20 +38,20 @@ _PATIENCE = 600.0
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What was seen of so many tables."""
+    """The measurements for one number of tables."""
 
     tables: int
     made_seconds: float = 0.0
-    """How long MySQL took for the tables."""
+    """The time that MySQL took to create the tables."""
     seconds: float = 0.0
-    """From the commit of their rows to all of them published."""
+    """Time from the commit of their rows until all are published."""
     calm: float = 0.0
-    """The longest that a row of the table beside them took before there were any."""
+    """The maximum delay of a row of the other table before the new tables' rows."""
     beside: float = 0.0
-    """The same from then on."""
+    """The same after that."""
 
     def line(self) -> str:
-        """For a person."""
+        """The outcome as a printed line."""
         return (
             f"tables={self.tables} made={self.made_seconds:.1f} published={self.seconds:.2f} "
             f"beside_before={self.calm:.2f} beside={self.beside:.2f}"
@@ -60,7 +60,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Beside:
-    """A table of the same destination, into which a row goes from time to time, and who reads it."""
+    """Another table of the destination, written at intervals, and its consumer."""
 
     mysql: Mysql
     database: str
@@ -69,14 +69,14 @@ class Beside:
     over: threading.Event = field(default_factory=threading.Event)
 
     def write(self) -> None:
-        """Write until it is over."""
+        """Write until stopped."""
         with connected(self.mysql) as cursor:
             while not self.over.wait(_PAUSE):
                 cursor.execute(f"INSERT INTO {self.database}.beside VALUES ({len(self.written)})")
                 self.written.append(time.monotonic())
 
     async def follow(self, kafka: str, topic: str) -> None:
-        """Read what is committed, until cancelled."""
+        """Read committed records, until cancelled."""
         async with AIOKafkaConsumer(
             bootstrap_servers=kafka,
             isolation_level="read_committed",
@@ -88,12 +88,12 @@ class Beside:
                 self.read[orjson.loads(record.value)["after"]["id"]] = time.monotonic()
 
     def longest(self, first: int, last: int) -> float:
-        """The longest that one of these rows took."""
+        """The maximum delay of these rows."""
         return max(self.read[row] - self.written[row] for row in range(first, last))
 
 
 async def measure(stack: Stack, tables: int, folder: Path) -> Outcome:
-    """Make so many tables under a steady load, and write a row into each in one transaction."""
+    """Create tables under a steady load, and write a row into each in one transaction."""
     outcome, database = Outcome(tables=tables), f"many{tables}"
     mysql = stack.mysql
     await asyncio.to_thread(_run, mysql, f"CREATE DATABASE {database}")
@@ -135,7 +135,7 @@ async def _write(outcome: Outcome, worker: Worker, beside: Beside, database: str
     rows = [f"INSERT INTO {name} VALUES (1)" for name in names]
     await asyncio.to_thread(_run, beside.mysql, "BEGIN", *rows, "COMMIT")
     committed, last = time.monotonic(), len(beside.written) + 1
-    # The row after theirs is published behind them.
+    # The row after theirs is published after them.
     await _until(worker, lambda _: last in beside.read)
     outcome.seconds = beside.read[last] - committed
     await _until(worker, lambda _: last + _ROWS_AFTER in beside.read)
@@ -156,7 +156,7 @@ async def _until(worker: Worker, reached: Any) -> None:
 
 
 async def _verify(kafka: str, wanted: set[str]) -> None:
-    """Each topic of a new table holds one record, and the mark of its commit."""
+    """Check that each new table's topic holds one record and its commit marker."""
     async with AIOKafkaConsumer(bootstrap_servers=kafka) as consumer:
         names = wanted & await consumer.topics()
     patience = int(_PATIENCE * 1000)
@@ -201,7 +201,7 @@ def _settings(stack: Stack, database: str, folder: Path) -> dict[str, Any]:
 
 
 def story() -> None:
-    """Each count of tables on servers of its own, and a line of each."""
+    """Measure each number of tables on new servers, and print a line of each."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     outcomes = []
     for tables in _counts():

@@ -1,7 +1,7 @@
-"""`python -m bench.plot`: the newest results as one picture for docs/performance.md.
+"""`python -m bench.plot`: a picture of the newest results for docs/performance.md.
 
-The law: it draws what the files of results hold, medians where there are several runs, and computes nothing
-else.
+Invariant: it draws the numbers in the files of results, medians of several runs, and computes
+nothing else.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Bar:
 
 
 def newest(folder: Path, name: str) -> dict[str, Any] | None:
-    """The last file of results of that name."""
+    """The newest file of results with that name."""
     files = sorted(folder.glob(f"{name}-*.json"))
     return dict(json.loads(files[-1].read_text())) if files else None
 
 
 def bars(results: Sequence[dict[str, Any]]) -> list[Bar]:
-    """Rows a second of every peer on the counted workloads, as the median of its runs."""
+    """Rows per second of every peer on the counted workloads, as the median of its runs."""
     found: dict[tuple[str, str], list[float]] = {}
     for result in results:
         if result["workload"] in ("W1", "W2"):
@@ -53,7 +53,7 @@ def bars(results: Sequence[dict[str, Any]]) -> list[Bar]:
 
 
 def curves(results: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """CPU seconds for a million rows by depth: what each tenth of a power of ten took."""
+    """CPU seconds per million rows, by depth."""
     found = {}
     for result in results:
         if result["workload"] in _NAMES:
@@ -64,7 +64,7 @@ def curves(results: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float
 def _slopes(curve: Sequence[tuple[float, int, float]]) -> Iterator[tuple[int, float]]:
     _, rows_before, cpu_before = curve[0]
     for _, rows, cpu in curve[1:]:
-        # Steps too small would show the clock's ticks instead of a cost.
+        # Smaller steps would show the resolution of the clock.
         if rows >= rows_before * 10**0.25 and rows - rows_before >= 20_000:
             yield rows, (cpu - cpu_before) * 1e6 / (rows - rows_before)
             rows_before, cpu_before = rows, cpu
@@ -104,7 +104,7 @@ def _curves(costs: dict[str, list[tuple[int, float]]], top: int) -> Iterator[str
     points = [point for line in costs.values() for point in line]
     highest = max((cost for _, cost in points), default=1.0) * 1.1
     deepest = max((rows for rows, _ in points), default=10**5)
-    decades = (4, ceil(log10(deepest * 0.95)))  # a run ends a little short of its round number
+    decades = (4, ceil(log10(deepest * 0.95)))  # a run ends slightly before its round number
 
     def place(rows: float, cost: float) -> tuple[float, float]:
         across = (log10(rows) - decades[0]) / (decades[1] - decades[0])

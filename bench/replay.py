@@ -1,8 +1,8 @@
-"""`python -m bench.replay`: how many statements of DDL the model takes in a second, beside sqlglot's parser.
+"""`python -m bench.replay`: DDL statements per second in our model and in sqlglot's parser.
 
-The law: ours reads each statement and applies it to all tables; the peer only parses, and its figure counts
-those that it gives up as well. Both run in this process, one after the other, over the same texts; seconds are
-of CPU, so that a busy machine changes them little.
+Invariant: ours parses each statement and applies it to all tables; the peer only parses, and its
+figure includes statements that it cannot parse. Both run in this process, one after the other, over
+the same texts; seconds are of CPU, so that a busy machine affects them little.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tests.integration.ddl.corpus_files import CorpusFile, corpus
 TABLES = 10_000
 ALTERS = 100_000
 ROUNDS = 5
-"""Of the corpus, of which the median counts: it is short."""
+"""The number of passes over the corpus, which is short; the median counts."""
 PEER_SHARE = 10
-"""The peer parses every tenth of the generated ones: they are alike."""
+"""The peer parses every tenth of the generated statements, as they are alike."""
 SERVER = Server(version=(9, 7, 4))
 
 Statement = tuple[str, Session]
@@ -66,7 +66,7 @@ _ALTERS = (
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How many statements in how many seconds of CPU, and how many of them came to nothing."""
+    """The number of statements, their CPU seconds, and the number that failed."""
 
     statements: int
     seconds: float
@@ -74,17 +74,17 @@ class Rate:
 
     @property
     def per_second(self) -> float:
-        """Statements a second."""
+        """Statements per second."""
         return self.statements / self.seconds
 
 
 def created() -> Iterator[Statement]:
-    """The tables of the long run."""
+    """The CREATE statements of the generated tables."""
     return ((_CREATE.format(n=n), Session()) for n in range(TABLES))
 
 
 def altered() -> Iterator[Statement]:
-    """All the ALTERs: each table by one of them, then each by the next."""
+    """All ALTER statements: one on each table, then the next on each."""
     texts = itertools.cycle(_ALTERS)
     for text in itertools.islice(texts, ALTERS // TABLES):
         for n in range(TABLES):
@@ -92,7 +92,7 @@ def altered() -> Iterator[Statement]:
 
 
 def of_corpus() -> list[list[Statement]]:
-    """The statements of each file for a 9.7, with what they are run under."""
+    """The statements of each file for MySQL 9.7, with their sessions."""
     return [list(_under(file)) for file in corpus() if "9.7" in file.servers]
 
 
@@ -111,7 +111,7 @@ def _under(file: CorpusFile) -> Iterator[Statement]:
 
 
 def ours(catalog: Catalog, statements: Iterable[Statement]) -> Rate:
-    """Statements applied to a catalog."""
+    """Apply statements to a catalog."""
 
     def take(sql: str, under: Session) -> bool:
         try:
@@ -124,7 +124,7 @@ def ours(catalog: Catalog, statements: Iterable[Statement]) -> Rate:
 
 
 def sqlglots(statements: Iterable[Statement]) -> Rate:
-    """Statements parsed by the peer; one that it keeps as a text only has failed."""
+    """Parse statements by the peer; one that it keeps as plain text has failed."""
 
     def take(sql: str, _: Session) -> bool:
         try:
@@ -146,8 +146,8 @@ def _rate(statements: Iterable[Statement], take: Callable[[str, Session], bool])
 
 
 def story() -> None:
-    """Both, on both sets of statements, and the last line."""
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of each statement it gives up
+    """Run both on both sets of statements, and print the last line."""
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of unparsable statements
     catalog = Catalog(SERVER, logged=False)
     made = ours(catalog, created())
     long = ours(catalog, altered())
@@ -173,7 +173,7 @@ def story() -> None:
 
 
 def _whole(files: Sequence[Sequence[Statement]]) -> Rate:
-    """The corpus, each file on a catalog of its own, as on a server without databases."""
+    """Run the corpus, each file on its own empty catalog."""
     rates = [ours(Catalog(SERVER, logged=False), file) for file in files]
     return Rate(
         sum(rate.statements for rate in rates),
@@ -204,7 +204,7 @@ def _figures(*rates: Rate) -> dict[str, object]:
 
 
 def _resident() -> int:
-    """MiB of this process, at most so far."""
+    """The peak memory of this process in MiB."""
     (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(line) // 1024
 

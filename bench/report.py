@@ -1,6 +1,6 @@
-"""What a person sees of the results, and what is kept of them for later.
+"""Report of the results: printed lines and tables, and the file of results.
 
-The law: every number that is printed is in the file, with the runs it is from.
+Invariant: every printed number is in the file, with its runs.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _HEADINGS = (
     *("peak MiB", "stored B/row"),
 )
 DISTURBED = 0.1
-"""Of the machine: a run in whose window others used more than this is marked."""
+"""The share of the machine; a run is marked if other processes used more in its window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two runs that a ratio is of, one right after the other."""
+    """The two consecutive runs of a ratio."""
 
     ours: Result
     theirs: Result
 
     @property
     def ratio(self) -> float:
-        """How many times their rows in a second are ours."""
+        """Our rows per second divided by theirs."""
         return self.ours.rows_per_second / self.theirs.rows_per_second
 
     def told(self) -> str:
-        """The pair in one line: speed, CPU and memory, ours against theirs."""
+        """The pair in one line: throughput, CPU and memory, ours relative to theirs."""
         cpu = self.ours.own_per_million / self.theirs.own_per_million
         memory = self.ours.peak_mib / self.theirs.peak_mib
         return (
@@ -63,7 +63,7 @@ def ratio(pairs: Iterable[Pair], workload: str) -> float:
 
 
 def line(result: Result) -> str:
-    """One run in one line: speed, memory, and CPU seconds for a million rows of each process."""
+    """One run in one line: throughput, memory, and each process's CPU seconds per million rows."""
     cpu = "  ".join(f"{name} {result.per_million(name):.1f}" for name in _told(result))
     partitions = f"p{result.partitions}" if result.partitions else "-"
     return (
@@ -74,7 +74,7 @@ def line(result: Result) -> str:
 
 
 def _told(result: Result) -> Iterator[str]:
-    """The processes worth a word: those that took any time."""
+    """The processes that used measurable CPU time."""
     return (name for name, seconds in result.cpu.items() if seconds >= 0.01)
 
 
@@ -104,14 +104,14 @@ def table(results: Sequence[Result]) -> Iterator[str]:
 
 
 def last_line(pairs: Sequence[Pair]) -> str:
-    """What a script looks for."""
+    """The last line, for scripts."""
     w1, w2 = ratio(pairs, "W1"), ratio(pairs, "W2")
     rss = max(pair.ours.peak_mib for pair in pairs)
     return f"bench: ratio_w1={w1:.2f} ratio_w2={w2:.2f} rss_mib={rss:.0f}"
 
 
 def keep(folder: Path, name: str, content: dict[str, Any]) -> Path:
-    """Write a file of results, named by the time."""
+    """Write a file of results, named by time."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.json"
     path.write_text(json.dumps({"machine": machine(), **content}, indent=1))
@@ -119,7 +119,7 @@ def keep(folder: Path, name: str, content: dict[str, Any]) -> Path:
 
 
 def machine() -> dict[str, Any]:
-    """What it was measured on."""
+    """The machine of the measurement."""
     cpus = Path("/proc/cpuinfo").read_text()
     model = re.search(r"^model name\s*: (.*)$", cpus, re.MULTILINE)
     memory = re.search(r"^MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)

@@ -1,8 +1,8 @@
-"""One timed run of one peer: from the first record that is visible to the last.
+"""One timed run of one peer: from the first visible record to the last.
 
-The law: the clock begins at the first look that finds a record under read_committed and ends at the last look
-that finds more than the one before; the rows already there at the first look are not counted. It is the same
-for all.
+Invariant: the clock starts at the first poll that finds a record under read_committed and ends at
+the last poll that finds more than the previous one; rows found by the first poll are not counted.
+This is the same for all peers.
 """
 
 from __future__ import annotations
@@ -28,56 +28,56 @@ from devstack.processes import Child, tail
 LOOK_SECONDS = 0.05
 MEMORY_SECONDS = 0.5
 STILL_SECONDS = 2.0
-"""Nothing new for so long, and enough is there: the run is over."""
+"""The time without new records, with enough of them, after which the run is over."""
 LONGEST_STANDSTILL = 90.0
 MYSQLD, BROKER = "mysqld", "broker"
 SHARED = {MYSQLD, BROKER}
-"""Processes that are no peer's own."""
+"""Processes that belong to no peer."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """What was measured, and of what."""
+    """The measurements of a run."""
 
     peer: str
     workload: str
     partitions: int
     all_rows: int
-    """Of the workload."""
+    """The rows of the workload."""
     rows: int
-    """That the window holds."""
+    """The rows within the window."""
     seconds: float
     cpu: dict[str, float]
     """CPU seconds in the window, by process."""
     others: float
-    """Core-seconds in the window of everyone who has nothing to do with it, ourselves included."""
+    """Core-seconds in the window of unrelated processes, this one included."""
     peak_mib: float
-    """Of all the peer's processes together, from its start on."""
+    """The peak memory of all the peer's processes together, from its start on."""
     startup_seconds: float
     startup_cpu: float = 0.0
     """CPU seconds of the peer until the window begins."""
     quiet: bool
     stored_bytes: int = 0
     curve: list[tuple[float, int, float]] = field(default_factory=list)
-    """(second, rows visible, CPU seconds of the peer) of each look that found more."""
+    """(second, rows visible, CPU seconds of the peer) of each poll that found more."""
 
     @property
     def rows_per_second(self) -> float:
-        """The speed."""
+        """The throughput."""
         return self.rows / self.seconds
 
     def per_million(self, name: str) -> float:
-        """CPU seconds for a million rows of one process."""
+        """CPU seconds of one process per million rows."""
         return self.cpu.get(name, 0.0) * 1e6 / self.rows
 
     @property
     def own_per_million(self) -> float:
-        """CPU seconds for a million rows of all the peer's processes."""
+        """CPU seconds of all the peer's processes per million rows."""
         return _own(self.cpu) * 1e6 / self.rows
 
     @property
     def stored_per_row(self) -> float:
-        """Bytes on the broker's disk for a row event, with its tombstone and after compression."""
+        """Bytes on the broker's disk per row event, with its tombstone and after compression."""
         return self.stored_bytes / self.all_rows
 
     def to_json(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class _Look:
 def measure(
     peer: Peer, task: Task, *, verified: bool = True, patience: float = LONGEST_STANDSTILL
 ) -> Result:
-    """Run a peer on a workload, and check what it wrote; raises RunFailed when it is not the workload."""
+    """Run a peer on a workload, and verify its output; raises RunFailed if that is not the workload."""
     shutil.rmtree(task.folder, ignore_errors=True)
     task.folder.mkdir(parents=True)
     row_topics = dict.fromkeys(peer.topics(task), task.partitions)
@@ -139,7 +139,7 @@ def measure(
 def _watch(
     child: Child, peer: Peer, task: Task, *, row_topics: dict[str, int], patience: float
 ) -> tuple[list[_Look], float]:
-    """All looks that found more than the one before, and the most memory in use."""
+    """All polls that found more than the previous one, and the peak memory."""
     servers = task.servers
     roots = {
         peer.main: child.identity.pid,
@@ -157,7 +157,7 @@ def _watch(
             if total > (looks[-1].total if looks else 0):
                 moved = now
                 if not looks:
-                    watch.discover()  # what a child did before the window is not counted in it
+                    watch.discover()  # children's CPU time before the window is not counted
                 looks.append(_Look(now, total, watch.cpu(), busy_seconds()))
             if now - remembered >= MEMORY_SECONDS:
                 watch.discover()
@@ -173,7 +173,7 @@ def _watch(
 
 
 def messages(peer: Peer, recipe: Recipe) -> int:
-    """The fewest records that a workload can be; offsets count control records besides."""
+    """The minimum number of records of a workload; offsets count control records too."""
     if peer.batches:
         return recipe.transactions
     return recipe.rows + (recipe.deletes if peer.tombstones else 0)

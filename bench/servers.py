@@ -1,6 +1,6 @@
-"""The servers that all peers share: one mysqld with the workloads in its binlog, one broker, empty at first.
+"""Servers shared by all peers: one mysqld with the workloads in its binlog, and one empty broker.
 
-The law: mysqld's data stay between two benchmarks, the broker's never do.
+Invariant: mysqld's data is kept between benchmarks, the broker's never is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PASSWORD = "aqueduct"  # noqa: S105 - devstack's own account, on a server that l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Servers:
-    """Where the servers are, for whoever is started beside them."""
+    """The servers' addresses, processes and folders."""
 
     mysql_host: str
     mysql_port: int
@@ -33,10 +33,10 @@ class Servers:
     broker: Child
     broker_data: Path
     children: Children
-    """The owner of whatever the benchmark starts: nothing of it outlives us."""
+    """The owner of all processes that the benchmark starts; none outlives it."""
 
     def stored_bytes(self, topic: str) -> int:
-        """What a topic's log takes on the broker's disk."""
+        """The size of a topic's log on the broker's disk."""
         logs = self.broker_data.glob(f"{glob.escape(topic)}-*/*.log")
         return sum(log.stat().st_size for log in logs)
 
@@ -45,7 +45,7 @@ class Servers:
 def running(
     folder: Path, recipes: Sequence[Recipe]
 ) -> Iterator[tuple[Servers, dict[str, Workload]]]:
-    """The servers with these workloads, until the block ends."""
+    """Run the servers with these workloads within the block."""
     shutil.rmtree(folder / "kafka", ignore_errors=True)
     binlogs.forget_other(folder, recipes)
     options = {"binlog_expire_logs_seconds": 0}

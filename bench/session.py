@@ -1,7 +1,7 @@
-"""One benchmark at a time, in folders of its own, that ends with all it started.
+"""Session of a benchmark: one at a time, in its own folders, which ends all that it started.
 
-The law: Ctrl-C, a signal to end, or a kill -9 leaves no process behind; the last by the kernel's doing, see
-`devstack/processes.py`.
+Invariant: no process survives Ctrl-C, a termination signal or kill -9; the kernel ends them in the
+last case, see `devstack/processes.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(name: str, story: Callable[[], None]) -> int:
-    """Run a benchmark; its exit code."""
+    """Run a benchmark; returns its exit code."""
     for number in _SIGNALS:
         signal.signal(number, _interrupted)
     try:
@@ -49,7 +49,7 @@ def run(name: str, story: Callable[[], None]) -> int:
 
 
 def _interrupted(*_: object) -> None:
-    """End; whoever is impatient and asks again must not interrupt the ending."""
+    """Shut down; further signals must not interrupt the shutdown."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

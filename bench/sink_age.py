@@ -1,6 +1,7 @@
-"""What the sink's age costs: start, batch and folder after some batches, without Kafka, for a test.
+"""Costs of a sink by age: start, batch and folder after some batches, without Kafka, for a test.
 
-Batches of a fixed size are applied to one table whose rows come and go, maintained as a sink would.
+Batches of a fixed size are applied to one table, with inserts and deletes, and a sink's
+maintenance.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ _SCHEMA: Final = json.dumps(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The sink after some batches."""
+    """The measurements of the sink after some batches."""
 
     batches: int
     batch_seconds: float
-    """The median of the batches since the last look, maintenance not counted."""
+    """The median of the batches since the last measurement, without maintenance."""
     start_seconds: float
-    """What a start reads of the ledger."""
+    """Seconds in which a start reads the ledger."""
     ledger_rows: int
     table_files: int
     folder_files: int
@@ -69,7 +70,7 @@ class Look:
 def aged(
     spark: SparkSession, folder: Path, *, batches: int, every: int, look_every: int
 ) -> list[Look]:
-    """Applies batches; looks at the sink after each `look_every` of them."""
+    """Applies batches; measures the sink after each `look_every` of them."""
     return list(_aged(spark, folder, batches=batches, every=every, look_every=look_every))
 
 
@@ -119,7 +120,7 @@ def _same(start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
 
 
 def _values(batch: int) -> Iterator[dict[str, Any]]:
-    """New rows, and deletes of those that came some batches ago; all committed two hours ago."""
+    """New rows, and deletes of rows of an earlier batch; all committed two hours ago."""
     for n in range(_NEW):
         new = batch * _NEW + n
         yield {"op": "c", "seq": 2 * new, "after": {"id": new, "v": "x" * 20}}
@@ -173,7 +174,7 @@ def _look(spark: SparkSession, folder: Path, batches: int, seconds: list[float])
 
 def _sizes(folder: Path) -> Iterator[int]:
     for path in folder.rglob("*"):
-        # One may go while they are counted.
+        # Files may be deleted during the count.
         with suppress(FileNotFoundError):
             if path.is_file():
                 yield path.stat().st_size

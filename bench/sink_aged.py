@@ -1,8 +1,9 @@
-"""``python -m bench.sink_aged``: a sink 20,000 batches old: what a batch and a start cost; folders.
+"""``python -m bench.sink_aged``: costs of a batch, a start and folders after 20,000 batches of a sink.
 
-``bench.sink_run`` applies each of them, for hours. Here `bench.sink_past` adds most of them to a warehouse of
-its own for each age; then the sink applies some itself, and is started. CPU seconds are stated too, which a
-busy machine distorts less. An age that was reached is kept in `FOLDER`, and not repeated.
+``bench.sink_run`` applies each of them, for hours. Here `bench.sink_past` adds most of them, to a
+separate warehouse for each age; then the sink applies some itself, and is started. CPU seconds are
+reported too, which a busy machine distorts less. A completed age is kept in `FOLDER`, and not
+repeated.
 """
 
 from __future__ import annotations
@@ -55,27 +56,27 @@ from spark_sink.warehouse.waiting_tables import Waits
 
 PLACE: Final = (TOPIC, 0)
 MARKS: Final = (BATCHES // 5, BATCHES)
-"""At the first of these, what is past its retention is being removed already."""
+"""At the first of these, data past its retention is already being removed."""
 _REAL: Final = 10
-"""Batches that the sink applies itself at each mark."""
+"""The number of batches that the sink applies itself at each mark."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The sink after so many batches."""
+    """The measurements of the sink at one age."""
 
     batches: int
     batch_cpu_seconds: float
     """The median of the batches at the mark."""
     batch_seconds: float
     start_cpu_seconds: float
-    """Of a new process and its JVM until they have applied their first batch."""
+    """CPU seconds of a new process and its JVM until the end of their first batch."""
     start_seconds: float
     ledger_rows: int
     markers: int
     table_files: int
-    """That the newest snapshot of the table uses."""
+    """The files in the newest snapshot of the table."""
     table: Folder
     table_log: Folder
     ledger: Folder
@@ -83,17 +84,17 @@ class Look:
 
 @dataclass(slots=True, kw_only=True)
 class Aged:
-    """The sink's parts, without Kafka, as `stream.Sink` puts them together."""
+    """The sink's parts, without Kafka, composed as in `stream.Sink`."""
 
     spark: SparkSession
     past: Past
     applier: Applier
     applied: int
-    """Batches that the sink applied itself."""
+    """The number of batches that the sink applied itself."""
 
     @classmethod
     def over(cls, spark: SparkSession, settings: Settings) -> Aged:
-        """On the warehouse of the settings."""
+        """Compose the parts over the configured warehouse."""
         root, plan = settings.warehouse, settings.maintenance
         ledger = Ledger(spark, root, retention_seconds=plan.retention_seconds)
         applier = Applier(
@@ -129,7 +130,7 @@ class Aged:
         return cls(spark=spark, past=past, applier=applier, applied=0)
 
     def apply(self, batches: int) -> list[tuple[float, float]]:
-        """The sink's own next batches: the seconds and CPU seconds of each."""
+        """Apply the sink's next batches; returns the seconds and CPU seconds of each."""
         found = []
         for _ in range(batches):
             first = self.applied * RECORDS
@@ -147,7 +148,7 @@ class Aged:
         return found
 
     def look(self, costs: list[tuple[float, float]]) -> Look:
-        """What is there now; a start is not yet measured."""
+        """Measure the present state, except for the start."""
         root = self.past.folder
         table = self.spark.read.format("delta").load(f"{root}/shop/t")
         return Look(
@@ -165,7 +166,7 @@ class Aged:
         )
 
     def check(self) -> None:
-        """Refuses rows other than those that were written."""
+        """Raise if the rows differ from those that were written."""
         held = current(self.spark, str(self.past.folder), "shop", "t").collect()
         if {row["id"]: row["v"] for row in held} != expected(self.applied):
             raise RunFailed(f"after {self.past.number} batches the table holds other rows")
@@ -186,7 +187,7 @@ def _cpu(pid: int) -> float:
 
 
 def _start(stack: Stack, path: Path, look: Look) -> Look:
-    """Starts the sink on the topic's next batch, from the ledger, and ends it."""
+    """Starts the sink on the topic's next batch, from the ledger, and stops it."""
     sink = Sink.start(stack, path)
     try:
         seconds = sink.first()
@@ -197,7 +198,7 @@ def _start(stack: Stack, path: Path, look: Look) -> Look:
 
 
 def grown(early: dict[str, Any], late: dict[str, Any]) -> list[str]:
-    """What is more than half as much again."""
+    """The measurements that grew by more than half."""
     pairs = {name: (early[name], late[name]) for name in _FLAT}
     for folder in ("table", "table_log", "ledger"):
         for kind in ("files", "bytes"):
@@ -209,7 +210,7 @@ _FLAT: Final = ("batch_cpu_seconds", "start_cpu_seconds", "ledger_rows", "marker
 
 
 def _reached(mark: int) -> Look:
-    """A new warehouse of that age, looked at."""
+    """Create a new warehouse of that age, and measure it."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     with Stack(FOLDER, ("kafka",)) as stack:
@@ -228,7 +229,7 @@ def _reached(mark: int) -> Look:
 
 
 def _apart(mark: int, folder: Path) -> dict[str, Any]:
-    """The look at one age, by a process and a JVM of its own."""
+    """Measure one age in a separate process and JVM."""
     result = folder / "look.json"
     if not result.exists():
         command = [sys.executable, "-m", "bench.sink_aged", str(mark)]
@@ -237,7 +238,7 @@ def _apart(mark: int, folder: Path) -> dict[str, Any]:
 
 
 def story() -> None:
-    """Each age in turn, and whether the last costs more than the first."""
+    """Measure each age in turn, and compare the last with the first."""
     looks = []
     for mark in MARKS:
         looks.append(_apart(mark, FOLDER / str(mark)))

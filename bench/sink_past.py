@@ -1,8 +1,9 @@
-"""Adds batches to a sink's past at some ten a second: Delta commits of a batch's form, without its MERGE.
+"""Artificial past of a sink, some ten batches per second: Delta commits like a batch's, without MERGE.
 
-A batch that the sink applies costs seconds of CPU, nearly all of it Spark's planning. What remains of it is one
-commit to its table (a file rewritten, a file added) and one to the ledger (a file added). These are written as
-Delta's protocol has them. Compaction of the ledger, maintenance and checkpoints are the sink's own.
+A batch that the sink applies costs seconds of CPU, nearly all of it for Spark's planning. Its
+result is one commit to its table (a file rewritten, a file added) and one to the ledger (a file
+added). These are written according to Delta's protocol. Compaction of the ledger, maintenance and
+checkpoints are the sink's own.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.waiting_tables import Name
 
 _NEAR: Final = 2_000
-"""The newest batches, maintained on the schedule of the settings. Older ones are maintained a tenth as often:
-nothing is left of them in the end but what maintenance keeps."""
+"""The number of newest batches maintained on the configured schedule. Older ones are maintained a
+tenth as often, as only what maintenance keeps remains of them."""
 _MADE_AT_ONCE: Final = 200
 _HOURS_MS: Final = 7_200_000
 
@@ -37,19 +38,19 @@ class Past:
 
     spark: SparkSession
     folder: Path
-    """The warehouse's."""
+    """The warehouse's folder."""
     name: Name
     place: tuple[str, int]
-    """The partition of its topic."""
+    """The topic and partition."""
     applier: Applier
     ledger: Ledger
     maintenance: Maintenance
     number: int = 0
-    """How many batches were added, the sink's own included."""
+    """The number of batches added, including the sink's own."""
     _versions: dict[Path, int] = field(default_factory=dict)
 
     def add(self, batches: int) -> None:
-        """Adds so many; the newest are maintained on the schedule of the settings."""
+        """Adds batches; the newest are maintained on the configured schedule."""
         for some in _groups(batches):
             self._add_to_table(some)
             self._add_to_ledger(some)
@@ -69,13 +70,13 @@ class Past:
         ledger = self.folder / "__ledger"
         for line in self._files(self._entries(batches)):
             self._commit(ledger, [self._moved(ledger, line)])
-        # As each `Ledger.append` ends.
+        # As at the end of each `Ledger.append`.
         if sum(self.ledger._due(self.ledger._ledger) for _ in range(batches)):
             self.ledger._compact_ledger()
             del self._versions[ledger]
 
     def _markers(self, batches: int) -> DataFrame:
-        """A deleted row each, of keys that no row has; committed two hours ago."""
+        """One deleted row per batch, with unused keys; committed two hours ago."""
         then = int(time.time() * 1000) - _HOURS_MS
         return self.spark.range(batches).selectExpr(
             f"CAST(-{self.number} - id - 1 AS INT) AS id",
@@ -90,7 +91,7 @@ class Past:
         )
 
     def _entries(self, batches: int) -> DataFrame:
-        """A row each, of batches that end where the newest one did."""
+        """One row per batch, each with the end offset of the newest one."""
         until, now = self.ledger.applied()[self.place], int(time.time() * 1000)
         return self.spark.range(batches).selectExpr(
             "'past' AS query_id",
@@ -104,7 +105,7 @@ class Past:
         )
 
     def _files(self, rows: DataFrame) -> Iterator[Path]:
-        """A Parquet file of each row, all written by one task."""
+        """One Parquet file per row, all written by one task."""
         made = self.folder.parent / f"made-{uuid.uuid4().hex}"
         rows.coalesce(1).write.option("maxRecordsPerFile", 1).parquet(str(made))
         yield from sorted(made.glob("*.parquet"), key=_nth)
@@ -114,12 +115,12 @@ class Past:
         return file.rename(table / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet")
 
     def _held(self, table: Path) -> Path:
-        """A file that the table uses: its largest."""
+        """The largest file in the table's snapshot."""
         uris = self.spark.read.format("delta").load(str(table)).inputFiles()
         return max((Path(urlsplit(one).path) for one in uris), key=_size)
 
     def _rewrite(self, table: Path, file: Path, new: Path) -> Path:
-        """One commit that puts a copy in a file's place and adds another file, as a MERGE does."""
+        """Commit the replacement of a file by a copy and the addition of another, as a MERGE does."""
         copy = table / f"part-00001-{uuid.uuid4()}-c000.snappy.parquet"
         shutil.copyfile(file, copy)
         self._commit(table, [copy, new], removed=file)
@@ -142,7 +143,7 @@ class Past:
 
 
 def _groups(batches: int) -> Iterator[int]:
-    """How many batches are added at once."""
+    """The numbers of batches to add at once."""
     while batches > 0:
         size = _MADE_AT_ONCE if batches <= _NEAR else 10 * _MADE_AT_ONCE
         some = min(size, batches)

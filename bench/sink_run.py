@@ -1,7 +1,8 @@
-"""``python -m bench.sink_run``: the age of a real sink, from a real Kafka, through 20,000 batches.
+"""``python -m bench.sink_run``: costs of a real sink by age, with a real Kafka, up to 20,000 batches.
 
-One table whose rows come, change and go; each batch has three records. At each of the marks the sink is
-measured, ended and started again. What it has reached is kept in `FOLDER`: run again, it continues there.
+One table with inserts, updates and deletes; each batch has three records. At each mark the sink is
+measured, stopped and started again. Its state is kept in `FOLDER`: the next run continues from
+there.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ FOLDER: Final = Path(os.environ.get("FOLDER") or session.FOLDER / "sink_age").re
 BATCHES: Final = int(os.environ.get("BATCHES") or 20_000)
 MARKS: Final = tuple(sorted({max(2, BATCHES // part) for part in (40, 10, 4, 2, 1)}))
 RECORDS: Final = 3
-"""Of a batch."""
+"""The number of records per batch."""
 _LIVE: Final = 100
-"""Batches after which a row is deleted again."""
+"""The number of batches after which a row is deleted."""
 _LAST: Final = 200
 _PREFIX: Final = "age"
 TOPIC: Final = f"{_PREFIX}.shop.t"
@@ -56,21 +57,21 @@ SCHEMA: Final = {
 _APPLIED: Final = re.compile(r"INFO batch applied batch=(\d+)")
 _STARTED: Final = "INFO sink started"
 _TAIL: Final = 64_000
-"""Bytes of the log in which the newest batch is, with a start's lines after it."""
+"""Bytes at the end of the log that contain the newest batch, with a start's lines after it."""
 _START_SECONDS: Final = 300.0
 _FLAT: Final = ("p50_seconds", "p95_seconds", "start_seconds", "rss_bytes", "live_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """What a folder holds."""
+    """The contents of a folder."""
 
     files: int
     bytes: int
 
     @classmethod
     def at(cls, path: Path) -> Folder:
-        """Counts; a file may go meanwhile."""
+        """Count the files; they may be deleted meanwhile."""
         files = total = 0
         for one in path.rglob("*"):
             with suppress(FileNotFoundError):
@@ -81,18 +82,18 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The sink after so many batches."""
+    """The measurements of the sink at one age."""
 
     batches: int
     p50_seconds: float
-    """From the end of a batch to the end of the next, of the last 200."""
+    """Seconds from the end of a batch to the end of the next, of the last 200."""
     p95_seconds: float
     start_seconds: float
-    """From the start of a new process until it has applied its first batch."""
+    """Seconds from the start of a new process to the end of its first batch."""
     rss_bytes: int
-    """Of the driver's JVM, at the end of its stretch of batches."""
+    """The memory of the driver's JVM at the end of its batches."""
     live_bytes: int
-    """Of its heap after a collection."""
+    """Its heap after a garbage collection."""
     python_bytes: int
     table: Folder
     table_log: Folder
@@ -103,7 +104,7 @@ class Look:
 
 
 def changes(batch: int) -> Iterator[dict[str, Any]]:
-    """A batch's records: a row is made, an older one changed, and an even older one deleted."""
+    """A batch's records: an insert, an update of an older row, and a delete of an even older one."""
     made = {"id": batch, "v": f"made in {batch}"}
     yield {"op": "c", "after": made}
     middle = batch - _LIVE // 2 if batch >= _LIVE // 2 else batch
@@ -119,7 +120,7 @@ def changes(batch: int) -> Iterator[dict[str, Any]]:
 
 
 def values(batch: int, *, now_ms: int) -> Iterator[bytes]:
-    """The records as docs/wire.md has them, committed two hours ago."""
+    """The records in the format of docs/wire.md, committed two hours ago."""
     for nth, change in enumerate(changes(batch)):
         source = {"name": "shop", "db": "shop", "table": "t", "ts_ms": now_ms - 7_200_000}
         source |= {"seq": batch * RECORDS + nth + 1, "epoch": 1, "schema": 1, "wire": 1}
@@ -128,7 +129,7 @@ def values(batch: int, *, now_ms: int) -> Iterator[bytes]:
 
 
 def expected(batches: int) -> dict[int, str]:
-    """What the table must hold after so many batches."""
+    """The expected table after some batches."""
     rows: dict[int, str] = {}
     for batch in range(max(0, batches - 2 * _LIVE), batches):
         for change in changes(batch):
@@ -141,9 +142,9 @@ def expected(batches: int) -> dict[int, str]:
 
 
 async def write(kafka: str, until: int) -> int:
-    """Makes the topics where they are not there, and fills them up to the end of a batch.
+    """Creates missing topics, and fills them up to the end of a batch.
 
-    Returns how many batches they have, which may be more: of a run that was ended.
+    Returns the number of batches in them, which may be greater after an interrupted run.
     """
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
     await admin.start()
@@ -158,7 +159,7 @@ async def write(kafka: str, until: int) -> int:
         if _SCHEMAS in missing:
             await producer.send_and_wait(_SCHEMAS, json.dumps(SCHEMA).encode(), key=b"t")
         end = await _end(kafka)
-        # One that was cut off within a batch is completed.
+        # An incomplete batch is completed.
         until = max(until, -(-end // RECORDS))
         await _fill(producer, end, until)
     finally:
@@ -190,7 +191,7 @@ async def _fill(producer: AIOKafkaProducer, end: int, until: int) -> None:
 
 @dataclass(slots=True)
 class Sink:
-    """The sink's process, and its log from this start on."""
+    """The sink's process, and its log since this start."""
 
     child: Child
     log: Path
@@ -199,7 +200,7 @@ class Sink:
 
     @classmethod
     def start(cls, stack: Stack, config: Path) -> Sink:
-        """Starts it."""
+        """Starts the sink."""
         log = FOLDER / "sink.log"
         size = log.stat().st_size if log.exists() else 0
         command = [sys.executable, "-m", "spark_sink", "--config", str(config)]
@@ -209,20 +210,20 @@ class Sink:
         return cls(child, log, begun, size)
 
     def text(self) -> str:
-        """What it has logged since this start."""
+        """The log since this start."""
         with self.log.open("rb") as file:
             file.seek(self._read_from)
             return file.read().decode(errors="replace")
 
     def newest(self) -> int:
-        """How many batches are applied, since ever, as its log states; 0 before the first."""
+        """The total number of applied batches, according to the log; 0 before the first."""
         with self.log.open("rb") as file:
             file.seek(max(0, self.log.stat().st_size - _TAIL))
             found = _APPLIED.findall(file.read().decode(errors="replace"))
         return int(found[-1]) + 1 if found else 0
 
     def until(self, batches: int, *, seconds: float, every: float) -> None:
-        """Waits until so many batches are applied; `seconds` is the longest wait for one more."""
+        """Waits until so many batches are applied; `seconds` is the maximum wait for one more."""
         seen, since = 0, time.monotonic()
         while (now := self.newest()) < batches:
             if now != seen:
@@ -232,7 +233,7 @@ class Sink:
             time.sleep(every)
 
     def first(self) -> float:
-        """Waits for the first batch; the seconds since the start."""
+        """Waits for the first batch; returns the seconds since the start."""
         while not _APPLIED.search(self.text()):
             if not self.child.alive() or time.monotonic() - self.begun > _START_SECONDS:
                 raise RunFailed(f"the sink applied nothing; see {self.log}")
@@ -246,7 +247,7 @@ class Sink:
         return pid
 
     def stop(self) -> None:
-        """Asks it to end, as an operator does."""
+        """Stops the sink, as an operator does."""
         self.child.popen.send_signal(signal.SIGTERM)
         self.child.popen.wait(60)
 
@@ -257,7 +258,7 @@ def _rss(pid: int) -> int:
 
 
 def _live(pid: int) -> int:
-    """The heap's bytes after a collection; 0 where the JDK's jcmd is not there."""
+    """The heap's bytes after a garbage collection; 0 without the JDK's jcmd."""
     with suppress(OSError, subprocess.SubprocessError):
         command = ["jcmd", str(pid), "GC.class_histogram"]
         shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
@@ -266,7 +267,7 @@ def _live(pid: int) -> int:
 
 
 def _seconds_of_batches(log: str) -> list[float]:
-    """Of the last batches: from one's end to the next one's, in the same process."""
+    """Seconds of the last batches: from one's end to the next one's, in the same process."""
     found: list[float] = []
     for process in log.split(_STARTED):
         stamps = re.findall(r"^(\S+ \S+) INFO batch applied", process, re.MULTILINE)
@@ -279,7 +280,7 @@ def _seconds_of_batches(log: str) -> list[float]:
 
 
 def _look(sink: Sink, batches: int) -> Look:
-    # Of earlier processes too: one that was ended may have applied nearly all of them.
+    # Of earlier processes too: an interrupted one may have applied nearly all of them.
     seconds = _seconds_of_batches(sink.log.read_text(errors="replace"))
     java = sink.java()
     home, table = FOLDER / "warehouse", FOLDER / "warehouse/shop/t"
@@ -336,7 +337,7 @@ def _started(stack: Stack, config: Path) -> Iterator[Sink]:
 
 
 def _held(config: Path) -> dict[int, str]:
-    """The rows as a reader sees them."""
+    """The rows as seen by a reader."""
     command = [sys.executable, "-m", "spark_sink", "--config", str(config)]
     command += ["show", "shop.t", "--limit", "1000"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
@@ -357,7 +358,7 @@ def _reach(stack: Stack, config: Path, mark: int) -> Look:
 
 
 def flat(early: dict[str, Any], late: dict[str, Any]) -> list[str]:
-    """What grew by more than half."""
+    """The measurements that grew by more than half."""
     folders = ("table", "table_log", "ledger", "checkpoint", "warehouse")
     pairs = {(name, ""): (early[name], late[name]) for name in _FLAT}
     pairs |= {(f, k): (early[f][k], late[f][k]) for f in folders for k in ("files", "bytes")}
@@ -365,7 +366,7 @@ def flat(early: dict[str, Any], late: dict[str, Any]) -> list[str]:
 
 
 def story() -> None:
-    """Goes on from what was reached."""
+    """Continues from the stored state."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     results = FOLDER / "looks.json"
     looks = json.loads(results.read_text()) if results.exists() else []

@@ -1,8 +1,7 @@
-"""How far topics are visible to a reader of committed records: the last stable offsets, asked cheaply.
+"""Last stable offsets of topics, which bound what readers of committed records see.
 
-The law: one request, made once, answers for every partition, so that looking each 50 ms costs the machine
-nothing that a measurement would show. Source: Kafka's ListOffsets, version 2. The broker is the only one of its
-cluster.
+Invariant: one prepared request covers every partition, so that polling each 50 ms has no measurable
+cost. Source: Kafka's ListOffsets, version 2. The broker is the only one of its cluster.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from bench.errors import BenchError
 
 _LIST_OFFSETS, _VERSION, _READ_COMMITTED, _LATEST = 2, 2, 1, -1
 _NOT_YET = {3, 5, 6}
-"""Unknown topic, no leader, not its leader: a topic that is being made."""
+"""Unknown topic, no leader, not the leader: a topic that is being created."""
 _PARTITION = struct.Struct(">ihqq")
 
 
 class StableOffsets:
-    """The sum of the last stable offsets of some topics; a topic that is not there yet counts as empty."""
+    """The sum of the last stable offsets of some topics; a missing topic counts as empty."""
 
     def __init__(self, address: str, partitions: Mapping[str, int]) -> None:
         host, _, port = address.rpartition(":")

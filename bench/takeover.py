@@ -1,7 +1,7 @@
-"""How long destinations stand still when a worker dies, ends or is restarted: ``python -m bench.takeover``.
+"""``python -m bench.takeover``: interruption of destinations by a worker's death, stop or restart.
 
-The law: real workers, real servers, rows written all the time; what counts is when a consumer that reads
-committed records only sees the first one of the next leader.
+Invariant: real workers, real servers, rows written continuously; an interruption ends when a
+consumer of committed records sees the first one of the next leader.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _KILL, _STOP, _ROLL = "kill -9 of a leader", "SIGTERM to a leader", "both restar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """What was measured: seconds, once for each destination that stood still each time."""
+    """The measured seconds, one for each interruption of a destination."""
 
     kind: str
     destinations: int
     seconds: list[float] = field(default_factory=list)
 
     def percentile(self, percent: float) -> float:
-        """By the nearest rank."""
+        """The percentile by nearest rank."""
         ordered = sorted(self.seconds)
         return ordered[min(len(ordered) - 1, round(percent / 100 * (len(ordered) - 1)))]
 
@@ -56,7 +56,7 @@ class Times:
 
 
 class Watch:
-    """Sees each record of some topics as it becomes visible: when, and of which epoch."""
+    """Records when each record of some topics becomes visible, and its epoch."""
 
     def __init__(self, kafka: str, topics: dict[str, str]) -> None:
         self._seen: dict[str, list[tuple[float, int]]] = {name: [] for name in topics}
@@ -87,18 +87,18 @@ class Watch:
         await consumer.stop()
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the watch."""
         self._stopping.set()
         self._thread.join()
 
     def epoch(self, name: str) -> int:
-        """The greatest so far, once there is one."""
+        """The greatest epoch so far; waits for the first."""
         while not self._seen[name]:
             time.sleep(0.01)
         return max(epoch for _, epoch in list(self._seen[name]))
 
     def next_leader(self, name: str, since: float, epoch: int, patience: float = 60.0) -> float:
-        """Seconds from a moment until a later epoch was seen."""
+        """Seconds from a time until a later epoch was seen."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             for at, each in list(self._seen[name]):
@@ -115,7 +115,7 @@ class Watch:
 
 @contextlib.contextmanager
 def writing(stack: Stack, database: str, names: tuple[str, ...]) -> Iterator[None]:
-    """Rows in all tables, all the time."""
+    """Write rows to all tables continuously within the block."""
     stopping = threading.Event()
 
     def write() -> None:
@@ -139,7 +139,7 @@ def _root(stack: Stack) -> pymysql.Connection:
 
 
 class Trial:
-    """Two workers that share some destinations, all of them busy."""
+    """Two workers that share some destinations, all under load."""
 
     def __init__(self, stack: Stack, folder: Path, count: int) -> None:
         self._stack, self._folder = stack, folder
@@ -196,7 +196,7 @@ class Trial:
         return times
 
     def _balanced(self, pair: Pair) -> dict[str, str]:
-        """Who leads which, once all are led by somebody, and by each worker as many as by the other."""
+        """The leader of each destination, once all are led, half of them by each worker."""
 
         def spread() -> dict[str, str] | None:
             leaders = {}
@@ -213,7 +213,7 @@ class Trial:
         return found
 
     def _ended(self, pair: Pair, watch: Watch, number: signal.Signals) -> list[float]:
-        """End a leader; seconds until the next one's first record, for each that it led."""
+        """End a leader; returns for each of its destinations the seconds to the next one's first record."""
         leaders = self._balanced(pair)
         time.sleep(1.0)
         worker = leaders[self.names[0]]
@@ -225,7 +225,7 @@ class Trial:
         return took
 
     def _rolled(self, pair: Pair, watch: Watch) -> list[float]:
-        """Restart one after the other; the longest time without a record, for each destination."""
+        """Restart both workers in turn; returns the longest gap between records per destination."""
         self._balanced(pair)
         began = time.monotonic()
         for worker in ("a", "b"):
@@ -258,7 +258,7 @@ def main() -> None:
             times
             for count in options.destinations
             for times in Trial(servers, folder / f"takeover{count}", count).run(
-                # A worker that ends leads half of them, and each is measured.
+                # The worker that ends leads half of the destinations, and each is measured.
                 kills=-(-options.kills // max(1, count // 2)),
                 stops=-(-options.stops // max(1, count // 2)),
                 rolls=options.rolls,

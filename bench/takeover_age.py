@@ -1,7 +1,7 @@
-"""``python -m bench.takeover_age``: what a takeover costs where the journal is a month old.
+"""``python -m bench.takeover_age``: cost of a takeover with a journal that is a month old.
 
-Invariant: the journal is on a real broker, its file as compaction leaves it, and each takeover does what a
-leader does with Kafka: it takes over the transactional id, recovers, and commits its claim.
+Invariant: the journal is on a real broker, its file as after compaction, and each takeover performs
+a leader's steps with Kafka: it takes over the transactional id, recovers, and commits its claim.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from tables.schema_history.position import HistoryPlace
 
 FOLDER = session.FOLDER / "takeover_age"
 DESTINATIONS, COMMITS, TABLES = 20, 5, 100
-"""Of each destination: commits a second, tables."""
+"""Number of destinations; of each, commits per second and tables."""
 DAYS = (1, 30)
 _DAY = 86_400
 _DIRTY_BYTES = 2 * 16 * 1024 * 1024
-"""What compaction has not reached: the newest file, and one that waits."""
+"""Bytes not yet compacted: the newest file, and one that waits."""
 _FOLDS_BEHIND = 3 * DESTINATIONS * COMMITS
-"""Commits of the last three seconds, which Faust's tables may lack."""
+"""Commits of the last three seconds, which may be missing in Faust's tables."""
 _LIMIT_SECONDS = 10.0
 INSTALLATION = "aged"
 
 
 @dataclass(slots=True)
 class Aged:
-    """One destination of such a journal."""
+    """One destination of the journal."""
 
     name: str
     producer: int
@@ -74,7 +74,7 @@ class Aged:
         return entries + history_records(made)
 
     def offset(self) -> SourceOffset:
-        """Where the next commit resumes."""
+        """The offset of the next commit."""
         return SourceOffset(
             server_uuid=UUID,
             coordinates=Coordinates("binlog.000001", 400 + self.seq),
@@ -82,7 +82,7 @@ class Aged:
         )
 
     def cursor(self) -> Entry:
-        """The next one."""
+        """The record of the next cursor."""
         self.seq += 1
         cursor = Cursor(
             destination=self.name,
@@ -98,11 +98,11 @@ class Aged:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """What is written, and what Faust's tables hold of it."""
+    """The journal to write, and its rows in Faust's tables."""
 
     days: int
     marker_days: float
-    """How long a commit's marker stays after its record."""
+    """The retention of a commit's marker after its record, in days."""
 
     def write(self, path: Path) -> tuple[MemoryCheckpoint, list[Aged]]:
         """Write a partition's only file."""
@@ -133,7 +133,7 @@ class Journal:
 
 
 def _tail(log: LogFile, found: list[Aged], end: int) -> list[StoredRecord]:
-    """The commits that compaction has not reached."""
+    """The commits that are not yet compacted."""
     records, number = [], 0
     while log.size < end:
         one = found[number % len(found)]
@@ -147,7 +147,7 @@ def _tail(log: LogFile, found: list[Aged], end: int) -> list[StoredRecord]:
 async def taken_over(
     options: dict[str, str], topic: str, one: Aged, rows: MemoryCheckpoint
 ) -> float:
-    """Seconds from the first request to the claim's commit."""
+    """Seconds of a takeover, from the first request to the claim's commit."""
     began = time.monotonic()
     producer = TransactionalProducer(
         f"{INSTALLATION}.{one.name}", options=options, compression="lz4"
@@ -181,7 +181,7 @@ def journal_plan(topic: str) -> TopicPlan:
 
 
 def measured(stack: Stack, aged: Journal, topic: str) -> Iterator[tuple[str, list[float]]]:
-    """The takeovers of all destinations, from Faust's rows, and of one without any."""
+    """The takeovers of all destinations from Faust's rows, and of one without rows."""
     options = {"bootstrap_servers": stack.kafka}
     asyncio.run(Topics(options).ensure(journal_plan(topic)))
     server = stack.kafka_server
@@ -207,7 +207,7 @@ async def _all(
 
 
 def story() -> None:
-    """Journals of all ages, with the settings of now; one with Kafka's own, where BEFORE=1."""
+    """Measure journals of all ages with the present settings; BEFORE=1 adds one with Kafka's defaults."""
     journals = [Journal(days, 60 / _DAY) for days in DAYS]
     if os.environ.get("BEFORE"):
         journals.append(Journal(DAYS[-1], 1.0))

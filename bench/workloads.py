@@ -1,6 +1,7 @@
-"""What the workloads are: tables, the procedures that fill them, and what must come out.
+"""Workloads: tables, the procedures that fill them, and the expected counts.
 
-The law: a workload's text decides its binlog to the last row, so its counts are known before any peer reads it.
+Invariant: a workload's text determines its binlog to the last row, so its counts are known in
+advance.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from dataclasses import dataclass
 
 DATABASE = "bench"
 MARK = "mark"
-"""The table that gets one row after each workload: what a reader sees who wants none of the rows before."""
+"""The table that gets one row after each workload; runs that skip the workload capture only this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a workload is made, and what is in it."""
+    """The statements of a workload, and its contents."""
 
     name: str
     about: str
     tables: tuple[str, ...]
     pattern: str
-    """A regular expression for the tables, as every peer understands it."""
+    """A regular expression for the tables, valid for every peer."""
     schema: tuple[str, ...]
     call: str
     transactions: int
@@ -37,13 +38,13 @@ class Recipe:
 
 
 def digest(recipes: Sequence[Recipe]) -> str:
-    """Names the binlogs that these recipes make; another text, other binlogs."""
+    """A digest of the recipes' texts, which identifies their binlogs."""
     text = "\0".join(f"{recipe.name}\0{recipe.schema}\0{recipe.call}" for recipe in recipes)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def small(name: str, transactions: int, *, tables: int = 1, stem: str = "sbtest") -> Recipe:
-    """Transactions of one row on tables like sysbench's: each fifth row is updated, each tenth deleted."""
+    """Transactions of one row on tables like sysbench's: every fifth row is updated, every tenth deleted."""
     names = tuple(f"{stem}{n + 1}" for n in range(tables))
     updates, deletes = len(range(1, transactions, 5)), len(range(3, transactions, 10))
     return Recipe(
@@ -61,7 +62,7 @@ def small(name: str, transactions: int, *, tables: int = 1, stem: str = "sbtest"
 
 
 def bulk(name: str, transactions: int, *, tables: int = 1, stem: str = "orders") -> Recipe:
-    """Transactions of 100 rows with 12 columns of mixed types, each into the next of the tables."""
+    """Transactions of 100 rows with 12 columns of mixed types, each into the next table."""
     names = tuple(f"{stem}{n + 1}" for n in range(tables))
     return Recipe(
         name=name,
@@ -85,7 +86,7 @@ BASE = (
     "CREATE TABLE seqs (seq INT PRIMARY KEY)",
     "INSERT INTO seqs VALUES " + ",".join(f"({n})" for n in range(ROWS_OF_A_BULK)),
 )
-"""What all workloads stand on."""
+"""The statements that all workloads require."""
 
 _SBTEST = """CREATE TABLE {table} (
   id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL DEFAULT 0,
@@ -109,7 +110,7 @@ def _small_procedure(stem: str, tables: Sequence[str]) -> str:
     if len(tables) == 1:
         body = bodies[0]
     else:
-        # Another table each time, and every table has its share of updates and deletes.
+        # A different table each time; every table has its share of updates and deletes.
         cases = "".join(f" WHEN {n} THEN {text}" for n, text in enumerate(bodies))
         body = f"CASE (i + i DIV 10) % {len(tables)} {cases} END CASE;"
     return f"""CREATE PROCEDURE fill_{stem} (n INT) BEGIN
@@ -141,6 +142,6 @@ W2 = bulk("W2", 5_000)
 W1_SPREAD = small("W1x50", 300_000, tables=50, stem="spread")
 W2_SPREAD = bulk("W2x50", 5_000, tables=50, stem="parcels")
 COUNTED = (W1, W2)
-"""What the ratios are of: one table, one partition."""
+"""The workloads of the ratios: one table, one partition."""
 SHOWN = (W1_SPREAD, W2_SPREAD)
-"""What is shown beside them: 50 tables."""
+"""Additional workloads: 50 tables."""

@@ -1,8 +1,9 @@
 """Concurrent work, so that a takeover waits for the longest of its steps and not for their sum.
 
 Invariant: the end of a block cancels the work started beside it; its error is raised where it is
-awaited. A thread cannot be cancelled: work that may block long on a server has a daemon thread of its
-own, whose result may be dropped, and which neither other threads nor the process's exit wait for.
+awaited. A thread cannot be cancelled: work that may block long on a server has a daemon thread of
+its own, whose result may be dropped, and which neither other threads nor the process's exit wait
+for.
 """
 
 from __future__ import annotations

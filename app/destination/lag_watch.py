@@ -2,8 +2,8 @@
 
 It also detects a binlog that ends before the cursor, which a waiting connection does not notice.
 
-Invariant: it queries the binlog's end over its own connection and uses this worker's clock, so it is
-correct if nothing is captured or read, and independent of the source's clock.
+Invariant: it queries the binlog's end over its own connection and uses this worker's clock, so it
+is correct if nothing is captured or read, and independent of the source's clock.
 """
 
 from __future__ import annotations

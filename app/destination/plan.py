@@ -1,6 +1,7 @@
 """Plan of a destination's runs, and signals to a run from outside.
 
-Invariant: a plan never changes; signals are set by any part of the worker, and read by the run alone.
+Invariant: a plan never changes; signals are set by any part of the worker, and read by the run
+alone.
 """
 
 from __future__ import annotations

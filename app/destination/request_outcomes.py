@@ -1,7 +1,7 @@
 """Outcomes of operators' requests, which this worker writes to the journal once applied.
 
-Invariant: an outcome is written only once it is in effect: by the destination's leader, or, if it is
-to have none, by a worker that sees that it has none. A request with a final outcome from another
+Invariant: an outcome is written only once it is in effect: by the destination's leader, or, if it
+is to have none, by a worker that sees that it has none. A request with a final outcome from another
 worker is not answered again. An outcome that Kafka does not accept is written again; nothing else
 waits for it.
 """

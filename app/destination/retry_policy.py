@@ -1,7 +1,7 @@
 """Retry policy: the only decision on what follows an error.
 
-Invariant: a transient error is retried with growing pauses, any other waits for an operator; an event
-that is damaged three times at the same position is not transient.
+Invariant: a transient error is retried with growing pauses, any other waits for an operator; an
+event that is damaged three times at the same position is not transient.
 """
 
 from __future__ import annotations

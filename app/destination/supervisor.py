@@ -1,7 +1,7 @@
 """Supervisor of one destination on this worker: run after run, while it is to be led.
 
-Invariant: one function decides what follows an error; an unreadable table does not stop the others. A
-run that is asked to end finishes its open transaction; one that has lost leadership ends at once.
+Invariant: one function decides what follows an error; an unreadable table does not stop the others.
+A run that is asked to end finishes its open transaction; one that has lost leadership ends at once.
 """
 
 from __future__ import annotations

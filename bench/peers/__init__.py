@@ -1,1 +1,1 @@
-"""Each peer: how it is set up for a workload, and how what it wrote is read."""
+"""Peers: their setup for a workload, and the reading of their output."""

@@ -1,4 +1,4 @@
-"""Ours: the worker as a user runs it, by its command and a file of settings."""
+"""Aqueduct: the worker as a user runs it, by its command and a settings file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tables.routes.routes import Routes
 
 
 class Aqueduct:
-    """The worker, exactly once; what is not said here is as the settings have it by default."""
+    """The worker with exactly-once; all other settings are the defaults."""
 
     main, child = "worker", "decoder"
     tombstones, batches = True, False
@@ -36,16 +36,16 @@ class Aqueduct:
         )
 
     def topics(self, task: Task) -> list[str]:
-        """One for each table."""
+        """One topic per table."""
         routes = Routes(prefix=task.prefix)
         return [routes.topic((DATABASE, table)) for table in task.workload.recipe.tables]
 
     def needs(self, _task: Task) -> dict[str, int]:
-        """Nothing: it makes its topics itself."""
+        """No topics: the worker creates its own."""
         return {}
 
     def changes(self, value: bytes) -> Changes:
-        """One row a message."""
+        """One row per message."""
         return enveloped(value)
 
     def _settings(self, task: Task) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Aqueduct:
 
 
 def _decoders() -> dict[str, int]:
-    """BENCH_DECODERS, where the worker has such a setting; else its default."""
+    """The number of decoders in BENCH_DECODERS; without it, the worker's default."""
     chosen = os.environ.get("BENCH_DECODERS", "")
     known = "decoders" in DestinationSettings.model_fields
     return {"decoders": int(chosen)} if chosen and known else {}

@@ -1,6 +1,6 @@
-"""Canal's own server and Kafka producer, with its flat JSON: one message an event, which may hold many rows.
+"""Canal's server and Kafka producer, with flat JSON: one message per event, with one or more rows.
 
-The law: what it does not do is told beside its figures: no key for a row, no tombstones, no exactly-once.
+Invariant: its figures are reported with what it lacks: row keys, tombstones, exactly-once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Canal:
         servers.children.run(command, log=folder / "javac.log")
 
     def program(self, task: Task) -> Program:
-        """Its JVM, with its position where the workload begins."""
+        """Its JVM, with its position at the start of the workload."""
         settings = task.folder / "canal.properties"
         lines = (f"{name}={text}\n" for name, text in (_TUNED | self._settings(task)).items())
         settings.write_text("".join(line.replace("\\", "\\\\") for line in lines))
@@ -64,15 +64,15 @@ class Canal:
         return Program(command=command, env=os.environ)
 
     def topics(self, task: Task) -> list[str]:
-        """One for all tables."""
+        """One topic for all tables."""
         return [task.prefix]
 
     def needs(self, task: Task) -> dict[str, int]:
-        """That topic."""
+        """The same topic."""
         return {task.prefix: task.partitions}
 
     def changes(self, value: bytes) -> Changes:
-        """As many rows as `data` has."""
+        """The number of rows in `data`."""
         message = orjson.loads(value)
         if message["isDdl"]:
             return Changes("ddl", 1)

@@ -1,7 +1,7 @@
-"""Debezium's MySQL connector on Kafka Connect, tuned, without exactly-once: the peer that the ratios are to.
+"""Debezium's MySQL connector on Kafka Connect, tuned, without exactly-once: the peer of the ratios.
 
-The law: tuned for throughput as far as its settings go: larger batches and queue, lz4, the producer's batches
-as large as ours, no TLS. `docs/performance.md` says what each did.
+Invariant: tuned for throughput as far as its settings allow: larger batches and queue, lz4,
+producer batches as large as ours, no TLS. `docs/performance.md` states the effect of each.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Debezium:
         self._java, self._jars = java_and_jars("debezium", servers.children)
 
     def program(self, task: Task) -> Program:
-        """Connect's JVM, with its offset where the workload begins."""
+        """Connect's JVM, with its offset at the start of the workload."""
         worker, connector = task.folder / "connect.properties", task.folder / "source.properties"
         offsets = task.folder / "offsets.dat"
         offsets.write_bytes(_offset(task))
@@ -68,15 +68,15 @@ class Debezium:
         return Program(command=command, env=os.environ)
 
     def topics(self, task: Task) -> list[str]:
-        """One for each table."""
+        """One topic per table."""
         return [f"{task.prefix}.{DATABASE}.{table}" for table in task.workload.recipe.tables]
 
     def needs(self, task: Task) -> dict[str, int]:
-        """Its topics of rows, and the one of schema changes."""
+        """Its row topics, and the topic of schema changes."""
         return {task.prefix: 1, **dict.fromkeys(self.topics(task), task.partitions)}
 
     def changes(self, value: bytes) -> Changes:
-        """One row a message."""
+        """One row per message."""
         return enveloped(value)
 
 
@@ -100,7 +100,7 @@ def _connector(task: Task) -> dict[str, str]:
         "database.server.id": str(task.server_id),
         "topic.prefix": task.prefix,
         "table.include.list": rf"{DATABASE}.{task.workload.recipe.pattern}",
-        # An offset alone is not enough without a history of schemas: this rebuilds it from the tables of now.
+        # An offset requires a schema history: this rebuilds it from the present tables.
         "snapshot.mode": "recovery",
         "snapshot.locking.mode": "none",
         "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
@@ -110,7 +110,7 @@ def _connector(task: Task) -> dict[str, str]:
 
 
 def _offset(task: Task) -> bytes:
-    """Where it is to begin. With GTIDs on the server an offset without them ends the task."""
+    """Its initial offset. With GTIDs on the server an offset without them fails the task."""
     place = task.workload.place
     value = {"file": place.file, "pos": 4, "ts_sec": 1, "gtids": place.gtids}
     key = json.dumps([task.prefix, {"server": task.prefix}], separators=(",", ":"))
@@ -118,6 +118,6 @@ def _offset(task: Task) -> bytes:
 
 
 def _properties(settings: Mapping[str, str]) -> str:
-    # A backslash escapes in Java's properties.
+    # Backslash is the escape character of Java's properties.
     lines = (f"{name}={value}\n" for name, value in settings.items())
     return "".join(line.replace("\\", "\\\\") for line in lines)

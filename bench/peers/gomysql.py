@@ -1,6 +1,7 @@
-"""go-mysql with a Go client of Kafka: how fast a compiled program without any of the guarantees is.
+"""go-mysql with a Go client of Kafka: the speed of a compiled program without any guarantees.
 
-The law: it is a lower bound that no worker has to meet: no schema tracking, no state, no exactly-once.
+Invariant: it is a bound that no worker needs to meet: no schema tracking, no state, no
+exactly-once.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ class GoMysql:
         servers.children.run(command, log=folder / "go-build.log", cwd=_SOURCES)
 
     def program(self, task: Task) -> Program:
-        """The program with its place, table and topic."""
+        """The program with its position, table and topic."""
         at, (table,) = task.servers, task.workload.recipe.tables
         command = [str(self._program), at.mysql_host, str(at.mysql_port), USER, PASSWORD]
         command += [task.workload.place.file, table, at.kafka, task.prefix, str(task.server_id)]
         return Program(command=command, env=os.environ)
 
     def topics(self, task: Task) -> list[str]:
-        """One."""
+        """One topic."""
         return [task.prefix]
 
     def needs(self, task: Task) -> dict[str, int]:
-        """That topic."""
+        """The same topic."""
         return {task.prefix: task.partitions}
 
     def changes(self, value: bytes) -> Changes:
-        """One row a message."""
+        """One row per message."""
         return enveloped(value)

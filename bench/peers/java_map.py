@@ -1,7 +1,8 @@
-"""A Java `HashMap` of byte arrays as Java itself writes it: Connect's file of offsets.
+"""Serialized Java `HashMap` of byte arrays: Connect's file of offsets.
 
-The law: byte for byte what `ObjectOutputStream` makes of one entry, so that no Java compiler is needed. Source:
-Java Object Serialization Specification, 6 (the protocol), and `HashMap.writeObject`.
+Invariant: byte for byte the output of `ObjectOutputStream` for one entry, so that no Java compiler
+is needed. Source: Java Object Serialization Specification, 6 (the protocol), and
+`HashMap.writeObject`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ _BLOCK, _END, _NULL = b"\x77", b"\x78", b"\x70"
 _HAND_WRITTEN, _PLAIN = 3, 2
 _HASH_MAP_UID, _BYTES_UID = 0x0507DAC1C31660D1, 0xACF317F8060854E0
 _BYTES_CLASS = struct.pack(">I", 0x7E0002)
-"""The handle of the third thing written: the map's class and the map itself are the first two."""
+"""The handle of the third object written, after the map's class and the map itself."""
 _CAPACITY, _THRESHOLD, _LOAD_FACTOR = 16, 12, 0.75
 
 
 def serialized(key: bytes, value: bytes) -> bytes:
-    """A map with one entry."""
+    """The bytes of a map with one entry."""
     fields = b"F" + _text("loadFactor") + b"I" + _text("threshold")
     map_class = _class("java.util.HashMap", _HASH_MAP_UID, _HAND_WRITTEN) + struct.pack(">h", 2)
     head = _OBJECT + map_class + fields + _END + _NULL

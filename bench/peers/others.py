@@ -1,6 +1,6 @@
-"""The peers of PEERS=all: Canal, go-mysql and mysql-replication, one run of each workload.
+"""Peers of PEERS=all: Canal, go-mysql and mysql-replication, one run of each workload.
 
-The law: a peer that cannot be built here is left out in one clear line; one that can be must do
+Invariant: a peer that cannot be built here is omitted with one clear line; any other must complete
 the whole workload.
 """
 
@@ -26,7 +26,7 @@ def run(
     task: Callable[[str], Task],
     done: Callable[[Result], None],
 ) -> None:
-    """Run each; `task` gives a run's task for a workload, `done` is told each result."""
+    """Run each; `task` returns a run's task for a workload, `done` receives each result."""
     folder.mkdir(parents=True, exist_ok=True)
     makers: list[Callable[[Servers, Path], Peer]] = [Canal, GoMysql]
     for make in makers:

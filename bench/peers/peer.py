@@ -1,7 +1,7 @@
-"""What a benchmark asks of a peer that writes to Kafka, and tells it.
+"""Interface between a benchmark and a peer that writes to Kafka.
 
-The law: a peer only writes its settings and names its command; starting, timing and judging are the same for
-all.
+Invariant: a peer only writes its settings and names its command; start, timing and verification are
+the same for all.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ FIRST_SERVER_ID = 7100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One run of one peer: what to read, where to write, and a folder of its own."""
+    """One run of one peer: its workload, its topics and its folder."""
 
     workload: Workload
     partitions: int
     prefix: str
     folder: Path
     server_id: int
-    """No two runs have the same: mysqld may still take the one before, which was killed, for a replica."""
+    """Unique per run: mysqld may still list the previous, killed run as a replica."""
     servers: Servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to start."""
+    """The command to start."""
 
     command: Sequence[str]
     env: Mapping[str, str]
@@ -42,7 +42,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one message tells: rows of one kind, `c`, `u` or `d`."""
+    """The changes in one message: rows of one kind, `c`, `u` or `d`."""
 
     op: str
     rows: int
@@ -53,27 +53,27 @@ class Peer(Protocol):
 
     name: str
     main: str
-    """What its first process is called in the tables."""
+    """The label of its main process in the tables."""
     child: str
-    """What each process that the first one starts is called."""
+    """The label of its child processes."""
     tombstones: bool
     """Whether a delete is followed by a record without a value."""
     batches: bool
     """Whether a message may hold many rows."""
 
     def program(self, task: Task) -> Program:
-        """Write its settings into the task's folder; how to start it."""
+        """Write its settings into the task's folder; returns its command."""
 
     def topics(self, task: Task) -> list[str]:
-        """The topics that its rows go to."""
+        """The topics of its rows."""
 
     def needs(self, task: Task) -> dict[str, int]:
-        """Topics and their partitions that must be there before it starts."""
+        """The topics that must exist before it starts, with their numbers of partitions."""
 
     def changes(self, value: bytes) -> Changes:
-        """What a message tells."""
+        """The changes in a message."""
 
 
 def enveloped(value: bytes) -> Changes:
-    """One row in an envelope that has its kind in `op`."""
+    """One row in an envelope with its kind in `op`."""
     return Changes(orjson.loads(value)["op"], 1)

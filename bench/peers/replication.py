@@ -1,7 +1,7 @@
-"""mysql-replication, the library most Python programs use: decoding alone, in its own process, no Kafka.
+"""mysql-replication, the most used Python library: decoding only, in a separate process, no Kafka.
 
-The law: `python -m bench.peers.replication` decodes a workload's rows and writes down how long that took,
-from the first row to the last; nothing is done with the rows.
+Invariant: `python -m bench.peers.replication` decodes a workload's rows, discards them, and reports
+the time from the first to the last.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST = 900.0
 
 
 def measure(task: Task) -> Result:
-    """Decode a workload in a process of its own."""
+    """Decode a workload in a separate process."""
     task.folder.mkdir(parents=True)
     recipe, servers, log = task.workload.recipe, task.servers, task.folder / "replication.log"
     wanted = {
@@ -72,7 +72,7 @@ def measure(task: Task) -> Result:
 
 
 def _until_done(child: Child, roots: dict[str, int]) -> tuple[Watch, dict[str, float], float]:
-    """Wait for its end; CPU seconds of each process meanwhile, and of all others."""
+    """Wait for its end; returns the CPU seconds of each process, and of all others."""
     watch = Watch(roots, child="child")
     first, busy, deadline = watch.cpu(), busy_seconds(), time.monotonic() + _LONGEST
     while child.alive():
@@ -86,7 +86,7 @@ def _until_done(child: Child, roots: dict[str, int]) -> tuple[Watch, dict[str, f
 
 
 def decode(wanted: dict[str, Any]) -> dict[str, float]:
-    """Decode so many rows; how many, and how long it took."""
+    """Decode the wanted rows; returns their number and the time."""
     warnings.simplefilter("ignore", DeprecationWarning)  # it uses PyMySQL's old names
     stream = BinLogStreamReader(
         connection_settings={

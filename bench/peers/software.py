@@ -1,4 +1,4 @@
-"""Fetches what peers are made of, pinned by SHA-256, when a benchmark first needs it."""
+"""Software of the peers, downloaded on first use and pinned by SHA-256."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOCKS = {"debezium": _HERE / "debezium.lock", "canal": _HERE / "canal.lock"}
 
 
 def java_and_jars(name: str, owner: Children) -> tuple[str, Path]:
-    """A Java, and the folder with the jars of a peer."""
+    """The Java executable, and the folder with a peer's jars."""
     program = java.find_or_install(owner)
     jars.fetch([name], program, owner=owner, locks=LOCKS)
     return program, CACHE / "jars" / name

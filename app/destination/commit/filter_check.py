@@ -1,6 +1,7 @@
 """Warnings on filter expressions that match no existing table, until one matches.
 
-Invariant: this only warns, as a table may be created later; the filter alone decides what is captured.
+Invariant: this only warns, as a table may be created later; the filter alone decides what is
+captured.
 """
 
 from __future__ import annotations

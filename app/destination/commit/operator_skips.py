@@ -1,7 +1,7 @@
 """Operator skips: transactions omitted at an operator's request, and their completion in the journal.
 
-Invariant: a skip is logged and counted only after the commit of the Kafka transaction that moves the
-cursor past it; a run that ends before that skips it again.
+Invariant: a skip is logged and counted only after the commit of the Kafka transaction that moves
+the cursor past it; a run that ends before that skips it again.
 """
 
 from __future__ import annotations

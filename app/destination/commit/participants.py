@@ -1,8 +1,8 @@
 """Commit participants: parts of a run that add records to a Kafka transaction or act after its commit.
 
-Invariant: ``before`` returns the records that must be in the transaction; ``committed`` does what is
-valid only after the commit. A transaction that does not commit ends its run, so a participant kept
-over runs does not change its state in ``before``.
+Invariant: ``before`` returns the records that must be in the transaction; ``committed`` does what
+is valid only after the commit. A transaction that does not commit ends its run, so a participant
+kept over runs does not change its state in ``before``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Heartbeat thread, which checks that a source is alive beside the run that reads it.
 
-Invariant: it has its own connections, to distinguish a silent stream from a dead server; it never ends
-a run itself, but sets the reason to leave the source, and the run ends where that is safe.
+Invariant: it has its own connections, to distinguish a silent stream from a dead server; it never
+ends a run itself, but sets the reason to leave the source, and the run ends where that is safe.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Selection of the source to read among a destination's sources, over all its runs.
 
-Invariant: the present source is stored in the journal, so that a restart stays with it. Another one is
-read if this one does not answer or an operator requests it, and only if it is fit; a return happens
-only if the settings enable it.
+Invariant: the present source is stored in the journal, so that a restart stays with it. Another one
+is read if this one does not answer or an operator requests it, and only if it is fit; a return
+happens only if the settings enable it.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Sources:
     def stand(self, state: DestinationState, judge: Judge, tell: Callable[[str], None]) -> Standing:
         """Select the source for a run, and its position there. Blocks while it queries and waits.
 
-        ``tell`` shows the reason of a wait. Raises the error of the present source, or NoSourceFits if
-        others were asked too.
+        ``tell`` shows the reason of a wait. Raises the error of the present source, or NoSourceFits
+        if others were asked too.
         """
         self._judge = judge
         choice = state.source_choice

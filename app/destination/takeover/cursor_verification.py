@@ -1,10 +1,11 @@
 """Proof of a cursor at its server, before reading resumes.
 
 The GTIDs and offsets of a server that was reset or restored grow past the cursor again, and then
-prove nothing. So the last published transaction is searched for in the binlog, by position and bytes.
+prove nothing. So the last published transaction is searched for in the binlog, by position and
+bytes.
 
-Invariant: a proven server is read by file and offset, so that nothing can be missed; by GTIDs only up
-to the position before which it may hold transactions that were published from another server.
+Invariant: a proven server is read by file and offset, so that nothing can be missed; by GTIDs only
+up to the position before which it may hold transactions that were published from another server.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Proving:
     def at_home(self, offset: SourceOffset, proof: Proof) -> Proof:
         """The proof to continue with at the server that was read before.
 
-        Raises SourceReset or SourceDiverged if its binlog is a different one, SourceUnproven if that
-        cannot be decided.
+        Raises SourceReset or SourceDiverged if its binlog is a different one, SourceUnproven if
+        that cannot be decided.
         """
         if proof.is_empty:
             return self.first(offset, proof)

@@ -1,8 +1,8 @@
 """Initial state of a run: its cursor, its schema history and the journal records of its claim.
 
 Invariant: history and cursor are at the same position. A history past the cursor is rolled back; a
-new one begins at the cursor with the tables that are certain there, and no others. A missing table is
-added once the cursor is so near the end of the binlog that its definition is certain too.
+new one begins at the cursor with the tables that are certain there, and no others. A missing table
+is added once the cursor is so near the end of the binlog that its definition is certain too.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ class Opening:
     def _begun_in_the_past(self, cursor: Cursor, before: SchemaHistory | None = None) -> Opened:
         """A history that begins at a position that may be old.
 
-        If the server logs column names with each row, the statements since then are read only if that
-        is quick: the logged names are certain too.
+        If the server logs column names with each row, the statements since then are read only if
+        that is quick: the logged names are certain too.
         """
         baseline = self._baseline()
         if tells_columns(self.facts) and not self._is_near(cursor.offset):

@@ -1,8 +1,8 @@
 """Check for other workers without coordination: whether a live one already leads a destination.
 
-Invariant: a leader is not replaced while it is a member of the workers' group; one that has left is.
-Kafka's fencing keeps two apart; this keeps a second one, started by mistake, from fencing the first.
-If Kafka does not return the group's members, the takeover does not wait.
+Invariant: a leader is not replaced while it is a member of the workers' group; one that has left
+is. Kafka's fencing keeps two apart; this keeps a second one, started by mistake, from fencing the
+first. If Kafka does not return the group's members, the takeover does not wait.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Others:
     async def check(self, claimed: int) -> None:
         """Raise AnotherWorkerLeads if a live one leads it.
 
-        Fenced: another has led it since this one ``claimed`` it, and may be alive. A worker that was
-        suspended resumes with a connection error, and would take the id back otherwise.
+        Fenced: another has led it since this one ``claimed`` it, and may be alive. A worker that
+        was suspended resumes with a connection error, and would take the id back otherwise.
         """
         living = await self._living()
         if not claimed and not living:

@@ -104,7 +104,8 @@ async def recover(
 ) -> DestinationState:
     """The verified state of a destination; call it after its producer's ``init_transactions``.
 
-    Its schema history begins with the newest checkpoint, with ``whole_history`` the oldest one kept.
+    Its schema history begins with the newest checkpoint, with ``whole_history`` the oldest one
+    kept.
     """
     destination = journal.destination
 

@@ -1,9 +1,9 @@
 """Whether a server has run without a reset since the last published transaction.
 
 An idle source purges files that were read to their end, and the last published transaction with
-them. Files can be restored, copied or cloned only while a server is down, and resets are counted. So
-a server that has run since that transaction was committed, and counts no reset, has the binlog that
-was read.
+them. Files can be restored, copied or cloned only while a server is down, and resets are counted.
+So a server that has run since that transaction was committed, and counts no reset, has the binlog
+that was read.
 
 Invariant: only if its oldest file begins right after the cursor's GTIDs, and gtid_mode was not set
 since, so that nothing unread was purged.

@@ -14,10 +14,10 @@ import java.util.Properties;
 import java.util.concurrent.TimeUnit;
 
 /**
- * `CanalMain PROPERTIES`: Canal's own server and Kafka producer, started without its launcher and consoles.
+ * `CanalMain PROPERTIES`: Canal's server and Kafka producer, started without its launcher and consoles.
  *
- * <p>What its launcher would read from its folder of settings comes from one file. Parallel parsing is off: with two
- * cores it makes small transactions slower. A batch is acknowledged to Canal once Kafka has it.
+ * <p>The settings that its launcher reads from a folder come from one file. Parallel parsing is off, as it slows small
+ * transactions on two cores. A batch is acknowledged to Canal after Kafka has acknowledged it.
  */
 public class CanalMain {
   private static final String DESTINATION = "bench";

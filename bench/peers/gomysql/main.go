@@ -1,7 +1,7 @@
 // Reads one table's rows with go-mysql's BinlogSyncer and writes them to Kafka with franz-go.
 //
 // A lower bound, not a product: a small envelope, no schema tracking, no state to resume from, values as the library
-// gives them. It runs until it is ended.
+// returns them. It runs until it is stopped.
 //
 // gomysql HOST PORT USER PASSWORD FILE TABLE KAFKA TOPIC SERVER_ID
 package main
@@ -25,7 +25,7 @@ func must(err error) {
 	}
 }
 
-// named gives a row as a JSON object; nil stays null.
+// named returns a row as a JSON object; nil stays null.
 func named(table *replication.TableMapEvent, row []any) map[string]any {
 	if row == nil {
 		return nil
@@ -45,7 +45,7 @@ func named(table *replication.TableMapEvent, row []any) map[string]any {
 	return object
 }
 
-// images gives the kind of a change and how many row images it has.
+// images returns the kind of a change and its number of row images.
 func images(kind replication.EventType) (string, int) {
 	switch kind {
 	case replication.UPDATE_ROWS_EVENTv2:
