@@ -1,1 +1,1 @@
-"""Shows Aqueduct at work on real servers, breaks it on the way, and proves that nothing was lost."""
+"""A demonstration on real servers: Aqueduct runs, is interrupted, and is shown to lose nothing."""

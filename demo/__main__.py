@@ -1,6 +1,6 @@
-"""`python -m demo`: the story, from the first server to the verdict; `python -m demo stop` ends it.
+"""`python -m demo`: the demo from the first server to the verdict; `python -m demo stop` ends it.
 
-It exits 0 only if nothing was lost, duplicated or different, and says so in its last line.
+It exits 0 only if nothing was lost, duplicated or different, and prints so in its last line.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
     watch = Watch(worker, sink, at=at, destination=DATABASE, console=console)
     watch.until_running(_PATIENCE)
     _until_arrived(watch, server, at)
-    # A JVM's first insert and first update are slow; the load's lag shall not be about them.
+    # A JVM's first insert and first update are slow, and would distort the load's lag.
     work.execute(shop.correction())
     _until_arrived(watch, server, at)
 

@@ -1,6 +1,6 @@
-"""Waits for the parts of the demo to be ready, and for every change to have arrived.
+"""Waits for the parts of the demo to be ready, and for every change to arrive.
 
-Each wait has a deadline, and fails with the log of the part that did not get there.
+Each wait has a deadline, and fails with the log of the part that missed it.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _DOWN = {"FAILED", "FENCED"}
 
 
 class Watch:
-    """The worker and the sink at work, and what is said of them while something is waited for."""
+    """The running worker and sink, and their reports during a wait."""
 
     def __init__(
         self,
@@ -37,16 +37,16 @@ class Watch:
         self._console = console
 
     def check(self) -> None:
-        """Raise when a part is down for good, or the worker says that it cannot go on."""
+        """Raise when a part is down for good, or the worker reports that it cannot continue."""
         self.worker.check()
         self.sink.check()
 
     def status(self) -> Status | None:
-        """What the worker says; None while it does not answer."""
+        """The worker's report; None while it does not answer."""
         return observe.worker_status(self._at.worker_http, self._destination)
 
     def offsets(self) -> dict[tuple[str, int], int] | None:
-        """Up to where the sink has applied; None while it does not answer."""
+        """The offsets that the sink has applied; None while it does not answer."""
         return observe.sink_offsets(self._at.sink_http)
 
     def describe(self) -> str:

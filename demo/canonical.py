@@ -1,4 +1,4 @@
-"""Compares the rows of MySQL with the warehouse's, value by value, whatever types carry them.
+"""Comparison of MySQL's rows with the warehouse's, value by value, whatever types carry them.
 
 A value becomes text that is the same on both sides exactly if the value is: numbers keep their
 scale, times their microseconds, JSON its content but not its spacing, and NULL is no text at all.
@@ -18,7 +18,7 @@ Row = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One row that is not the same on both sides; None stands for a row that is missing."""
+    """One row that differs between the sides; None for a missing row."""
 
     table: str
     key: Key

@@ -1,6 +1,6 @@
-"""Decides whether what is in Kafka is what the binlog held: pure functions over records.
+"""Comparison of Kafka's records with the binlog: pure functions over records.
 
-Each check finds one kind of fault and says where the first ones are; finding none is the proof.
+Each check finds one kind of fault and reports the first ones; finding none is the proof.
 """
 
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ class Record:
 
 
 def lost(expected: Iterable[str], records: Iterable[Record]) -> set[str]:
-    """ChangeIds that the binlog has and the topic has not."""
+    """ChangeIds of the binlog that the topic lacks."""
     return set(expected) - {r.change_id for r in records if r.change_id is not None}
 
 
@@ -43,7 +43,7 @@ def duplicated(records: Iterable[Record]) -> dict[str, int]:
 
 
 def seq_faults(records: Sequence[Record]) -> list[str]:
-    """Where the numbers of a destination's records are not exactly 1, 2, 3 …"""
+    """Positions at which the numbers of a destination's records are not exactly 1, 2, 3 …"""
     by_seq = sorted(records, key=lambda record: record.seq)
     faults = [
         f"seq {a.seq + 1} to {b.seq - 1} are missing before {b}"
@@ -58,7 +58,7 @@ def seq_faults(records: Sequence[Record]) -> list[str]:
 
 
 def epochs_gone_back(records: Iterable[Record]) -> list[str]:
-    """Where a partition holds a record of an older leader after one of a newer."""
+    """Positions at which a partition has a record of an older leader after one of a newer."""
     partitions: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
     for record in records:
         partitions[record.topic, record.partition].append(record)
@@ -71,7 +71,7 @@ def epochs_gone_back(records: Iterable[Record]) -> list[str]:
 
 
 def published(expected: Iterable[str], records: Iterable[Record]) -> int:
-    """How many row changes of the binlog are in the topic, a key change counting as one."""
+    """The number of row changes of the binlog that are in the topic, a key change counting as one."""
     seen = {record.change_id for record in records}
     whole: dict[str, bool] = {}
     for change_id in expected:
@@ -91,7 +91,7 @@ def percentile(values: Sequence[float], percent: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A range of offsets, the last one left out, and when the sink had it in the warehouse."""
+    """A range of offsets, excluding the last one, and the time when the warehouse had it."""
 
     first: int
     until: int

@@ -1,4 +1,4 @@
-"""What can go wrong in the demo, each as one message for a person: what, where, what to do."""
+"""The demo's errors, each as one message for a person: what happened, where, what to do."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Says how long a demo lives: until its story ends, Ctrl-C, or, kept running, until it is stopped.
+"""The lifetime of a demo: until it finishes, Ctrl-C, or, if kept running, until it is stopped.
 
-One demo runs at a time; a lock that the kernel holds says whether one does, and which.
+One demo runs at a time; a lock held by the kernel shows whether one does, and which.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def only_demo(lock: Path) -> Iterator[None]:
 
 
 def stop(lock: Path) -> str:
-    """End the demo that runs, if one does; a sentence that says what was done."""
+    """End the running demo, if any; return a sentence that states what was done."""
     with contextlib.suppress(AlreadyRunning), only_demo(lock):
         return "no demo is running"
     pid = _owner(lock)
@@ -56,7 +56,7 @@ def stop(lock: Path) -> str:
 
 
 class Signals:
-    """Turns the first request to end into Interrupted, and ignores those that come after it."""
+    """Turns the first request to end into Interrupted, and ignores later ones."""
 
     def __init__(self) -> None:
         self._heeded = True
@@ -70,7 +70,7 @@ class Signals:
         self.ignore()
 
     def ignore(self) -> None:
-        """From now on nothing interrupts: what was started is being ended."""
+        """Ignore all requests from now on: the parts are being ended."""
         self._heeded = False
 
     def _received(self, *_: object) -> None:
@@ -81,13 +81,13 @@ class Signals:
 
 
 class Keeper:
-    """Runs the demo in a process that can stay when this one, in the foreground, has ended."""
+    """Runs the demo in a process that can remain when the foreground has ended."""
 
     def __init__(self) -> None:
         self._verdict: int | None = None
 
     def split(self) -> int | None:
-        """Fork; the foreground gets the demo's exit code, the process that stays gets None."""
+        """Fork; the foreground gets the demo's exit code, the remaining process gets None."""
         reading, writing = os.pipe()
         foreground = os.getpid()
         if pid := os.fork():
@@ -102,11 +102,11 @@ class Keeper:
         return None
 
     def stay(self, code: int, log: Path) -> None:
-        """Let the foreground end with this code, and wait until somebody ends this process."""
+        """Let the foreground end with this code, and wait until this process is stopped."""
         if self._verdict is None:
             return
         _end_with_parent(0)
-        with log.open("ab") as output:  # whoever reads the foreground's output sees its end
+        with log.open("ab") as output:  # readers of the foreground's output see its end
             for stream in (1, 2):
                 os.dup2(output.fileno(), stream)
         os.write(self._verdict, bytes([code]))
@@ -116,7 +116,7 @@ class Keeper:
 
 
 def _relay(pid: int, reading: int) -> int:
-    """Wait for the verdict, pass on requests to end; the exit code."""
+    """Wait for the verdict and pass on requests to end; return the exit code."""
     for number in _SIGNALS:
         signal.signal(number, lambda number, _: os.kill(pid, number))
     if verdict := os.read(reading, 1):
@@ -126,7 +126,7 @@ def _relay(pid: int, reading: int) -> int:
 
 
 def _end_with_parent(number: int) -> None:
-    """Have the kernel send this signal when the parent ends; 0: not any more."""
+    """Have the kernel send this signal when the parent ends; 0: cancel that."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 

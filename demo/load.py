@@ -1,7 +1,8 @@
-"""Runs the shop's transactions against MySQL at a steady pace, and counts exactly what they changed.
+"""The load: the shop's transactions against MySQL at a steady pace, with an exact count of their
+changes.
 
-A transaction is counted once it is committed, each statement by the rows that the server says it
-changed: this count is the first of the demo's witnesses, and owes nothing to the binlog.
+A transaction is counted once it is committed, each statement by the rows that the server reports as
+changed: this count is the first of the demo's witnesses, and is independent of the binlog.
 """
 
 import threading
@@ -27,14 +28,14 @@ class LoadFailed(DemoError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Where MySQL is, for an account that may write."""
+    """The address of MySQL, with an account that may write."""
 
     host: str
     port: int
     user: str = "root"
 
     def connect(self, database: str | None = None) -> Connection:
-        """A connection that shows and takes times in UTC."""
+        """A connection with times in UTC."""
         return pymysql.connect(
             host=self.host,
             port=self.port,
@@ -46,7 +47,7 @@ class Server:
 
 
 class Load:
-    """Shoppers at work in threads; `alter` and `bulk` are for whoever directs them."""
+    """Shoppers at work in threads; `alter` and `bulk` are for the caller."""
 
     def __init__(self, server: Server, *, rows: int, seconds: float, shoppers: int = 3) -> None:
         self.target = rows
@@ -71,23 +72,23 @@ class Load:
 
     @property
     def running(self) -> bool:
-        """Whether any shopper is still at work; raises when one has failed."""
+        """Whether any shopper is still at work; raises if one has failed."""
         if self._errors:
             raise LoadFailed(f"the load on MySQL failed: {self._errors[0]}")
         return any(thread.is_alive() for thread in self._threads)
 
     def execute(self, transaction: Transaction) -> None:
-        """Run a transaction of no shopper; it counts as theirs do."""
+        """Run a transaction of no shopper; it is counted like theirs."""
         with self._server.connect("shop") as connection:
             self._commit(connection, transaction)
 
     def start(self) -> None:
-        """Let the shoppers in."""
+        """Start the shoppers."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Close the shop; a transaction under way is finished first."""
+        """End the load; open transactions are finished first."""
         self._stop.set()
         for thread in self._threads:
             if thread.is_alive():
@@ -107,7 +108,7 @@ class Load:
         try:
             with self._server.connect("shop") as connection:
                 self._shop_at_pace(Shopper(number), connection)
-        except Exception as error:  # shown by whoever asks how the load is doing
+        except Exception as error:  # shown by the next check of the load
             self._errors.append(error)
 
     def _shop_at_pace(self, shopper: Shopper, connection: Connection) -> None:
@@ -120,7 +121,7 @@ class Load:
                 self._stop.wait(ahead)
 
     def _commit(self, connection: Connection, transaction: Transaction) -> int:
-        """Run a transaction, again if MySQL asks for it; the number of rows it changed for good."""
+        """Run a transaction, again if MySQL asks for it; return the number of rows committed."""
         while True:
             try:
                 changed = run(connection, transaction)
@@ -135,7 +136,7 @@ class Load:
 
 
 def run(connection: Connection, transaction: Transaction) -> Counter[str]:
-    """Run a transaction once; the rows it changed for good, by table."""
+    """Run a transaction once; return the rows committed, by table."""
     changed: Counter[str] = Counter()
     with connection.cursor() as cursor:
         for statement in transaction.statements:

@@ -1,4 +1,4 @@
-"""Asks the worker and the sink how far they are, over HTTP, as an operator would."""
+"""The progress of the worker and the sink, read over HTTP as an operator would."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ _TIMEOUT = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What the worker says of one destination."""
+    """The worker's report of one destination."""
 
     state: str
     error: str | None
@@ -22,7 +22,7 @@ class Status:
 
 
 def worker_status(port: int, destination: str) -> Status | None:
-    """How far the worker is; None while it does not answer or does not know the destination."""
+    """Return the worker's progress; None while it does not answer or does not know the destination."""
     body = _get(port, "/status")
     if body is None:
         return None
@@ -39,13 +39,13 @@ def worker_status(port: int, destination: str) -> Status | None:
 
 
 def sink_offsets(port: int) -> dict[tuple[str, int], int] | None:
-    """For each topic and partition the next offset to apply; None while the sink does not answer."""
+    """Return the next offset to apply of each topic and partition; None while the sink does not answer."""
     body = _get(port, "/metrics")
     return None if body is None else applied_offsets(body)
 
 
 def sink_rows(port: int) -> int | None:
-    """How many row changes the sink has applied since its start; None while it does not answer."""
+    """Return the row changes that the sink has applied since its start; None while it does not answer."""
     body = _get(port, "/metrics")
     return None if body is None else sum(int(float(value)) for value in _ROWS.findall(body))
 

@@ -1,4 +1,4 @@
-"""Writes the settings of the worker and of the sink into the run folder, and says how to run both."""
+"""The settings of worker and sink, written into the run folder, and the commands to run both."""
 
 import sys
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ DATABASE = "shop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where the servers are, and where the worker and the sink shall answer HTTP."""
+    """The addresses of the servers, and of the worker's and the sink's HTTP servers."""
 
     mysql_host: str
     mysql_port: int
@@ -28,7 +28,7 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What is where in the run folder."""
+    """The files of the run folder."""
 
     folder: Path
 
@@ -49,12 +49,12 @@ class Files:
 
     @property
     def request(self) -> Path:
-        """What the comparison is asked."""
+        """The request of the comparison."""
         return self.folder / "compare.request.json"
 
     @property
     def answer(self) -> Path:
-        """What it answers."""
+        """The answer of the comparison."""
         return self.folder / "compare.answer.json"
 
     def log(self, name: str) -> Path:
@@ -63,7 +63,7 @@ class Files:
 
 
 def worker(files: Files, at: Addresses) -> Program:
-    """The worker, as a production machine runs it."""
+    """The worker, as in production."""
     _write(files.worker_config, _worker_settings(files, at))
     return Program(
         name="the worker",

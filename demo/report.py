@@ -1,4 +1,4 @@
-"""Says what the demo is doing, and what came out, in plain lines."""
+"""The demo's progress and result, in plain lines."""
 
 import time
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _HEADINGS = (
 
 
 class Console:
-    """Prints lines with the seconds since the start; progress only once in a while."""
+    """Prints lines with the seconds since the start; progress only at intervals."""
 
     def __init__(self, *, every: float = 4.0) -> None:
         self._started = time.monotonic()
@@ -39,7 +39,7 @@ class Console:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for another line on how things go."""
+        """Whether another progress line is due."""
         return self.seconds - self._last >= self._every
 
 
@@ -62,7 +62,7 @@ def conclusion(verdict: Verdict) -> list[str]:
 
 
 def where_to_look(files: Files, at: Addresses, *, kept: bool) -> list[str]:
-    """What is left to look at, and, of a demo that keeps running, where it answers."""
+    """The files to look at and, if the demo keeps running, its addresses."""
     left = [
         f"logs       {files.folder}/*.log",
         f"settings   {files.worker_config}, {files.sink_config}",

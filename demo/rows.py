@@ -1,4 +1,4 @@
-"""Makes up the rows of the shop: text of many scripts, exact numbers, times to the microsecond."""
+"""Generator of the shop's rows: text of many scripts, exact numbers, times to the microsecond."""
 
 import json
 import random
@@ -93,7 +93,7 @@ def moment(rng: random.Random) -> datetime:
 
 
 def milliseconds(moment: datetime) -> datetime:
-    """The moment cut to what TIMESTAMP(3) holds."""
+    """The time cut to the precision of TIMESTAMP(3)."""
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 

@@ -1,4 +1,4 @@
-"""Plans what the shop's customers do, as transactions of plain SQL: the demo's live load.
+"""Plans the transactions of the shop's customers as plain SQL: the demo's live load.
 
 Planning does no I/O. A shopper writes to rows of its own, and to at most one shared row in a
 transaction, so that shoppers never deadlock; the same seed plans the same transactions.
@@ -51,7 +51,7 @@ class Transaction:
 
 
 def opening() -> Transaction:
-    """What is in the shop before its first shopper comes: something in each table."""
+    """The shop's data before its first shopper: something in each table."""
     rng = random.Random(0)  # noqa: S311 - a repeatable load, not a secret
     customers = tuple(rows.customer(rng, id_) for id_ in SHARED_CUSTOMERS)
     order = rows.order(rng, _FIRST_ORDER, SHARED_CUSTOMERS[0])
@@ -66,7 +66,7 @@ def opening() -> Transaction:
 
 
 def correction() -> Transaction:
-    """Changes to what was there at the opening: updates, and a delete."""
+    """Changes to the opening's data: updates, and a delete."""
     order = ((_FIRST_ORDER,),)
     customers = tuple((id_,) for id_ in SHARED_CUSTOMERS)
     return Transaction(
@@ -226,7 +226,7 @@ class Shopper:
         )
 
     def _change_of_mind(self, _: bool) -> Transaction:
-        """Write to all three tables and roll it back."""
+        """Write to all three tables and roll back."""
         order = self._order()
         return Transaction(
             (
@@ -258,7 +258,7 @@ class Shopper:
         )
 
     def _nothing_new(self, _: bool) -> Transaction:
-        """Update a row to what it is already: MySQL writes no row event for that."""
+        """Update a row to its present values: MySQL writes no row event for that."""
         sql = "UPDATE customers SET email = email WHERE id = %s"
         return Transaction((Statement("customers", sql, ((self._customer(),),)),))
 

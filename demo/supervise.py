@@ -1,7 +1,7 @@
-"""Keeps the demo's programs running, starting one again when it dies, as systemd would.
+"""Supervisor of the demo's programs: it restarts one that dies, as systemd would.
 
-No program outlives the demo: `devstack.processes` ties each to it. Whatever a dead program leaves
-in its process group is killed before its successor starts.
+No program outlives the demo: `devstack.processes` ties each to it. Remaining processes of a dead
+program's group are killed before its successor starts.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from devstack.processes import Child, Children
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to run, and the advice for whoever finds that it failed."""
+    """A command, and the advice for when it fails."""
 
     name: str
     command: Sequence[str]
@@ -29,7 +29,7 @@ class Program:
     advice: str
 
     def failed(self, how: str) -> PartFailed:
-        """The error that says so, with the end of the log."""
+        """The error of its failure, with the end of the log."""
         return PartFailed(f"{self.name} {how}", log=self.log, advice=self.advice)
 
 
@@ -50,7 +50,7 @@ NEVER = Restarting(limit=0)
 
 
 class Supervisor:
-    """Keeps one program running; `restarts` counts how often it had to start it again."""
+    """Keeps one program running; `restarts` counts how often it was restarted."""
 
     def __init__(self, program: Program, restarting: Restarting) -> None:
         self.program = program
@@ -85,7 +85,7 @@ class Supervisor:
     def stop(self) -> None:
         """End the program at once, with all that belongs to it, and watch it no more.
 
-        The programs run here must stand a kill at any moment, so none is asked to end in order.
+        The programs run here must survive a kill at any moment, so none is ended in order.
         """
         self._stopping.set()
         self._kill_all()

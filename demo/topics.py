@@ -1,4 +1,4 @@
-"""Reads the topics a consumer would read, as a consumer must: committed records only."""
+"""The topics as a consumer reads them: committed records only."""
 
 import itertools
 from collections import defaultdict
@@ -24,7 +24,7 @@ class TopicsUnreadable(DemoError):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The topics of a destination: those of its rows, as its routes say, and the one of its DDL."""
+    """The topics of a destination: its row topics, by its routes, and its DDL topic."""
 
     routes: Routes
     destination: str
@@ -41,7 +41,7 @@ class Layout:
 
 @dataclass(slots=True)
 class Contents:
-    """Records with a value; how many tombstones; records that hold the forbidden mark."""
+    """Records with a value; the number of tombstones; records that contain the forbidden mark."""
 
     rows: defaultdict[str, list[Record]] = field(default_factory=lambda: defaultdict(list))
     """By the table that they name, not by topic: a topic may have the rows of several tables."""
@@ -77,7 +77,7 @@ async def read(bootstrap: str, topics: list[str], *, mark: bytes) -> Contents:
 
 
 def _consumer(bootstrap: str, topics: list[str]) -> AIOKafkaConsumer:
-    """A consumer of no group: it is assigned every partition of the topics."""
+    """A consumer without a group: it is assigned every partition of the topics."""
     return AIOKafkaConsumer(
         *topics,
         bootstrap_servers=bootstrap,

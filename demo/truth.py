@@ -1,4 +1,4 @@
-"""Reads from the server's own binlog what the shop's rows went through: the demo's second witness.
+"""The changes of the shop's rows in the server's own binlog: the demo's second witness.
 
 It uses mysql-replication, none of the worker's code: a change is named here by the rules of
 docs/wire.md alone. The binlog is read from its first byte to its end.
@@ -26,25 +26,25 @@ class TruthUnreadable(DemoError):
 
 @dataclass(slots=True)
 class Truth:
-    """By table: how many rows changed, and the ChangeId of each record this must give."""
+    """By table: the number of changed rows, and the ChangeId of each expected record."""
 
     changes: Counter[str] = field(default_factory=Counter)
     change_ids: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, table: str, change_id: str, *, moved: bool) -> None:
-        """Note one row change; `moved`: it changed the row's key, and so gives two records."""
+        """Add one row change; `moved`: it changed the row's key, and so gives two records."""
         self.changes[table] += 1
         ids = self.change_ids.setdefault(table, set())
         ids.update((f"{change_id}/0", f"{change_id}/1") if moved else (change_id,))
 
 
 def read(server: Server, database: str) -> Truth:
-    """What the binlog holds of a database."""
+    """Return the binlog's changes of a database."""
     return told_by((event for _, event in events_of(server)), database)
 
 
 def events_of(server: Server) -> Iterator[tuple[str, Any]]:
-    """Each GTID and rows event of the binlog, with the file that it stands in."""
+    """Yield each GTID and rows event of the binlog, with its file."""
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOGS")
         first_file = cursor.fetchone()[0]

@@ -1,6 +1,6 @@
-"""Weighs what the witnesses say: the load's count, the binlog, Kafka, MySQL and the warehouse.
+"""The verdict over all witnesses: the load's count, the binlog, Kafka, MySQL and the warehouse.
 
-All of it must agree; whatever does not is a fault that the verdict names.
+All of them must agree; any disagreement is a fault that the verdict names.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """What the comparison of one table's rows gave; `shown` are the first differences in full."""
+    """The result of comparing one table's rows; `shown` are the first differences in full."""
 
     mysql_rows: int
     warehouse_rows: int
@@ -43,7 +43,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What all the witnesses said."""
+    """The reports of all witnesses."""
 
     layout: Layout
     counted: Counter[str]
@@ -56,7 +56,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The outcome; `faults` are sentences, none when all is well."""
+    """The outcome; `faults` are sentences, none if there are no faults."""
 
     tables: Sequence[TableReport]
     restarts: int
@@ -64,7 +64,7 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Whether the demo has shown what it claims."""
+        """Whether nothing was lost, duplicated or different."""
         return not self.faults
 
     def last_line(self) -> str:
@@ -80,7 +80,7 @@ class Verdict:
 
 
 def judge(evidence: Evidence, *, at_least: int) -> Verdict:
-    """Weigh the evidence; fewer than `at_least` published changes are a fault too."""
+    """Judge the evidence; fewer than `at_least` published changes are a fault too."""
     tables = [_table(evidence, name) for name in sorted(evidence.compared)]
     changes = sum(table.changes for table in tables)
     faults = [fault for name in sorted(evidence.compared) for fault in _faults(evidence, name)]

@@ -1,7 +1,7 @@
-"""Compares MySQL with the warehouse row by row, in a process and a Spark session of its own.
+"""Comparison of MySQL with the warehouse row by row, in a process and a Spark session of its own.
 
-`python -m demo.warehouse REQUEST ANSWER` starts Spark at once, waits for the request to appear,
-and writes its answer; so the time Spark takes to start is not waited for.
+`python -m demo.warehouse REQUEST ANSWER` starts Spark at once, waits for the request to appear, and
+writes its answer; so the demo does not wait for Spark's start.
 """
 
 import itertools
@@ -34,7 +34,7 @@ _KEY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to compare: the tables of a database, at rest on both sides."""
+    """The comparison's parameters: the tables of a database, at rest on both sides."""
 
     host: str
     port: int
@@ -44,14 +44,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """By table what the comparison gave; by topic and partition what the sink's ledger says."""
+    """By table the result of the comparison; by topic and partition the offsets in the sink's ledger."""
 
     compared: Mapping[str, Compared]
     applied: Mapping[tuple[str, int], list[Applied]]
 
 
 def ask(request: Request, path: Path) -> None:
-    """Hand a request to the process that waits for it."""
+    """Pass a request to the process that waits for it."""
     _write(path, asdict(request))
 
 
@@ -90,7 +90,7 @@ def _awaited(path: Path) -> str:
 
 
 def _write(path: Path, document: object) -> None:
-    """Write a file so that whoever sees it sees all of it."""
+    """Write a file atomically: a reader sees all of it or nothing."""
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(document, ensure_ascii=False))
     unfinished.rename(path)

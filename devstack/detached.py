@@ -1,7 +1,7 @@
-"""Servers that run on after the command that started them, until they are told to end.
+"""Servers that keep running after the command that started them, until they are stopped.
 
-Their pids, start times and addresses are lines of `.run/<name>/servers`. `.run/<name>/ports` keeps their ports,
-so that a server that was stopped or died is started where it was.
+Their pids, start times and addresses are lines of `.run/<name>/servers`. `.run/<name>/ports` keeps
+their ports, so that a server that was stopped or died is restarted on the same one.
 """
 
 import json

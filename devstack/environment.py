@@ -1,7 +1,7 @@
 """Prepare a checkout: the virtual environment, and the servers' software, at the same time.
 
-Runs on any Python that the project supports, with the standard library alone; pip's work takes
-the longest, so MySQL and Java come in meanwhile.
+Runs on any Python that the project supports, with the standard library alone; pip's work takes the
+longest, so MySQL and Java are fetched meanwhile.
 """
 
 import os
@@ -24,7 +24,7 @@ _LOCKS = ("requirements.build.lock", "requirements.lock")
 
 
 def prepare(owner: Children) -> None:
-    """Make `.venv` and fill `.cache`; what is there and whole is left alone."""
+    """Make `.venv` and fill `.cache`; complete parts are left alone."""
     java_ready: Future[str] = Future()
 
     def find_java() -> None:
@@ -90,7 +90,7 @@ def _pip(*options: str) -> list[str]:
 
 
 def _ensure_venv_module(owner: Children) -> None:
-    """Install what Debian leaves out of its Python, where that is allowed."""
+    """Install the venv module that Debian's Python lacks, if permitted."""
     try:
         owner.run([sys.executable, "-c", "import ensurepip, venv"], log=CACHE / "venv.log")
     except ToolError:

@@ -1,6 +1,6 @@
-"""The errors a person can see from the servers' starter, so that each is one line with a remedy.
+"""Errors of the servers' starter that are shown to a person, each as one line with a remedy.
 
-The docstring of a class is its message where none is given.
+The docstring of a class is its default message.
 """
 
 

@@ -1,9 +1,10 @@
-"""Data directories of new servers: each kind is initialized once, and copied for every server of it.
+"""Data directories of new servers: each kind is initialized once, and copied for every server of
+it.
 
-To initialize one takes a mysqld three seconds of a processor, to copy it a tenth of one.
+Initializing one takes a mysqld three seconds of a processor, copying it a tenth of one.
 
-Invariant: a copy is one of a whole directory that no server has ever run on, of the same program and of the
-same options, but for those that leave no trace in it.
+Invariant: a copy is one of a whole directory that no server has ever run on, of the same program
+and of the same options, except for those that leave no trace in it.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""Fetch the pinned jars of Kafka, ZooKeeper and Spark, and let no other file in.
+"""Fetch the pinned jars of Kafka, ZooKeeper and Spark, and accept no other file.
 
-Apache Ivy, which comes with PySpark, does the fetching; it knows where Maven's central repository
-is, and a mirror from Maven's own settings is used instead if there is one. Every jar must have the
-SHA-256 of its lock.
+Apache Ivy, which is included in PySpark, does the fetching; it knows the address of Maven's central
+repository, and a mirror from Maven's own settings is used instead if there is one. Every jar must
+have the SHA-256 of its lock.
 """
 
 import importlib.util

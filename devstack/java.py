@@ -1,4 +1,4 @@
-"""Find a Java 17 or newer, or install one where that is allowed."""
+"""Find a Java 17 or newer, or install one if permitted."""
 
 import os
 import re

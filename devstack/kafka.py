@@ -33,14 +33,14 @@ _DEFAULTS = {
 
 
 def new_cluster() -> str:
-    """A name for a cluster, as its storage is formatted with."""
+    """Return a new cluster id, with which its storage is formatted."""
     return urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 class Kafka:
     """One broker: data and log below `folder`, reached at `address`.
 
-    `options` are the broker's own properties; they replace the defaults here. One that is to be `lasting`
+    `options` are the broker's own properties; they replace the defaults here. A `lasting` one
     compiles its code as well as a JVM can; others start sooner.
     """
 
@@ -70,7 +70,7 @@ class Kafka:
         self._child: Child | None = None
 
     def join(self, controller: "Kafka", *, number: int, options: Mapping[str, str]) -> None:
-        """Be this broker of a cluster whose controller is the first, before it starts."""
+        """Make this a broker of a cluster whose controller is the first, before it starts."""
         voters = f"1@{HOST}:{controller._controller_port}"
         own = {"node.id": str(number), "controller.quorum.voters": voters}
         if controller is not self:
@@ -113,7 +113,7 @@ class Kafka:
             self._child.kill()
 
     def administer(self, tool: str, *arguments: str) -> None:
-        """Run one of the administrator's tools that are in the broker's jars, by its class."""
+        """Run one of the administrator's tools in the broker's jars, by its class."""
         target = ("--bootstrap-server", self.address)
         command = self._command(tool, *target, *arguments, heap="128m")
         self._owner.run(command, log=self._folder / "tools.log", name=tool)

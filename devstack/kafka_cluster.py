@@ -1,4 +1,4 @@
-"""Run three real brokers, of which the first is the controller too; the others may be taken away."""
+"""Run three real brokers, of which the first is the controller too; the others may be stopped."""
 
 import shutil
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _COPIES = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "1",
-    # A broker that is away is taken out of the copies that count after this.
+    # An unreachable broker is removed from the in-sync copies after this.
     "replica.lag.time.max.ms": "2000",
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
@@ -47,7 +47,7 @@ class KafkaCluster:
 
     @property
     def addresses(self) -> str:
-        """All of them, as clients are told."""
+        """The addresses of all brokers, for clients."""
         return ",".join(broker.address for broker in self.brokers)
 
     def __enter__(self) -> Self:
@@ -59,6 +59,6 @@ class KafkaCluster:
             broker.stop()
 
     def lose_disk(self, number: int) -> None:
-        """Take away all that a broker, which does not run, has stored."""
+        """Delete all data of a stopped broker."""
         assert self.brokers[number - 1].child is None
         shutil.rmtree(self._folder / f"broker-{number}" / "data")

@@ -16,7 +16,7 @@ def main() -> None:
     parent, *command = sys.argv[1:]
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
         sys.exit(f"prctl: {os.strerror(ctypes.get_errno())}")
-    if os.getppid() != int(parent):  # it ended before the kernel was told
+    if os.getppid() != int(parent):  # it ended before the signal was set
         sys.exit("the parent has ended")
     os.execvp(command[0], command)  # noqa: S606 - the caller's own command, without a shell
 

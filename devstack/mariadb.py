@@ -1,7 +1,7 @@
-"""Run a real MariaDB, of each series that is supported, where the tests need one.
+"""Run a real MariaDB of each supported series, for tests.
 
-The server is Debian's own package of that series, fetched when it is first asked for and unpacked
-with the C library it was built for.
+The server is Debian's own package of that series, fetched at its first use and unpacked with the C
+library it was built for.
 """
 
 import shlex
@@ -16,7 +16,7 @@ from devstack.ports import HOST
 from devstack.processes import Children
 
 RELEASES = {"10.11": "bookworm", "11.8": "trixie"}
-"""Which release of Debian has which series of MariaDB."""
+"""The release of Debian that has each series of MariaDB."""
 
 _REMEDY = "MariaDB is fetched from Debian's archive, which this system does not use."
 _DEBIAN = {"bookworm", "trixie", "stable", "oldstable", "testing", "unstable", "sid"}

@@ -1,4 +1,4 @@
-"""Learn from the user's own settings how Maven's central repository is reached."""
+"""The address of Maven's central repository, from the user's own settings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ def mirror(home: Path | None = None) -> str | None:
 
 
 def covers_central(mirror_of: str) -> bool:
-    """Tell whether a <mirrorOf> list such as `*,!other` includes the central repository."""
+    """Return whether a <mirrorOf> list such as `*,!other` includes the central repository."""
     names = {name.strip() for name in mirror_of.split(",")}
     return "!central" not in names and bool(names & {"*", "external:*", "central"})
 

@@ -53,7 +53,7 @@ GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO '{ACCOUNT}'@'%';
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """How a server of one make is set up: its options, accounts, and first start."""
+    """The setup of one make of server: its options, accounts, and first start."""
 
     name: str
     defaults: Mapping[str, str]
@@ -61,7 +61,8 @@ class Flavour:
     initialize: tuple[str, ...]
     """Options of the run that makes the data directory."""
     through: Callable[[MysqlSoftware, Path, Path], list[str]] = lambda _software, _folder, _data: []
-    """What that run's command begins with, for its folder and its data: what hands it its scripts."""
+    """The beginning of that run's command, for its folder and its data: a program that passes it
+    its scripts."""
 
 
 MYSQL = Flavour("mysqld", _DEFAULTS, _ACCOUNTS, ("--initialize-insecure", "--skip-log-bin"))
@@ -158,7 +159,8 @@ class Mysql:
 
     def _command(self, data: Path, *arguments: str) -> list[str]:
         software = self._software
-        # A server that starts removes what it takes for another's leftovers in the folder for temporary tables.
+        # A starting server removes what looks like another's leftovers in the folder for temporary
+        # tables.
         own = [f"--datadir={data}", f"--tmpdir={self._temporary()}"]
         own += ["--user=root"] if os.geteuid() == 0 else []
         options = [f"--{name}={value}" for name, value in self._options.items()]
@@ -182,7 +184,7 @@ class Mysql:
         return Path(tempfile.gettempdir()) / f"aqueduct-mysqld-{self.port}.sock"
 
     def _greets(self) -> bool:
-        """Tell whether the server sends a handshake (protocol 10), not an error."""
+        """Return whether the server sends a handshake (protocol 10), not an error."""
         packet = exchange(self.port, b"", 5)
         return len(packet) == 5 and packet[4] == 10
 

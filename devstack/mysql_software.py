@@ -25,13 +25,13 @@ _RELEASES = {"stable", "oldstable", "testing", "unstable", "sid"}
 
 @dataclass(frozen=True, slots=True)
 class MysqlSoftware:
-    """How to run a mysqld and mysqlbinlog: commands, and the options that name their files."""
+    """The commands of a mysqld and mysqlbinlog, and the options that name their files."""
 
     server: tuple[str, ...]
     options: tuple[str, ...] = ()
     mysqlbinlog: tuple[str, ...] | None = None
     share: Path | None = None
-    """The folder with its scripts, where they are needed."""
+    """The folder with its scripts, if they are needed."""
 
 
 def find_or_fetch(owner: Children, cache: Path = CACHE) -> MysqlSoftware:
@@ -42,7 +42,7 @@ def find_or_fetch(owner: Children, cache: Path = CACHE) -> MysqlSoftware:
 
 
 def client_programs(cache: Path = CACHE) -> dict[str, tuple[str, ...]]:
-    """The commands of the client programs that were fetched, by name; none where the host's MySQL is used."""
+    """Return the commands of the fetched client programs, by name; none if the host's MySQL is used."""
     prefix = cache / "mysql"
     if host_mysql() or not (prefix / "usr/bin").is_dir():
         return {}
@@ -64,7 +64,7 @@ def host_mysql() -> MysqlSoftware | None:
 
 
 def is_usable(banner: str) -> bool:
-    """Tell from `mysqld --version` whether it is MySQL 8.0 or newer."""
+    """Return whether the output of `mysqld --version` is that of MySQL 8.0 or newer."""
     version = re.search(r"Ver (\d+)\.(\d+)", banner)
     return (
         version is not None
@@ -74,7 +74,7 @@ def is_usable(banner: str) -> bool:
 
 
 def _confined(server: str) -> bool:
-    """Tell whether AppArmor keeps this mysqld out of folders that are not its own."""
+    """Return whether AppArmor keeps this mysqld out of folders that are not its own."""
     enabled = Path("/sys/module/apparmor/parameters/enabled")
     profile = Path("/etc/apparmor.d") / server.strip("/").replace("/", ".")
     return profile.exists() and enabled.exists() and enabled.read_text().strip() == "Y"
@@ -98,7 +98,7 @@ def software_in(prefix: Path) -> MysqlSoftware:
 
 
 def _wanted() -> unpacked.Wanted:
-    """Return the archive to ask, and the packages to ask for, the best first."""
+    """Return the archive to use, and the packages to request, the best first."""
     if not shutil.which("apt-get"):
         raise MissingSoftwareError(f"no mysqld was found, and this system has no apt; {_REMEDY}")
     release = platform.freedesktop_os_release()

@@ -1,8 +1,8 @@
-"""Run a real mysqld of an old series, where the tests need one: 5.5, 5.6, 5.7 and 8.0.
+"""Run a real mysqld of an old series, for tests: 5.5, 5.6, 5.7 and 8.0.
 
-No archive of packages has these any more; each binary is the one that an old package for tests
-carries, pinned by hash. They run with the libraries of Debian's release of 2023, whatever the host's
-are: the last one whose libaio has the name that they ask for.
+No archive of packages has these any more; each binary is from an old package for tests, pinned by
+hash. They run with the libraries of Debian's release of 2023, whatever the host's are: the last one
+whose libaio has the name that they need.
 """
 
 import base64
@@ -47,7 +47,7 @@ def old_mysql(
     options: dict[str, str | int] | None = None,
     cache: Path = CACHE,
 ) -> Mysql:
-    """Return a server of a series of ``SERIES``, not started; fetch what is not there."""
+    """Return a server of a series of ``SERIES``, not started; fetch missing parts."""
     prefix = find_or_fetch(series, owner, cache)
     return Mysql(
         folder,
@@ -190,7 +190,7 @@ _SINCE_5_6 = _SINCE_5_5 | {
     "binlog_checksum": "CRC32",
     "explicit_defaults_for_timestamp": "ON",
 }
-# What later series do always: rows whose long values stand elsewhere.
+# Always on in later series: rows whose long values are stored separately.
 _BARRACUDA = {"innodb_file_format": "Barracuda"}
 _DEFAULTS = {
     "5.5": _SINCE_5_5 | _BARRACUDA,
@@ -204,7 +204,7 @@ _DEFAULTS = {
         "default_authentication_plugin": "mysql_native_password",
     },
 }
-# GRANT made accounts, before CREATE USER knew IF NOT EXISTS.
+# GRANT created accounts, before CREATE USER knew IF NOT EXISTS.
 _ACCOUNTS_BY_GRANT = f"""\
 SET SESSION sql_log_bin = 0;
 GRANT ALL ON *.* TO 'root'@'{HOST}' WITH GRANT OPTION;
@@ -218,7 +218,7 @@ def _flavour(series: str, prefix: Path) -> Flavour:
         return Flavour(f"mysqld {series}", _DEFAULTS[series], MYSQL.accounts, MYSQL.initialize)
 
     def copied(_software: MysqlSoftware, _folder: Path, into: Path) -> list[str]:
-        # The server's own command, which follows, is not run: it cannot make a data directory.
+        # The following command of the server is not run: it cannot make a data directory.
         return ["sh", "-c", 'cp -R "$1"/. "$2"', "sh", str(data), str(into)]
 
     return Flavour(

@@ -22,7 +22,7 @@ def run_all(owner: Children, actions: Sequence[Callable[[], None]]) -> None:
 
 
 def _raise_first(futures: Sequence[Future[None]]) -> None:
-    """Raise what went wrong first, rather than what was called off because of it."""
+    """Raise the first error, not one of an action that was called off because of it."""
     errors = [error for future in futures if future.done() and (error := future.exception())]
     for error in sorted(errors, key=lambda error: isinstance(error, StoppedError)):
         raise error

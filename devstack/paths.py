@@ -1,4 +1,4 @@
-"""Where the servers' software and data are kept."""
+"""The folders of the servers' software and data."""
 
 from pathlib import Path
 

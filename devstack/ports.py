@@ -15,9 +15,9 @@ _READ_SECONDS = 2.0
 
 
 def free_port(wanted: int | None = None) -> int:
-    """Return the port that is wanted, if nothing listens there, else a free one.
+    """Return the wanted port if nothing listens there, else a free one.
 
-    It is below the range from which the kernel gives ports to clients.
+    It is below the range from which the kernel assigns ports to clients.
     """
     if wanted is not None and _is_free(wanted):
         return wanted
@@ -35,7 +35,7 @@ def free_port(wanted: int | None = None) -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # Connections of the server that had it may still be winding down.
+        # Connections of its former server may still be closing.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

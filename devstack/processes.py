@@ -1,6 +1,6 @@
-"""Start programs so that none outlives its owner, and end them by a pid known to be still theirs.
+"""Programs that never outlive their owner, and are ended only by a pid known to be still theirs.
 
-A process is named by its pid and its start time: a pid alone may since belong to someone else.
+A process is identified by its pid and its start time: a pid alone may have been reused.
 """
 
 import os
@@ -35,7 +35,7 @@ class ProcessIdentity:
     started: int
 
     def alive(self) -> bool:
-        """Tell whether that very process still runs."""
+        """Return whether that very process still runs."""
         return start_tick(self.pid) == self.started
 
     def signal(self, number: int) -> None:
@@ -58,7 +58,7 @@ def start_tick(pid: int) -> int | None:
 
 def parse_stat(stat: str) -> tuple[str, int]:
     """Read the state and the start time out of /proc/PID/stat (proc_pid_stat(5))."""
-    # The name, in parentheses, may itself hold spaces and parentheses.
+    # The name, in parentheses, may itself contain spaces and parentheses.
     state, *fields = stat.rpartition(")")[2].split()
     return state, int(fields[18])
 
@@ -95,7 +95,7 @@ class Child:
     popen: subprocess.Popen[bytes]
 
     def alive(self) -> bool:
-        """Tell whether it still runs."""
+        """Return whether it still runs."""
         return self.popen.poll() is None
 
     def stop(self, *, grace: float = 20) -> None:
@@ -112,7 +112,7 @@ class Child:
 class Children:
     """The programs of one owner; after `close()` none of them runs and none can be started.
 
-    With a `record` servers outlive the owner, and are noted in that file before they can do so.
+    With a `record` servers outlive the owner, and are recorded in that file before they can do so.
     """
 
     def __init__(self, *, record: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Tell a person what is being done, as plain lines."""
+"""Progress messages for a person, as plain lines."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""Know at a glance whether a downloaded folder is whole.
+"""A quick check of whether a downloaded folder is complete.
 
 A seal records each file's SHA-256, size and time of change. A file whose size and time are as
-recorded is taken for whole; any other is read again and must have the recorded SHA-256.
+recorded counts as unchanged; any other is read again and must have the recorded SHA-256.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ def sha256(path: Path) -> str:
 
 
 def write_seal(folder: Path, *, about: dict[str, str]) -> None:
-    """Seal all regular files of a folder; `about` says what it was made from."""
+    """Seal all regular files of a folder; `about` identifies its origin."""
     files = {
         str(path.relative_to(folder)): {**_facts(path), "sha256": sha256(path)}
         for path in sorted(folder.rglob("*"))
@@ -35,7 +35,7 @@ def write_seal(folder: Path, *, about: dict[str, str]) -> None:
 
 
 def intact(folder: Path, *, about: dict[str, str] | None = None) -> bool:
-    """Tell whether a folder is sealed, whole, and (if asked) made from `about`."""
+    """Return whether a folder is sealed, complete, and (if asked) made from `about`."""
     try:
         seal = json.loads((folder / _SEAL).read_text())
         if about is not None and seal["about"] != about:

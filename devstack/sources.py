@@ -1,20 +1,20 @@
-"""Read the host's own apt sources, so that no mirror's address need be written down here.
+"""The host's own apt sources, so that no mirror's address need be written down here.
 
-Pure text in, values out. Both forms of sources.list(5) are read: one line each, and deb822.
+Pure: text in, values out. Both forms of sources.list(5) are read: one line each, and deb822.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-# What a one-line option is called in deb822, where it is not just capitalised.
+# The deb822 names of one-line options, if not just capitalised.
 _KEYS = {"arch": "Architectures", "signed-by": "Signed-By", "trusted": "Trusted"}
 _KEPT = ("Signed-By", "Trusted", "Check-Valid-Until", "Check-Date")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One archive of binary packages: where it is, which parts of it, and whose key signs it."""
+    """One archive of binary packages: its address, the parts used, and the key that signs it."""
 
     uris: tuple[str, ...]
     suites: tuple[str, ...]
@@ -34,7 +34,7 @@ class Source:
 
 
 def parse_one_line(text: str) -> list[Source]:
-    """Read `deb [option=value …] uri suite component…` lines; other types are left out."""
+    """Read `deb [option=value …] uri suite component…` lines; other types are skipped."""
     return [source for line in text.splitlines() if (source := _one_line(line))]
 
 
@@ -49,7 +49,7 @@ def _one_line(line: str) -> Source | None:
 
 
 def parse_deb822(text: str) -> list[Source]:
-    """Read the stanzas of a .sources file; disabled ones and source code are left out."""
+    """Read the stanzas of a .sources file; disabled ones and source code are skipped."""
     return [
         Source(
             uris=tuple(stanza["uris"].split()),

@@ -1,7 +1,7 @@
-"""Start MySQL, Kafka and ZooKeeper together, and leave none of them behind.
+"""MySQL, Kafka and ZooKeeper, started together and ended together.
 
-Each server has its own thread for download, preparation and start; the first fault calls off
-all of them and is the one that is reported.
+Each server has its own thread for download, preparation and start; the first fault calls off all of
+them and is the one reported.
 """
 
 import threading
@@ -26,9 +26,9 @@ Options = Mapping[str, str | int]
 class Stack:
     """The development servers: running from `start()` to `stop()`, or within a `with` block.
 
-    They end with this process, even by kill -9, unless `record` is a file to note their pids in. `lasting` ones
-    take longer to start and are faster then, as those of a benchmark have to be. `ports` are
-    used where they are free.
+    They end with this process, even by kill -9, unless `record` is a file for their pids. `lasting`
+    ones take longer to start and are faster then, as benchmarks need. `ports` are used if they are
+    free.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Stack:
         self._start("zookeeper", server)
 
     def _java(self, name: str) -> tuple[str, Path]:
-        """Return Java and the folder of a server's jars; the first to come fetches for all."""
+        """Return Java and the folder of a server's jars; the first caller fetches for all."""
         with self._java_lock:
             program = java.find_or_install(self.children, self._cache)
             sets = [each for each in self.services if each in jars.LOCKS]

@@ -1,6 +1,6 @@
-"""Keep a server's packages unpacked below .cache, where they need neither rights nor an installation.
+"""A server's packages unpacked below .cache, which needs neither privileges nor an installation.
 
-A program that was unpacked runs with the C library it came with, whatever the host's is.
+An unpacked program runs with the C library of its package, whatever the host's is.
 """
 
 import os
@@ -26,11 +26,11 @@ class Wanted:
     """Of usr/bin; what is in usr/sbin stays."""
     remedy: str
     alone: Sequence[str] = ()
-    """More packages, taken without what they depend on."""
+    """More packages, without their dependencies."""
 
 
 def kept(name: str, wanted: Callable[[], Wanted], *, cache: Path, owner: Children) -> Path:
-    """Return the folder `name` below the cache, filled when it is not there or not whole."""
+    """Return the folder `name` below the cache, filled if it is missing or incomplete."""
     prefix = cache / name
     with one_at_a_time(cache / f"{name}.lock", owner):
         if not intact(prefix):
@@ -39,7 +39,7 @@ def kept(name: str, wanted: Callable[[], Wanted], *, cache: Path, owner: Childre
 
 
 def with_own_libraries(prefix: Path, *, but: str) -> tuple[str, ...]:
-    """Return the loader that was unpacked, told where its libraries are; no folder called `but`."""
+    """Return the unpacked loader with the paths of its libraries; no folder called `but`."""
     # Not the link in lib64: on older systems it leads to the host's own loader.
     loader = next(prefix.glob("**/*-linux-gnu*/ld-linux*.so.*"))
     libraries = sorted(

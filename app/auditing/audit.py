@@ -1,7 +1,8 @@
-"""One audit: the journal's cursor is its end, the source's binlog its truth, and the topics what is judged.
+"""One audit: it ends at the journal's cursor, takes the source's binlog as the truth, and judges
+the topics.
 
-The law: read-only. The cursor is read first and again last, so that a worker that goes on meanwhile is
-not taken for a fault. Usable without settings: whoever has a binlog, Kafka and the names can ask.
+Invariant: read-only. The cursor is read first and again last, so that the progress of a running
+worker is no fault. Usable without settings: a binlog, Kafka and the names are enough.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from tables.routes.routes import Routes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What to audit, and by which rules it was published."""
+    """What to audit, and the rules by which it was published."""
 
     destination: str
     routes: Routes
@@ -68,28 +69,28 @@ class Scope:
     ddl_exclude: str = ""
     shadows: ShadowRules = field(default_factory=ShadowRules)
     begin: Bound | None = None
-    """Where to begin; None: where the topics do, if ``from_start`` is not set."""
+    """The beginning; None: that of the topics, if ``from_start`` is not set."""
     until: Bound | None = None
-    """Where to end; None: at the cursor."""
+    """The end; None: the cursor."""
     from_start: bool = True
-    """Whether the destination began at the first binlog file that there is, or further back."""
+    """Whether the destination began at or before the first existing binlog file."""
     borders: bool = True
     """Whether the transactions topic is written."""
     compacted: bool = False
     """Whether row topics keep only the last record of each key."""
     claims: ClaimStore | None = None
-    """Where images wait that were too large for their topic."""
+    """The store of images that were too large for their topic."""
     warehouse: Path | None = None
-    """What the sink told of the warehouse, before."""
+    """The sink's dump of the warehouse, made before."""
 
     @property
     def prefix(self) -> str:
-        """What the names of all topics begin with."""
+        """The prefix of all topics."""
         return self.routes.prefix
 
 
 def audit(scope: Scope) -> Verdict:
-    """Make it. Raises TruthUnreadable, NotAuditable, and what Kafka and the source raise."""
+    """Make it. Raises TruthUnreadable, NotAuditable, and the errors of Kafka and the source."""
     name = scope.binlog.name
     verdict = Verdict(destination=scope.destination, witness=name.value, limits=LIMITS[name])
     topics = scope.published.topics()
@@ -174,7 +175,7 @@ def audit(scope: Scope) -> Verdict:
 
 
 def _uncounted(subject: Subject, told: Journal) -> set[str]:
-    """The topics of tables that were ever set aside."""
+    """The topics of tables that were ever quarantined."""
     return {
         version.topic
         for (database, table, _), version in subject.versions.items()
@@ -226,7 +227,7 @@ def _truth(scope: Scope, window: Window, store: Store) -> Truth:
 
 
 def _nothing_after(scope: Scope, end: End) -> Bound:
-    """Where a window begins that is empty."""
+    """The beginning of an empty window."""
     if end.server_uuid == scope.binlog.server_uuid or end.gtids is None:
         return end.coordinates
     return end.gtids
@@ -250,7 +251,7 @@ def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:
 
 
 def _parked(scope: Scope, done: Examination, told: Journal, topics: object) -> None:
-    """Mark the changes that wait in the quarantine topic."""
+    """Mark the changes in the quarantine topic."""
     name = quarantine_topic(scope.prefix, scope.destination)
     if not told.aside or not isinstance(topics, dict) or name not in topics:
         return
@@ -270,7 +271,7 @@ def _parked(scope: Scope, done: Examination, told: Journal, topics: object) -> N
 
 
 def _dead_letters(scope: Scope, done: Examination, topics: Mapping[str, int]) -> None:
-    """Mark the changes that could not be decoded, and wait as dead letters."""
+    """Mark the undecodable changes, which are dead letters."""
     name = dead_letters_topic(scope.prefix, scope.destination)
     if name not in topics:
         return
@@ -285,7 +286,8 @@ def _dead_letters(scope: Scope, done: Examination, topics: Mapping[str, int]) ->
             return
         done.seen[change.n] |= DEAD
         if orjson.loads(headers["meta"])["kind"] == "event":
-            # It may hold several rows and counts as one, so the ordinals after it are not the witness's.
+            # It may hold several rows and counts as one, so later ordinals differ from the
+            # witness's.
             table = ".".join(change.shape.name)
             truth.blurred.setdefault(transaction.rank, (int(ordinal), table))
 
@@ -298,7 +300,7 @@ def _publishes(scope: Scope) -> Callable[[str], bool]:
 
 
 def _names_shadow(shadows: ShadowRules, known: set[tuple[str, str]]) -> Callable[[str], bool]:
-    """Whether a statement names a table that a tool made beside another."""
+    """Whether a statement names a shadow table that a tool made."""
     word = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
     databases = {database for database, _ in known}
 

@@ -1,6 +1,7 @@
-"""The source's changes between the two halves of an audit: a file of SQLite's, so that memory stays bounded.
+"""The source's changes between the two halves of an audit: an SQLite file, so that memory stays
+bounded.
 
-The law: in memory there is one byte for each change, and the tables' shapes; all else is on disk.
+Invariant: in memory there is one byte for each change, and the tables' shapes; all else is on disk.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _ORDINALS = (1 << ORDINAL_BITS) - 1
 
 
 class Transaction(NamedTuple):
-    """A transaction of the source, by its place in the order of the binlog."""
+    """A transaction of the source, by its rank in the order of the binlog."""
 
     rank: int
     id: str
@@ -37,11 +38,11 @@ class Change(NamedTuple):
     """A change of a row of a captured table."""
 
     place: int
-    """The transaction's rank and the row's ordinal, in one number that is greater for what comes later."""
+    """The transaction's rank and the row's ordinal, in one number that is greater for later changes."""
     n: int
-    """Which of all changes it is, from 0."""
+    """The index among all changes, from 0."""
     kind: str
-    """``c``, ``u``, ``d``; ``t`` for a table that was emptied."""
+    """``c``, ``u``, ``d``; ``t`` for a truncated table."""
     shape: Shape
     pos: int
     before: bytes
@@ -49,17 +50,17 @@ class Change(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Of its transaction."""
+        """The rank of its transaction."""
         return self.place >> ORDINAL_BITS
 
     @property
     def ordinal(self) -> int:
-        """Of the row in its transaction."""
+        """The ordinal of the row in its transaction."""
         return self.place & _ORDINALS
 
 
 class Store:
-    """Written once from the beginning to the end, then asked."""
+    """Written once from the beginning to the end, then queried."""
 
     def __init__(self) -> None:
         self._db = scratch(_TABLES)
@@ -77,7 +78,7 @@ class Store:
         self._db.close()
 
     def begin(self, name: str, file: str, pos: int) -> int:
-        """A transaction; return its rank."""
+        """Begin a transaction; return its rank."""
         self._rank += 1
         self._db.execute("INSERT INTO tx VALUES (?, ?, ?, ?)", (self._rank, name, file, pos))
         return self._rank
@@ -92,7 +93,7 @@ class Store:
         pos: int,
         images: tuple[bytes, bytes],
     ) -> None:
-        """A change of the transaction that began last."""
+        """Add a change of the last transaction."""
         place = rank << ORDINAL_BITS | ordinal
         self._waiting.append((place, self.changes, kind, self._number(shape), pos, *images))
         self.changes += 1
@@ -100,7 +101,7 @@ class Store:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write buffered changes."""
         if self._waiting:
             self._db.execute("BEGIN")
             self._db.executemany("INSERT INTO change VALUES (?, ?, ?, ?, ?, ?, ?)", self._waiting)
@@ -108,7 +109,7 @@ class Store:
             self._waiting.clear()
 
     def say(self, rank: int, text: str, pos: int) -> None:
-        """A statement of a transaction."""
+        """Add a statement of a transaction."""
         self._db.execute("INSERT OR REPLACE INTO statement VALUES (?, ?, ?)", (rank, text, pos))
 
     def prepare(
@@ -121,14 +122,15 @@ class Store:
         pos: int,
         images: tuple[bytes, bytes],
     ) -> None:
-        """A change that holds only once its XA transaction is committed."""
+        """Add a change that is valid only once its XA transaction is committed."""
         row = (xid, ordinal, kind, self._number(shape), pos, *images)
         self._db.execute("INSERT INTO prepared VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def decide(
         self, xid: str, *, kept: bool
     ) -> Iterator[tuple[int, str, Shape, int, bytes, bytes]]:
-        """Take an XA transaction's changes out: ordinal, kind, table, offset and images; or drop them."""
+        """Remove an XA transaction's changes; yield ordinal, kind, table, offset and images if they
+        are kept."""
         if kept:
             asked = "SELECT * FROM prepared WHERE xid = ? ORDER BY ordinal"
             for _, ordinal, kind, shape, pos, before, after in self._db.execute(asked, (xid,)):
@@ -136,12 +138,13 @@ class Store:
         self._db.execute("DELETE FROM prepared WHERE xid = ?", (xid,))
 
     def seal(self) -> None:
-        """All is written; what is asked by name is made quick to find."""
+        """End the writing; build the indexes."""
         self.flush()
         self._db.execute("CREATE INDEX tx_id ON tx (id)")
 
     def transaction(self, name: str) -> Transaction | None:
-        """By its name. Records of one transaction stand together, so the last answer is kept."""
+        """Return a transaction by name. Records of one transaction are adjacent, so the last answer
+        is cached."""
         if self._last is not None and self._last.id == name:
             return self._last
         found = self._db.execute("SELECT * FROM tx WHERE id = ?", (name,)).fetchone()
@@ -151,44 +154,44 @@ class Store:
         return self._last
 
     def ranked(self, rank: int) -> Transaction:
-        """By its rank."""
+        """Return a transaction by rank."""
         return Transaction(*self._db.execute("SELECT * FROM tx WHERE rank = ?", (rank,)).fetchone())
 
     def change(self, rank: int, ordinal: int) -> Change | None:
-        """By its transaction and ordinal."""
+        """Return a change by its transaction and ordinal."""
         place = rank << ORDINAL_BITS | ordinal
         found = self._db.execute("SELECT * FROM change WHERE place = ?", (place,)).fetchone()
         return None if found is None else self._change(found)
 
     def statement(self, rank: int) -> tuple[str, int] | None:
-        """The statement of a transaction, and where it stands."""
+        """Return the statement of a transaction, and its offset."""
         asked = "SELECT text, pos FROM statement WHERE rank = ?"
         found: tuple[str, int] | None = self._db.execute(asked, (rank,)).fetchone()
         return found
 
     def statements(self) -> Iterator[tuple[int, str, int]]:
-        """Rank, text and offset of all statements."""
+        """Yield rank, text and offset of all statements."""
         yield from self._db.execute("SELECT * FROM statement ORDER BY rank")
 
     def all(self) -> Iterator[Change]:
-        """All changes in their order."""
+        """Yield all changes in their order."""
         for found in self._db.execute("SELECT * FROM change ORDER BY place"):
             yield self._change(found)
 
     @property
     def shapes(self) -> Sequence[Shape]:
-        """All tables with changes, as they were described."""
+        """Return the shapes of all tables with changes."""
         return self._shapes
 
     def light(self) -> Iterator[tuple[int, int, Shape]]:
-        """Place, number and table of all changes, without their values."""
+        """Yield position, number and table of all changes, without their values."""
         for place, n, shape in self._db.execute(
             "SELECT place, n, shape FROM change ORDER BY place"
         ):
             yield place, n, self._shapes[shape]
 
     def of(self, rank: int) -> Iterator[tuple[int, Shape]]:
-        """Number and table of each change of a transaction."""
+        """Yield number and table of each change of a transaction."""
         first, last = rank << ORDINAL_BITS, (rank + 1) << ORDINAL_BITS
         asked = "SELECT n, shape FROM change WHERE place >= ? AND place < ?"
         for n, shape in self._db.execute(asked, (first, last)):
@@ -201,7 +204,7 @@ class Store:
     def _number(self, shape: Shape) -> int:
         number = self._numbers.get(id(shape))
         if number is None:
-            # The shape is kept beside, so that its id is not given to another.
+            # A reference to the shape is kept, so that its id is not reused.
             number = self._numbers[id(shape)] = len(self._shapes)
             self._shapes.append(shape)
         return number

@@ -15,11 +15,12 @@ _CODECS = {
     "swe7": "swe7-mysql",
     "gbk": "gbk", "gb2312": "gb2312", "euckr": "cp949", "cp932": "cp932",
 }  # fmt: skip
-"""Only those that Python reads as MySQL does; of another, text is not compared, and that is told."""
+"""Only those that Python reads as MySQL does; text of another is not compared, and this is reported."""
 
 
 def decoder_of(charset: str | None) -> Callable[[bytes], str] | None:
-    """The function from bytes to text, which raises UnicodeDecodeError; None where there is no codec for it."""
+    """The function from bytes to text, which raises UnicodeDecodeError; None if there is no codec
+    for it."""
     codec = _CODECS.get(charset or "")
     if codec is None:
         return None
@@ -29,10 +30,10 @@ def decoder_of(charset: str | None) -> Callable[[bytes], str] | None:
 
 
 def label_text(raw: bytes, charset: str | None) -> str:
-    """A label in the bytes of its column's character set; with U+FFFD where they are not read here."""
+    """A label from the bytes of its column's character set; with U+FFFD for those without a codec here."""
     decode = decoder_of(charset)
     if decode is None:
-        # All character sets that have no codec here have ASCII's bytes for ASCII.
+        # All character sets without a codec here have ASCII's bytes for ASCII.
         return raw.decode("ascii", "replace")
     try:
         return decode(raw)
@@ -44,7 +45,7 @@ _SWE7 = str.maketrans(dict(zip("@[\\]^`{|}~", "ÉÄÖÅÜéäöåü", strict=Tru
 
 
 def _swe7(content: bytes) -> str:
-    """ASCII with Swedish letters in the places of ten signs."""
+    """ASCII with Swedish letters in place of ten characters."""
     text = content.decode("ascii")
     if "\x7f" in text:
         raise UnicodeDecodeError("swe7", content, 0, len(content), "no such character")
@@ -52,7 +53,7 @@ def _swe7(content: bytes) -> str:
 
 
 def _latin1(content: bytes) -> str:
-    """MySQL's latin1 is cp1252, whose five holes are the control characters of their numbers."""
+    """MySQL's latin1 is cp1252, with control characters for its five undefined bytes."""
     return "".join(
         chr(byte) if byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else bytes([byte]).decode("cp1252")
         for byte in content

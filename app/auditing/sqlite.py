@@ -1,6 +1,6 @@
-"""A file of SQLite's for one audit, so that memory stays bounded however much is compared.
+"""An SQLite file for one audit, so that memory stays bounded however much is compared.
 
-The law: the file has no name once it is open, so nothing is left behind.
+Invariant: the file is unlinked once it is open, so nothing remains.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ def scratch(tables: str) -> sqlite3.Connection:
     """A new database with these tables; it is gone once the connection is closed."""
     # SQLite opens its file by name; it is removed at once, and lives as long as the connection.
     with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
-        # The audit has a thread of its own, and waits while the event loop's gives it the topics' records.
+        # The audit has its own thread, and waits while the event loop's thread passes it the
+        # topics' records.
         db = sqlite3.connect(
             Path(folder) / "scratch.db", isolation_level=None, check_same_thread=False
         )

@@ -1,7 +1,7 @@
 """A table as mysqlbinlog prints its TABLE_MAP: names, types, the primary key.
 
-The law: what the server did not write into its binlog (``binlog_row_metadata = MINIMAL``) is not here; whoever
-compares takes it from elsewhere and says so.
+Invariant: what the server did not write into its binlog (``binlog_row_metadata = MINIMAL``) is not
+here; a comparison takes it from elsewhere and reports that.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; what the binlog does not tell is None."""
+    """A column; fields missing in the binlog are None."""
 
     name: str | None
     type: str
     """In upper case, without its length, such as ``INT`` or ``VARCHAR``."""
     size: str | None
-    """What stands in brackets behind the type."""
+    """The text in parentheses after the type."""
     unsigned: bool
     charset: str | None
     labels: tuple[str, ...] | None
@@ -45,7 +45,7 @@ class Shape:
     table: str
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] | None
-    """None where it has none, or the binlog does not tell."""
+    """None if it has none, or the binlog does not contain it."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -54,13 +54,13 @@ class Shape:
 
     @property
     def tells_names(self) -> bool:
-        """Whether the binlog names the columns."""
+        """Whether the binlog contains the columns' names."""
         return bool(self.columns) and self.columns[0].name is not None
 
 
 @lru_cache(maxsize=4096)
 def shape_of(lines: tuple[bytes, ...]) -> Shape:
-    """Read the table's name, with no backtick doubled, and the lines that follow it."""
+    """Parse the table's name, with no backtick doubled, and the lines that follow it."""
     database, _, table = lines[0].decode().partition("`.`")
     # Labels are printed in the bytes of their columns' character sets, so each byte is one character here.
     text = [line.decode("latin-1") for line in lines[1:]]
@@ -75,7 +75,7 @@ def shape_of(lines: tuple[bytes, ...]) -> Shape:
 
 
 def line_ends_in_names(lines: list[bytes]) -> int:
-    """How many line ends the names of the columns have."""
+    """The number of line ends in the columns' names."""
     if not any(b"\\n" in line for line in lines):
         return 0
     columns = shape_of((b"`.`", *lines)).columns
@@ -83,7 +83,7 @@ def line_ends_in_names(lines: list[bytes]) -> int:
 
 
 def _listed(lines: list[str]) -> list[str]:
-    """The lines of one list of columns, without what frames them."""
+    """The lines of one list of columns, without their frame."""
     found = []
     for line in lines:
         stripped = line.rstrip("\n")[10:]
@@ -125,12 +125,12 @@ def _utf8(text: str) -> str:
 
 def _label(text: str, charset: str | None) -> str:
     raw = _unescaped(text).encode("latin-1")
-    # Without a character set the label is of a server that prints all of them in its own.
+    # Without a character set the label is from a server that prints all of them in its own.
     return _utf8(raw.decode("latin-1")) if charset is None else label_text(raw, charset)
 
 
 def told_column(name: str, told: str, charset: str | None) -> Column:
-    """A column as consumers have it: ``told`` is MySQL's ``column_type``, such as ``bigint(20) unsigned``."""
+    """A column for consumers: ``told`` is MySQL's ``column_type``, such as ``bigint(20) unsigned``."""
     found = _TOLD_TYPE.match(told)
     kind, size, more = (found[1].upper(), found[2], found[3]) if found else (told.upper(), None, "")
     labels = None
@@ -151,7 +151,7 @@ def _unescaped(label: str) -> str:
 
 
 def _key(text: str | None, columns: list[Column]) -> tuple[str, ...] | None:
-    """The key's columns; a name may hold a comma, and a part of a column has its length behind it."""
+    """The key's columns; a name may contain a comma, and a prefix of a column is followed by its length."""
     if text is None:
         return None
     names = {column.name for column in columns}

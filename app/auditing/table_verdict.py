@@ -1,6 +1,7 @@
-"""What an audit found of one table of the warehouse.
+"""The result of an audit for one table of the warehouse.
 
-The law: as of the whole audit: each fault is counted, the first few are told, and what was not judged is named.
+Invariant: as of the whole audit: each fault is counted, the first few are reported, and what was
+not judged is named.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ COUNTS = ("rows", "missing", "extra", "different", "behind")
 
 @dataclass(slots=True)
 class TableVerdict:
-    """What was found of one table."""
+    """The result for one table."""
 
     name: str
     rows: int = 0
-    """That must be there, and were judged: compared, or found missing."""
+    """Required rows that were judged: compared, or found missing."""
     missing: int = 0
     extra: int = 0
     different: int = 0
@@ -31,7 +32,7 @@ class TableVerdict:
 
     @property
     def faults(self) -> int:
-        """How many rows are not as they must be."""
+        """The number of rows that are not as required."""
         return self.missing + self.extra + self.different
 
     def add(self, kind: str, what: str, *, times: int = 1) -> None:
@@ -41,7 +42,7 @@ class TableVerdict:
             self.shown.append(f"{kind}: {what}")
 
     def line(self) -> str:
-        """In one line."""
+        """The result in one line."""
         return f"{self.name}: " + " ".join(f"{one}={getattr(self, one)}" for one in COUNTS)
 
     def to_json(self) -> dict[str, Any]:
@@ -51,7 +52,7 @@ class TableVerdict:
 
 
 def lines(tables: Sequence[TableVerdict]) -> list[str]:
-    """For people: each table, what is wrong with it, and all of them in one line."""
+    """The result as text: each table, its faults, and all of them in one line."""
     told = []
     for table in tables:
         told.append(table.line())

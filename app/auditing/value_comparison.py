@@ -1,7 +1,9 @@
-"""Whether a value on the wire is the one that a witness read, as mysqlbinlog prints it, type by type.
+"""Comparison of a value on the wire with the one a witness read, as mysqlbinlog prints it, type by
+type.
 
-The law: both sides are brought to one form by rules written here from docs/wire.md and from what the program
-prints, not by the decoder that is audited. What cannot be compared is named, never passed by.
+Invariant: both sides are converted to one form by rules written here from docs/wire.md and the
+program's output, not by the decoder that is audited. What cannot be compared is named, never
+skipped.
 """
 
 from __future__ import annotations
@@ -20,17 +22,17 @@ from app.auditing.character_sets import decoder_of
 from app.auditing.table_shape import Column
 
 Same = Callable[[bytes, Any], bool]
-"""Whether a printed value is the one on the wire; neither is NULL. UnicodeDecodeError where that is no text."""
+"""Whether a printed value is the one on the wire; neither is NULL. UnicodeDecodeError if it is no text."""
 
 UNTOLD = b"!! untold"
-"""In place of a value that is not NULL, and that the witness cannot return as the server has it."""
+"""Replaces a value that is not NULL and that the witness cannot return exactly."""
 _ESCAPED = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
 _PLAIN = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"b": b"\b", b"f": b"\f"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def comparison(column: Column) -> Same | None:
-    """How values of a column are compared; None where that is not possible."""
+    """The comparison of a column's values; None if there is none."""
     kind = column.type
     if kind in _INTEGERS:
         return _unsigned if column.unsigned else _signed
@@ -75,7 +77,7 @@ def _unsigned(printed: bytes, value: Any) -> bool:
 
 
 def _year(printed: bytes, value: Any) -> bool:
-    """The program prints MySQL's year 0 as 1900, which is none that a column can hold."""
+    """The program prints MySQL's year 0 as 1900, which no column can hold."""
     return type(value) is int and int(printed) == (value or 1900)
 
 
@@ -90,7 +92,7 @@ def _decimal(printed: bytes, value: Any) -> bool:
 
 
 def _float(printed: bytes, value: Any) -> bool:
-    """The program prints six digits of them."""
+    """The program prints six digits of a float."""
     if not isinstance(value, float | int):
         return False
     (single,) = struct.unpack("<f", struct.pack("<f", value))
@@ -121,9 +123,9 @@ def _timestamp(printed: bytes, value: Any) -> bool:
 
 
 def _written(text: str, *, zone: str) -> str:
-    """A moment as the wire has it; a zero, partial or impossible date stays as MySQL writes it."""
+    """A time in the wire's form; a zero, partial or impossible date stays as MySQL writes it."""
     year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
-    # The year 0, which Python has not, is no leap year to MySQL.
+    # The year 0, which Python lacks, is no leap year in MySQL.
     if not (1 <= month <= _MONTHS and 1 <= day <= monthrange(year or 1, month)[1]):
         return text
     return text.replace(" ", "T") + zone
@@ -175,7 +177,7 @@ def _label(labels: tuple[str, ...]) -> Same:
 
 def _labels(labels: tuple[str, ...]) -> Same:
     def same(printed: bytes, value: Any) -> bool:
-        # The program prints the bytes as they are stored, the least first.
+        # The program prints the bytes as stored, the least significant first.
         digits = printed[2:-1]
         stored = b"".join(digits[at : at + 8] for at in range(len(digits) - 8, -1, -8))
         number = int(stored, 2)
@@ -188,9 +190,9 @@ def _document(printed: bytes, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     try:
-        # Bytes of a document of MySQL 5.7's, which need not be text, are printed as such.
+        # Bytes in a document of MySQL 5.7, which need not be text, are printed as such.
         document, text = _read(value), unquoted(printed).decode(errors="surrogateescape")
-        # The program prints text that is a whole document without its quotation marks.
+        # The program prints a document that is only a text without its quotation marks.
         return _is_same(text if isinstance(document, str) else _read(text), document)
     except ValueError:
         return False
@@ -223,7 +225,7 @@ def _is_bytes(theirs: str, ours: str) -> bool:
 
 
 _OPAQUE = "base64:type253:"
-"""What MySQL 5.7 makes of a binary string: its number of VAR_STRING. Later servers store VARCHAR's, 15."""
+"""MySQL 5.7's prefix of a binary string: its number of VAR_STRING. Later servers store VARCHAR's, 15."""
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"})
 _TEXTS = frozenset({"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"})
 _PLAINLY: dict[str, Same] = {

@@ -1,6 +1,8 @@
-"""What an audit found: each kind of fault counted, the first few of each in full, and what was not judged.
+"""The result of an audit: each kind of fault counted, the first few of each in full, and what was
+not judged.
 
-The law: nothing is passed by in silence. What could not be judged is named with a count beside the faults.
+Invariant: nothing is silently skipped. What could not be judged is named with a count beside the
+faults.
 """
 
 from __future__ import annotations
@@ -16,39 +18,39 @@ SHOWN = 5
 
 
 class Kind(Enum):
-    """What can be wrong; the values are the words of the last line."""
+    """The kinds of faults; the values are the words of the last line."""
 
     LOST = "lost"
-    """A change that the source has and no topic."""
+    """A change of the source that no topic has."""
     REPEATED = "repeated"
-    """A ChangeId that stands in a topic more than once."""
+    """A ChangeId that occurs in a topic more than once."""
     FOREIGN = "foreign"
-    """A record of which the source has no such change."""
+    """A record without such a change in the source."""
     DIFFERENT = "different"
     """A record whose values, key or form are not the change's."""
     OUT_OF_ORDER = "out_of_order"
-    """A record that stands before or behind another against the order of the source."""
+    """A record before or after another against the order of the source."""
     SEQ_GAPS = "seq_gaps"
     """A number of the destination that no record has, or that two have."""
     CURSOR = "cursor"
-    """The journal's cursor is not where the topics are."""
+    """The journal's cursor does not match the topics."""
     EPOCHS_BACK = "epochs_back"
-    """A partition has a record of an older leader behind one of a newer."""
+    """A partition has a record of an older leader after one of a newer."""
     AFTER_FENCING = "after_fencing"
-    """A leader has committed behind the claim of a newer one."""
+    """A leader has committed after the claim of a newer one."""
     TRANSACTIONS = "transactions"
-    """The transactions topic does not count what is published."""
+    """The counts of the transactions topic do not match the published records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One fault, and where it is."""
+    """One fault, and its location."""
 
     kind: Kind
     what: str
     change_id: str | None = None
     source: str | None = None
-    """Where the change stands in the binlog."""
+    """The change's position in the binlog."""
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None
@@ -65,7 +67,7 @@ class Verdict:
 
     destination: str
     witness: str = ""
-    """By whose reading of the binlog it was judged."""
+    """The witness whose reading was used."""
     limits: str = ""
     """What that witness cannot judge."""
     changes: int = 0
@@ -77,22 +79,22 @@ class Verdict:
     counts: Counter[Kind] = field(default_factory=Counter)
     shown: dict[Kind, list[Finding]] = field(default_factory=dict)
     window: str = ""
-    """From where to where the source was read."""
+    """The beginning and end of the source's part that was read."""
     filtered: Counter[str] = field(default_factory=Counter)
-    """Changes of tables that the settings leave out, by table."""
+    """Changes of tables that the settings exclude, by table."""
     set_aside: Counter[str] = field(default_factory=Counter)
-    """Changes that wait in the quarantine topic, by table."""
+    """Changes in the quarantine topic, by table."""
     shadows: Counter[str] = field(default_factory=Counter)
-    """Changes of tables that a tool made beside others, by table."""
+    """Changes of shadow tables that a tool made, by table."""
     expired: Counter[str] = field(default_factory=Counter)
-    """Changes older than what their topic keeps, by topic."""
+    """Changes older than their topic's retention, by topic."""
     unread: Counter[str] = field(default_factory=Counter)
     """Events whose rows the witness cannot read, by table and reason: the audit is incomplete."""
     unjudged: Counter[str] = field(default_factory=Counter)
     """What could not be compared, by reason."""
 
     tables: list[TableVerdict] | None = None
-    """Those of the warehouse, where it was looked at."""
+    """The warehouse's tables, if it was audited."""
 
     def add(self, finding: Finding, *, times: int = 1) -> None:
         """Count a fault, and keep it if it is among the first of its kind."""
@@ -103,7 +105,7 @@ class Verdict:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no faults."""
         return not self.faults and not any(table.faults for table in self.tables or ())
 
     @property
@@ -113,16 +115,16 @@ class Verdict:
 
     @property
     def faults(self) -> dict[str, int]:
-        """How many there are of each kind that there is."""
+        """The number of each kind of fault found."""
         return {kind.value: self.counts[kind] for kind in Kind if self.counts[kind]}
 
     def last_line(self) -> str:
-        """All in one line."""
+        """The result in one line."""
         counted = " ".join(f"{kind.value}={self.counts[kind]}" for kind in Kind)
         return f"audit: changes={self.changes} {counted}"
 
     def lines(self) -> list[str]:
-        """For people."""
+        """The result as text."""
         told = [f"{self.destination}: {self.window}"]
         if self.witness:
             told.append(f"witness: {self.witness}, which cannot check {self.limits}")

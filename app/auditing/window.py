@@ -1,7 +1,7 @@
-"""From where to where the source is audited, and on which side of that a transaction stands.
+"""The window of an audit in the source, and the side of it that a transaction is on.
 
-The law: a place is compared by GTID sets where there are GTIDs, by file and offset of one server where
-there are none, by the commit's time if that was asked for; never by two of them at once.
+Invariant: a position is compared by GTID sets if there are GTIDs, by file and offset of one server
+otherwise, by the commit's time on request; never by two of them at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Bound = GtidSet | Coordinates | str | int
 
 
 class Side(Enum):
-    """Where a transaction stands to a window."""
+    """The side of a window that a transaction is on."""
 
     BEFORE = "before"
     WITHIN = "within"
@@ -26,13 +26,13 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """What the journal's cursor says is published."""
+    """The end of the published part, from the journal's cursor."""
 
     server_uuid: str
     coordinates: Coordinates
     gtids: GtidSet | None
     partial: tuple[str, int] | None = None
-    """A transaction that is published in parts and not to its end, and how many of its rows are."""
+    """A transaction that is published in part, and the number of its published rows."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,20 +40,20 @@ class Window:
     """Judges transactions in the order of the binlog: a bound by name is passed once."""
 
     begin: Bound | None
-    """What is in this set, or before this place, is not audited; None: from the first file on."""
+    """Transactions in this set, or before this position, are not audited; None: from the first file on."""
     until: Bound | None
-    """What is behind here is not audited, if less than the cursor's place is wanted."""
+    """Later transactions are not audited, if less than the cursor's position is wanted."""
     end: End
     server_uuid: str
-    """Of the binlog that is read."""
+    """The server of the binlog."""
     last_of_set: Coordinates | None = None
-    """Of a set to begin after: its last transaction, where that was found. Transactions without GTIDs are
-    before the window up to there, and in it from there on."""
+    """Of a set to begin after: its last transaction, if found. Transactions without GTIDs are
+    before the window up to it, and in the window from there on."""
     _is_begun: bool = False
     _is_over: bool = False
 
     def side(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> Side:
-        """Of a transaction that begins there."""
+        """Return the side of a transaction that begins there."""
         if not self._begins(name, gtid, at, ts_ms):
             return Side.BEFORE
         if self._is_behind(name, gtid, at, ts_ms):
@@ -61,7 +61,7 @@ class Window:
         return Side.WITHIN
 
     def may_stop(self, at: Coordinates) -> bool:
-        """Whether nothing behind these coordinates can be within."""
+        """Return whether nothing after these coordinates can be within."""
         end = self.end
         return (
             end.server_uuid == self.server_uuid
@@ -105,7 +105,5 @@ class Window:
         if gtid is not None and end.gtids is not None:
             return gtid in end.gtids
         if end.server_uuid != self.server_uuid:
-            return (
-                True  # a server without GTIDs that is read no more: all that it has was asked for
-            )
+            return True  # a server without GTIDs that is read no more: everything requested is read
         return at.order < end.coordinates.order

@@ -1,7 +1,7 @@
-"""Records whose images wait in the claim store, made whole again for an audit.
+"""Records whose images are in the claim-check store, completed for an audit.
 
-The law: what stands there is held to the pointer's length and digest, and then to the source like any other
-row; what nobody can look at is counted, and no fault.
+Invariant: a stored value is checked against the pointer's length and digest, and then against the
+source like any other row; an inaccessible one is counted, and no fault.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from connectors.errors import ClaimGone
 
 
 class Claims:
-    """Redeems pointers, and counts what it cannot."""
+    """Resolves pointers, and counts those that it cannot resolve."""
 
     def __init__(self, store: ClaimStore | None, unjudged: Counter[str]) -> None:
         self._store = store
         self._unjudged = unjudged
 
     def redeem(self, value: dict[str, Any]) -> str | None:
-        """Put the images where the pointer is; what is wrong with them, or None."""
+        """Replace the pointer by the images; return what is wrong with them, or None."""
         if "left_out" in value:
             self._unjudged["rows without images (key_only)"] += 1
         told = value.get("claim_check")

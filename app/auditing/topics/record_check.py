@@ -1,7 +1,8 @@
-"""Record after record of the topics against the source's changes.
+"""Check of each record of the topics against the source's changes.
 
-The law: each partition is taken in its order, several of them in any mixture. Each record is named by its
-ChangeId alone and found in the source by that; its number, epoch and place are then held to what is there.
+Invariant: each partition is read in its order, several of them in any mixture. Each record is
+identified by its ChangeId alone and found in the source by it; its number, epoch and position are
+then checked.
 """
 
 from __future__ import annotations
@@ -26,34 +27,34 @@ from connectors.wire import HEADER_CHANGE_ID
 from tables.routes.routes import Routes
 
 Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]
-"""Who else looks at each record of a row topic, with its images, and of the DDL topic."""
+"""Receives each record of a row topic, with its images, and of the DDL topic."""
 
 WHOLE, OLD_HALF, NEW_HALF, PARKED, DEAD = 1, 2, 4, 8, 16
-"""What was seen of a change, one bit each."""
+"""The parts seen of a change, one bit each."""
 _HALVES = {"": WHOLE, "0": OLD_HALF, "1": NEW_HALF}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is examined."""
+    """The subject of the examination."""
 
     routes: Routes
     destination: str
     ddl_topic: str
     seq: int
-    """The cursor's."""
+    """The cursor's number."""
     end: End
     server_uuid: str
     versions: Versions
     partitions: Mapping[str, int]
     beginnings: Mapping[Partition, int]
     claims: ClaimStore | None = None
-    """Where images wait that were too large for their topic."""
+    """The store of images that were too large for their topic."""
 
 
 @dataclass(slots=True)
 class Held:
-    """What was seen of one partition so far."""
+    """The part of one partition seen so far."""
 
     seq: int = 0
     place: int = -1
@@ -61,12 +62,12 @@ class Held:
     first_seq: int | None = None
     first_place: int | None = None
     tombstones: dict[bytes, Finding] = field(default_factory=dict)
-    """Deletes whose tombstone is still to come, by key."""
+    """Deletes whose tombstone was not read yet, by key."""
 
 
 @dataclass(slots=True)
 class Span:
-    """The numbers that one epoch has given."""
+    """The numbers that one epoch assigned."""
 
     first: int
     last: int
@@ -74,7 +75,7 @@ class Span:
 
 
 class Examination:
-    """Takes records; whoever closes it reads what was seen."""
+    """Takes records; its results are read after closing."""
 
     def __init__(
         self, subject: Subject, truth: Truth, verdict: Verdict, watch: Watch | None = None
@@ -189,7 +190,8 @@ class Examination:
         self._compared(one, change, half)
 
     def _is_blurred(self, transaction: Transaction, ordinal: str) -> bool:
-        """Whether the witness may number a change of a transaction otherwise, having read a table less.
+        """Whether the witness may number a change of a transaction differently, having read a table
+        less.
 
         Such changes are counted as not judged.
         """
@@ -276,7 +278,7 @@ class Examination:
         self.statements.add(transaction.rank)
 
     def _unknown(self, one: _One, name: str) -> None:
-        """A record of a transaction that is not among those within the window."""
+        """A record of a transaction outside the window."""
         gtid, truth = one.value["source"].get("gtid"), self.truth
         if gtid is not None:
             if gtid in truth.before:
@@ -341,11 +343,11 @@ class _One:
     seq: int
     transaction: Transaction | None = None
     claim: str | None = None
-    """What is wrong with its images in the claim store."""
+    """The fault of its images in the claim-check store."""
 
 
 def rows_after(table: str) -> str:
-    """What rows are counted as whose place in their transaction is not known."""
+    """The label for rows whose ordinal in their transaction is not known."""
     return f"rows at or after some of {table} that the witness cannot read"
 
 
@@ -355,5 +357,5 @@ def _order(file: str, pos: str) -> tuple[int, int]:
 
 
 def _plain(sql: str) -> str:
-    """A statement's text without what programs add at its ends."""
+    """A statement's text without additions of programs at its ends."""
     return sql.strip().rstrip(";").strip()

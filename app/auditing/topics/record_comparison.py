@@ -1,6 +1,7 @@
-"""A record of a row against the change that it is of: form, names, values, key.
+"""Comparison of a row's record with its change: form, names, values, key.
 
-The law: what differs is told by its column's name, never with its values, which have no place in a report.
+Invariant: a difference is reported by its column's name, never with its values, which have no place
+in a report.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from connectors.wire import HEADER_CHANGE_ID, change_key
 
 @dataclass(slots=True)
 class Columns:
-    """How a table's rows are compared, for one description of it and one version."""
+    """The comparison of a table's rows, for one shape of it and one version."""
 
     names: tuple[str, ...]
     key: tuple[str, ...]
@@ -31,7 +32,7 @@ class Columns:
 
     @classmethod
     def of(cls, shape: Shape, version: Described | None) -> Columns | None:
-        """None where nobody tells the names of the columns."""
+        """None if the names of the columns are not known."""
         if shape.tells_names:
             names = tuple(column.name or "" for column in shape.columns)
             key = shape.primary_key or ()
@@ -41,7 +42,7 @@ class Columns:
             return None
         columns = shape.columns
         if version is not None and not shape.tells_names:
-            # Without names, there may be no signs, character sets and labels either.
+            # Without names, signs, character sets and labels may be missing, too.
             columns = tuple(map(told_column, version.columns, version.types, version.charsets))
         kinds = tuple(column.type for column in columns)
         return cls(names, key, tuple(map(comparison, columns)), kinds)
@@ -73,8 +74,8 @@ class Comparer:
         self._columns: dict[tuple[int, int], tuple[Shape, Described | None, Columns | None]] = {}
 
     def columns(self, shape: Shape, version: Described | None) -> Columns | None:
-        """How rows of this shape and version are compared."""
-        # Both are kept beside, so that their ids are not given to others.
+        """The comparison of rows of this shape and version."""
+        # References to both are kept, so that their ids are not reused.
         found = self._columns.get((id(shape), id(version)))
         if found is None:
             found = (shape, version, Columns.of(shape, version))
@@ -84,7 +85,7 @@ class Comparer:
     def fault(
         self, change: Change, value: dict[str, Any], half: str, version: Described | None
     ) -> str | None:
-        """What is wrong with a record's form or values; None where nothing is."""
+        """Return the fault of a record's form or values; None if there is none."""
         if change.kind == "t":
             return None if value["op"] == "t" else f"op is {value['op']}, the table was emptied"
         columns = self.columns(change.shape, version)
@@ -162,7 +163,7 @@ class Comparer:
         image: dict[str, Any],
         value: dict[str, Any],
     ) -> str | None:
-        """An image that lacks columns: those that are printed are there, and the others in neither."""
+        """The fault of an image that lacks columns: printed ones are present, and the others in neither."""
         for number, text in _numbered(printed).items():
             name = columns.names[number - 1]
             if name not in image:
@@ -180,7 +181,7 @@ class Comparer:
 def key_fault(
     columns: Columns | None, value: dict[str, Any], record: StoredRecord, place: tuple[int, int]
 ) -> str | None:
-    """What is wrong with a record's key, or with its partition; ``place`` is that, and how many there are."""
+    """The fault of a record's key, or of its partition; ``place`` is that, and the number of partitions."""
     partition, partitions = place
     if columns is None:
         return None

@@ -1,6 +1,6 @@
-"""What stands in Kafka, as an audit reads it, and the topics that belong to one destination.
+"""The contents of Kafka as an audit reads them, and the topics that belong to one destination.
 
-The law: read-only and as any consumer reads; what is another destination's is left to it.
+Invariant: read-only and as any consumer reads; records of other destinations are ignored.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _MOST_GONE_BACK = 100
 
 
 class Published(Protocol):
-    """Where records are read."""
+    """The source of records."""
 
     def cluster(self) -> str | None:
-        """Kafka's own name of the cluster; None where nobody can tell."""
+        """Kafka's id of the cluster; None if it is not known."""
 
     def topics(self) -> Mapping[str, int]:
-        """The partitions of each topic that there is."""
+        """The number of partitions of each existing topic."""
 
     def beginnings(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """The first offset that each partition still has."""
 
     def read(self, partitions: Iterable[Partition], take: Take) -> None:
-        """Give all committed records away, those of a partition in order."""
+        """Pass on all committed records, those of a partition in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopics:
-    """A cluster, read from another thread than that of the event loop which does it."""
+    """A cluster, read through the event loop from another thread."""
 
     options: Mapping[str, Any]
     """Of aiokafka."""
@@ -59,7 +59,7 @@ class KafkaTopics:
         return self._done(beginnings(self.options, partitions))
 
     def read(self, partitions: Iterable[Partition], take: Take) -> None:
-        """See Published; ``take`` is called in the loop's thread, while the one that asks waits."""
+        """See Published; ``take`` is called in the loop's thread, while the caller waits."""
         self._done(read_all(self.options, partitions, take))
 
     def _done(self, reading: Coroutine[Any, Any, T]) -> T:
@@ -68,7 +68,7 @@ class KafkaTopics:
 
 @dataclass(slots=True)
 class RecordedTopics:
-    """Topics in memory, as they were read once: the twin of KafkaTopics."""
+    """Topics in memory, read once: the twin of KafkaTopics."""
 
     counts: dict[str, int]
     records: dict[Partition, list[StoredRecord]]
@@ -113,17 +113,17 @@ class Described:
     primary_key: tuple[str, ...]
     topic: str
     partitions: int | None = None
-    """Over how many its keys are spread; None where that was not noted."""
+    """The number of partitions of its keys; None if not recorded."""
 
 
 Versions = dict[tuple[str, str, int], Described]
 
 
 def row_topics(prefix: str, names: Iterable[str], versions: Versions) -> list[str]:
-    """Those of these topics that hold rows of an installation.
+    """Those of these topics that contain rows of an installation.
 
-    A table may be called as a topic of another installation's is, whose prefix begins as this one's does; then
-    its versions tell.
+    A table may have the name of a topic of another installation, whose prefix begins as this one's
+    does; then its versions decide.
     """
     wanted = re.compile(re.escape(prefix) + r"\.(?!__)[^.]+\.(?!__)[^.]+")
     known = {version.topic for version in versions.values()}
@@ -138,7 +138,7 @@ class Schemas:
     versions: Versions = field(default_factory=dict)
 
     def take(self, _topic: str, _partition: int, record: StoredRecord) -> None:
-        """Note a record."""
+        """Record a table version."""
         if not record.value:
             return
         value = orjson.loads(record.value)
@@ -176,18 +176,18 @@ class CursorRecord:
 
 @dataclass(slots=True)
 class Journal:
-    """What the journal says of one destination, as far as compaction has left it."""
+    """The journal of one destination, as far as compaction has left it."""
 
     destination: str
     cursors: list[CursorRecord] = field(default_factory=list)
     """The first and the last of each epoch that follows another: there may be very many between."""
     gone_back: list[tuple[CursorRecord, CursorRecord]] = field(default_factory=list)
-    """A cursor, and the one behind it that is of an older epoch or has a smaller number; the first few."""
+    """A cursor, and the one after it that is of an older epoch or has a smaller number; the first few."""
     aside: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """Tables that were ever set aside, and whether they still are."""
+    """Tables that were ever quarantined, and whether they still are."""
 
     def take(self, _topic: str, _partition: int, record: StoredRecord) -> None:
-        """Note a record."""
+        """Add a record."""
         kind, _, rest = record.key.decode("utf-8", "replace").partition("/")
         if kind == "cursor" and rest == self.destination:
             value = orjson.loads(record.value)

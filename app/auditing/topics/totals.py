@@ -1,6 +1,7 @@
-"""What an examination comes to once all records were taken: what is lost, numbers, epochs, the cursor.
+"""The totals of an examination after all records: losses, numbers, epochs, the cursor.
 
-The law: a change without a record is lost unless a named reason accounts for it, and then it is counted there.
+Invariant: a change without a record is lost unless a named reason accounts for it, and then it is
+counted there.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Shadows = Callable[[str, str], bool]
 
 
 def tombstones(done: Examination) -> None:
-    """Deletes whose tombstone did not come."""
+    """Deletes without their tombstone."""
     for held in done.held.values():
         for finding in held.tombstones.values():
             done.verdict.add(finding)
@@ -73,7 +74,7 @@ def lost_changes(done: Examination, journal: Journal, *, shadows: Shadows, compa
 
 
 def _is_expired(done: Examination, shape: Shape, place: int) -> bool:
-    """Whether the topic may have had it: a partition that does not begin at 0 has nothing from before it."""
+    """Whether the topic may have had it: a partition that does not begin at 0 lacks what is older."""
     topic = done.subject.routes.topic(shape.name)
     for number in range(done.subject.partitions.get(topic, 0)):
         if done.subject.beginnings.get((topic, number), 0) > 0:
@@ -115,7 +116,7 @@ def _is_before_ddl(done: Examination, rank: int) -> bool:
 
 
 def numbers(done: Examination, *, compacted: bool) -> None:
-    """Numbers up to the cursor's that no record has; and whether the last ones are there."""
+    """Numbers up to the cursor's that no record has; and whether the last ones are present."""
     subject, verdict = done.subject, done.verdict
     first = _first_number(done)
     if compacted or first is None:
@@ -136,7 +137,7 @@ def numbers(done: Examination, *, compacted: bool) -> None:
 
 
 def _first_number(done: Examination) -> int | None:
-    """From which number on none may be missing; None where a partition tells nothing at all."""
+    """The number from which on none may be missing; None if it cannot be determined from any partition."""
     first = 1
     for partition, beginning in done.subject.beginnings.items():
         if beginning > 0:
@@ -162,7 +163,7 @@ def _gaps(bits: bytearray, first: int, last: int) -> list[tuple[int, int]]:
 
 
 def epochs(done: Examination, journal: Journal) -> None:
-    """Whether each leader's numbers stand before those of the next, in the topics and in the journal."""
+    """Whether each leader's numbers precede those of the next, in the topics and in the journal."""
     spans: Mapping[int, Span] = done.epochs
     ordered = sorted(spans)
     for older, newer in pairwise(ordered):
@@ -218,7 +219,7 @@ def _after_fencing(done: Examination, at: Finding, what: str) -> None:
 
 
 def cursor(done: Examination, latest: CursorRecord) -> None:
-    """Whether the cursor that was read last holds all that was delivered."""
+    """Whether the cursor that was read last includes all that was delivered."""
     if done.greatest > latest.seq:
         what = f"records go up to seq {done.greatest}, the cursor to {latest.seq}"
         done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
@@ -233,7 +234,7 @@ def cursor(done: Examination, latest: CursorRecord) -> None:
 
 
 def values_of(done: Examination, rank: int) -> dict[str, int]:
-    """Records with a value of a transaction, by topic, as they were seen."""
+    """Records with a value of a transaction, by topic."""
     found: dict[str, int] = {}
     for n, shape in done.truth.store.of(rank):
         count = (done.seen[n] & 7).bit_count()

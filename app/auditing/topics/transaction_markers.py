@@ -1,7 +1,7 @@
-"""The transactions topic against what is published: borders, parts and counts.
+"""The transactions topic against the published records: markers, parts and counts.
 
-The law: docs/wire.md, "Transactions". Rows of a table that was ever set aside are not held to the counts, since
-they do not count in the END records of their transactions.
+Invariant: docs/wire.md, "Transactions". Rows of a table that was ever quarantined are not compared
+with the counts, since the END records of their transactions do not include them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Borders:
         self._done = done
         self._topic = topic
         self._uncounted = uncounted
-        """Topics of tables that were ever set aside."""
+        """Topics of tables that were ever quarantined."""
         self._open: _Open | None = None
         self._rank = 0
         self._epoch = 0
         self._whole = bytearray()
-        """A byte for each transaction, by its rank: whether it begins and ends."""
+        """A byte for each transaction, by its rank: whether its BEGIN and END exist."""
         self._first: int | None = None
 
     def take(self, _topic: str, _partition: int, record: StoredRecord) -> None:
@@ -104,7 +104,7 @@ class Borders:
         self._whole[rank] = 1
 
     def close(self) -> None:
-        """Name the transactions with published rows that have no borders."""
+        """Report the transactions with published rows and without markers."""
         if self._open is not None and self._done.subject.end.partial is None:
             self._missing(self._open.rank, "it has begun and does not end")
         asked = -1

@@ -1,7 +1,8 @@
-"""The source's changes as a witness reads them, each with the name that the wire contract gives it.
+"""The source's changes as a witness reads them, each with its ChangeId of the wire contract.
 
-The law: rows are numbered as docs/wire.md has it, from 0 in each transaction, those of all tables; rows of a
-prepared XA transaction count in the transaction of its XA COMMIT. What is not captured is counted by table.
+Invariant: rows are numbered as in docs/wire.md, from 0 in each transaction, those of all tables;
+rows of a prepared XA transaction count in the transaction of its XA COMMIT. Rows that are not
+captured are counted by table.
 """
 
 from __future__ import annotations
@@ -35,25 +36,25 @@ Captures = Callable[[str, str], bool]
 
 @dataclass(slots=True)
 class Truth:
-    """What the source had within the window."""
+    """The source's changes within the window."""
 
     store: Store
     filtered: Counter[str] = field(default_factory=Counter)
     """Rows of tables that are not captured, by table."""
     before: GtidSet = field(default_factory=GtidSet)
-    """Transactions that stand before the window."""
+    """Transactions before the window."""
     behind: GtidSet = field(default_factory=GtidSet)
-    """Those that stand behind it, as far as it was read."""
+    """Transactions after it, as far as it was read."""
     within: GtidSet = field(default_factory=GtidSet)
-    """Those within it, with captured changes or without."""
+    """Transactions within it, with captured changes or without."""
     first: Coordinates | None = None
-    """Where the first transaction within begins."""
+    """The beginning of the first transaction within."""
     last: Coordinates | None = None
-    """Where the last one ends."""
+    """The end of the last one."""
     blurred: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """Transactions with rows that the witness cannot read: from which ordinal on, and of which table."""
+    """Transactions with rows that the witness cannot read: the first such ordinal, and the table."""
     unread: Counter[str] = field(default_factory=Counter)
-    """Events with rows that the witness cannot read, by table and why."""
+    """Events with rows that the witness cannot read, by table and reason."""
     undecided: set[str] = field(default_factory=set)
     """Transactions that committed XA rows from before the first file that was read."""
 
@@ -61,7 +62,7 @@ class Truth:
 def read(
     events: Iterable[printed.Event], window: Window, *, captures: Captures, store: Store
 ) -> Truth:
-    """Fold what a witness says into a store."""
+    """Fold a witness's events into a store."""
     reading = _Reading(window, captures, store)
     for event in events:
         if reading.take(event):
@@ -82,7 +83,7 @@ class _Reading:
         self._name = ""
         self._pos = self._rank = self._ordinal = 0
         self._limit: int | None = None
-        """Rows of the transaction that are published, where not all are."""
+        """The number of published rows of a transaction that is published in part."""
         self._xid: str | None = None
         self._met: set[str] = set()
         self._xa_blurred: dict[str, tuple[int, str]] = {}
@@ -94,7 +95,7 @@ class _Reading:
         }
 
     def take(self, event: printed.Event) -> bool:
-        """Note an event; return whether nothing more is wanted."""
+        """Add an event; return whether no more are needed."""
         match event:
             case printed.Row():
                 self._row(event)
@@ -106,7 +107,7 @@ class _Reading:
                 self._say(event)
             case printed.XaBegun():
                 self._xid = event.xid
-                # The rows that it had before, if any, were decided where this does not show.
+                # Its earlier rows, if any, were decided in a part that is not visible here.
                 for _ in self._store.decide(event.xid, kept=False):
                     pass
                 self._met.discard(event.xid)

@@ -1,7 +1,7 @@
-"""mysql-replication as a witness: for where MySQL's own programs are not installed.
+"""mysql-replication as a witness: for hosts without MySQL's own programs.
 
-The law: what it would pass over in silence is TruthUnreadable here; rows that it cannot read, and what it
-decodes otherwise than MySQL has it, are counted as not judged. It reads servers, not files.
+Invariant: what it would silently skip is TruthUnreadable here; rows that it cannot read, and values
+that it decodes differently from MySQL, are counted as not judged. It reads servers, not files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REMEDY = "Audit with --witness mysqlbinlog, or begin in a later binlog file wit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationBinlog:
-    """The binlog as a running server gives it to mysql-replication."""
+    """The binlog as a running server sends it to mysql-replication."""
 
     address: SourceAddress
     server_uuid: str
@@ -37,7 +37,7 @@ class ReplicationBinlog:
 
     @classmethod
     def of(cls, address: SourceAddress) -> ReplicationBinlog:
-        """Ask the server which files it has; TruthUnreadable where the package cannot judge its binlog."""
+        """Read the server's list of files; TruthUnreadable if the package cannot judge its binlog."""
         facts = read_facts(address)
         if facts.is_mariadb:
             raise TruthUnreadable(
@@ -85,7 +85,7 @@ class ReplicationBinlog:
 
 
 class _Telling(Transactions):
-    """What was read, as the audit's events."""
+    """Converts the package's events to the audit's."""
 
     def __init__(self) -> None:
         super().__init__()

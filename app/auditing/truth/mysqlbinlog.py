@@ -1,7 +1,8 @@
-"""MySQL's own mysqlbinlog: the witness that the audit believes first.
+"""MySQL's own mysqlbinlog: the preferred witness of the audit.
 
-The law: it is run as the server's makers made it, reads only, and its text is taken line by line. A password
-stands in a file that only we may read, never among the arguments. That it failed is an error, never an end.
+Invariant: it is the server vendor's own program, reads only, and its text is read line by line. A
+password is in a file readable by us alone, never among the arguments. Its failure is an error,
+never an end.
 """
 
 from __future__ import annotations
@@ -41,9 +42,8 @@ _TOLD = 500
 
 
 def program(given: str | None = None) -> tuple[str, ...]:
-    """The command that runs mysqlbinlog: as given, else from the PATH or beside this Python, as in a virtual
-    environment; raise ProgramMissing where it is not.
-    """
+    """The command that runs mysqlbinlog: as given, else from the PATH or beside this Python, as in
+    a virtual environment; raise ProgramMissing if it is not found."""
     words = tuple(shlex.split(given)) if given else ("mysqlbinlog",)
     beside = str(Path(sys.executable).parent)
     found = shutil.which(words[0]) or shutil.which(words[0], path=beside)
@@ -54,7 +54,7 @@ def program(given: str | None = None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerBinlog:
-    """The binlog as a running server gives it to replicas."""
+    """The binlog as a running server sends it to replicas."""
 
     address: SourceAddress
     server_uuid: str
@@ -63,7 +63,7 @@ class ServerBinlog:
 
     @classmethod
     def of(cls, address: SourceAddress, program: tuple[str, ...]) -> ServerBinlog:
-        """Ask the server which files it has; SourceLost or SourceRefused where it does not answer."""
+        """Read the server's list of files; SourceLost or SourceRefused if it does not answer."""
         facts = read_facts(address)
         if facts.is_mariadb:
             raise TruthUnreadable(
@@ -91,7 +91,7 @@ class ServerBinlog:
             yield from events(lines)
 
     def lines(self, first: str) -> Generator[bytes]:
-        """What the program prints; closing it ends the program."""
+        """Yield the program's lines; closing it ends the program."""
         address = self.address
         more = [
             "--read-from-remote-server",
@@ -110,7 +110,7 @@ class ServerBinlog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinlogFiles:
-    """Binlog files on disk, the oldest first, as a stopped server left them or a backup has them."""
+    """Binlog files on disk, the oldest first, from a stopped server or a backup."""
 
     paths: tuple[Path, ...]
     server_uuid: str
@@ -131,10 +131,11 @@ class BinlogFiles:
             yield from events(lines)
 
     def lines(self, first: str) -> Generator[bytes]:
-        """What the program prints; closing it ends the program."""
+        """Yield the program's lines; closing it ends the program."""
         names = [path.name for path in self.paths]
         for path in self.paths[names.index(first) :]:
-            # The program does not say whose text it is, and a file that ends in a crash names no other.
+            # The program does not name the file of its text, and a file that ends in a crash names
+            # no other.
             yield (
                 b"#700101  0:00:00 server id 1  end_log_pos 0 \tRotate to %s  pos: 4\n"
                 % path.name.encode()

@@ -1,9 +1,9 @@
-"""What mysqlbinlog's text says, as events: transactions, tables, rows, statements.
+"""The events of mysqlbinlog's text: transactions, tables, rows, statements.
 
-The law: none of our own decoding is used here. Lines are bytes, and a value stays as it is printed until it is
-compared; what the program could not print is an event of its own.
-Source: MySQL's client/mysqlbinlog.cc and sql/log_event.cc, with ``--base64-output=DECODE-ROWS -v
---print-table-metadata``. Rows of a statement stand behind the headers of all its events.
+Invariant: none of our own decoding is used here. Lines are bytes, and a value stays as printed
+until it is compared; what the program could not print is an event of its own. Source: MySQL's
+client/mysqlbinlog.cc and sql/log_event.cc, with ``--base64-output=DECODE-ROWS -v
+--print-table-metadata``. Rows of a statement follow the headers of all its events.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Before(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A transaction begins; ``gtid`` is None where the server gives none."""
+    """A transaction begins; ``gtid`` is None if the server gives none."""
 
     gtid: str | None
     pos: int
@@ -46,13 +46,13 @@ class Row(NamedTuple):
     """``c``, ``u`` or ``d``."""
     shape: Shape
     pos: int
-    """Of the first rows event of the statement."""
+    """The offset of the statement's first rows event."""
     before: bytes
     after: bytes
 
 
 class Unprinted(NamedTuple):
-    """Rows that the witness could not read; how many is not known."""
+    """Rows that the witness could not read; their number is not known."""
 
     shape: Shape
     pos: int
@@ -60,7 +60,7 @@ class Unprinted(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement that is no border."""
+    """A statement that is no transaction marker."""
 
     sql: str
     database: str | None
@@ -81,7 +81,7 @@ class XaEnded(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The transaction is whole; ``pos`` is behind it."""
+    """The transaction is complete; ``pos`` is after it."""
 
     pos: int
 
@@ -102,17 +102,17 @@ _END_OF_STATEMENT = b"/*!*/;\n"
 _KINDS = {b"INSERT INTO": "c", b"UPDATE": "u", b"DELETE FROM": "d"}
 _ROWS_EVENTS = (b"Write_rows", b"Update_rows", b"Delete_rows")
 _CREATED_WITH_ROWS = "START TRANSACTION"
-"""What the server writes behind the CREATE of a CREATE … SELECT, whose rows follow in the same transaction."""
+"""The server's suffix to the CREATE of a CREATE … SELECT, whose rows follow in the same transaction."""
 
 
 def events(lines: Iterator[bytes]) -> Iterator[Event]:
-    """The events in their order."""
+    """Yield the events in their order."""
     return _Reading(lines).events()
 
 
 class Transactions:
-    """Where transactions begin and end, by what statements and announcements say; whoever reads a binlog
-    keeps the places of this."""
+    """The beginnings and ends of transactions, from statements and GTID events; the reader of a
+    binlog keeps its positions."""
 
     def __init__(self) -> None:
         self._pos = self._end = 0
@@ -175,7 +175,7 @@ class _Reading(Transactions):
         """The next line; empty at the end."""
         self._rows_pos: int | None = None
         self._tables: dict[bytes, tuple[bytes, ...]] = {}
-        """What is printed of a table, by its name as that has it: MySQL's program doubles no backtick there."""
+        """The printed lines of a table, by its name in them: MySQL's program doubles no backtick there."""
 
     def events(self) -> Iterator[Event]:
         self._advance()
@@ -244,7 +244,7 @@ class _Reading(Transactions):
                 lines[-1] += self._line
                 self._advance()
             if lines[-1].startswith(b"# Primary Key("):
-                # Names are printed as they are here, so that only the columns tell where the key ends.
+                # Names are printed unquoted here, so only the columns show where the key ends.
                 for _ in range(line_ends_in_names(lines)):
                     if lines[-1].endswith(b")\n") and shape_of((b"`.`", *lines)).primary_key:
                         break
@@ -259,7 +259,7 @@ class _Reading(Transactions):
         return line
 
     def _shape(self, name: bytes) -> Shape:
-        """The table of rows, by its name as they have it."""
+        """The table of rows, by its name in them."""
         plain = name.replace(b"``", b"`")
         lines = self._tables.get(plain, self._tables.get(name))
         if lines is None:
@@ -281,13 +281,13 @@ class _Reading(Transactions):
         return self._said(b"".join(text).decode("utf-8", "replace").rstrip("\n"))
 
     def _one_phase(self) -> str | None:
-        """What follows the header of an XA PREPARE that is an XA COMMIT … ONE PHASE."""
+        """The statement after the header of an XA PREPARE that is an XA COMMIT … ONE PHASE."""
         text = self._line.decode("utf-8", "replace")
         found = _XA.match(text)
         return text if found and found[1] == "COMMIT" and found[3] else None
 
     def _rows(self) -> Iterator[Event]:
-        """All rows of a statement. They are most of the text, so this loop does one thing to a line."""
+        """All rows of a statement. They are most of the text, so this loop does one thing per line."""
         pos = self._pos if self._rows_pos is None else self._rows_pos
         lines = self._lines
         kind, shape = "", None
@@ -316,7 +316,7 @@ class _Reading(Transactions):
 def _row(
     kind: str, shape: Shape, pos: int, before: list[bytes], after: list[bytes]
 ) -> Row | Unprinted:
-    # What it cannot print is the last that it prints of an event.
+    # What it cannot print is the last output of an event.
     for image in (before, after):
         if image and image[-1].partition(b"=")[2].startswith(b"!! "):
             return Unprinted(shape, pos)

@@ -1,7 +1,7 @@
 """Tables and values of mysql-replication, in the form in which mysqlbinlog prints them.
 
-The law: one form for both witnesses, so that one comparison judges by both. What the package decodes otherwise
-than MySQL has it is UNTOLD, which is counted as not judged.
+Invariant: one form for both witnesses, so that both use one comparison. Values that the package
+decodes differently from MySQL are UNTOLD, which is counted as not judged.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _TYPES = {
     13: "YEAR", 16: "BIT", 17: "TIMESTAMP", 18: "DATETIME", 19: "TIME", 245: "JSON", 246: "DECIMAL",
     247: "ENUM", 248: "SET", 255: "GEOMETRY",
 }  # fmt: skip
-"""MySQL's numbers of types; those of servers before 5.6 are not here, and so are not judged."""
+"""MySQL's type numbers; types of servers before 5.6 are not included, and so are not judged."""
 
 
 def shape_of(table: read.ReadTable) -> Shape:
-    """The table as the audit knows tables."""
+    """The table's shape for the audit."""
     return Shape(table.database, table.table, tuple(map(_column, table.columns)), table.primary_key)
 
 
@@ -135,7 +135,7 @@ def _document(value: read.Document, _: read.ReadColumn) -> bytes | None:
 
 
 def _told(value: object) -> Any:
-    """Plain JSON; TypeError for what the package made of an opaque value, which is no text of MySQL's."""
+    """Plain JSON; TypeError for the package's form of an opaque value, which is no text of MySQL's."""
     match value:
         case bytes():
             return value.decode()
@@ -149,7 +149,7 @@ def _told(value: object) -> Any:
 
 
 def _quoted(content: bytes) -> bytes:
-    # Line ends part the values of an image, and quotation marks end a text.
+    # Line ends separate the values of an image, and quotation marks end a text.
     return b"'%s'" % content.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"'", b"\\'")
 
 

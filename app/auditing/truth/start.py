@@ -1,9 +1,10 @@
-"""The binlog file from which an audit reads, and where in it a window by GTIDs begins.
+"""The binlog file from which an audit reads, and the beginning of a window by GTIDs in it.
 
-The heads of files list GTIDs. A transaction without one is in no head, so after the last transaction of a set
-there may be files whose heads all list that set and no more.
+The heads of files list GTIDs. A transaction without one is in no head, so after the last
+transaction of a set there may be files whose heads all list that set and no more.
 
-Invariant: what is read begins at or before the window; heads are read by the witness, not by the worker's code.
+Invariant: reading begins at or before the window; heads are read by the witness, not by the
+worker's code.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from connectors.mysql.position import Coordinates
 
 
 def first_file(binlog: Witness, begin: Bound | None) -> str:
-    """The last file before which nothing that has a GTID, a time or a place is wanted: found by bisecting the
-    heads."""
+    """The last file before which no GTID, time or position is wanted: found by bisecting the heads."""
     files = list(binlog.files())
     if not files:
         raise NotAuditable("there are no binlog files")
@@ -35,7 +35,8 @@ def first_file(binlog: Witness, begin: Bound | None) -> str:
 
 
 def file_of_last(binlog: Witness, first: str, begin: GtidSet) -> str:
-    """The file at or before ``first`` that has the last transaction of a set; the oldest one where none has."""
+    """The file at or before ``first`` that has the last transaction of a set; the oldest one if
+    none has."""
     files = list(binlog.files())
     at = files.index(first)
     while at > 0 and not _begins_within(binlog, files[at], begin):
@@ -44,8 +45,8 @@ def file_of_last(binlog: Witness, first: str, begin: GtidSet) -> str:
 
 
 def last_of(binlog: Witness, first: str, begin: GtidSet) -> Coordinates | None:
-    """Where the last transaction of a set begins, before the first that the set lacks; None where there is none
-    from that file on."""
+    """The beginning of a set's last transaction, before the first that the set lacks; None if there
+    is none from that file on."""
     found, file = None, first
     with closing(binlog.events(first)) as events:
         for event in events:

@@ -1,7 +1,7 @@
-"""Who says what the source had: MySQL's own mysqlbinlog, or mysql-replication.
+"""The witness of the source's changes: MySQL's own mysqlbinlog, or mysql-replication.
 
-The law: a witness reads by code that is not the worker's, says everything or raises TruthUnreadable, and says
-what it cannot judge.
+Invariant: a witness reads by code that is not the worker's, reports everything or raises
+TruthUnreadable, and names what it cannot judge.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from app.auditing.truth.printed_events import Event
 
 
 class WitnessName(Enum):
-    """Which there are; the values are the words of ``--witness``."""
+    """The known witnesses; the values are those of ``--witness``."""
 
     MYSQLBINLOG = "mysqlbinlog"
     MYSQL_REPLICATION = "mysql-replication"
@@ -28,22 +28,22 @@ LIMITS = {
         "transactions, tagged GTIDs, and tables whose columns the binlog does not name"
     ),
 }
-"""What each cannot judge, for the report."""
+"""The types that each cannot judge, for the report."""
 
 
 class Witness(Protocol):
-    """Where the truth is read."""
+    """A reader of the source's binlog."""
 
     @property
     def name(self) -> WitnessName:
-        """Which it is."""
+        """The witness's name."""
 
     @property
     def server_uuid(self) -> str:
-        """Whose binlog it is."""
+        """The server of the binlog."""
 
     def files(self) -> Sequence[str]:
-        """Names of all binlog files that there are, the oldest first."""
+        """The names of all existing binlog files, the oldest first."""
 
     def events(self, first: str) -> Generator[Event]:
-        """What stands in this file and all behind it; closing it ends the reading."""
+        """Yield the events of this file and all later ones; closing it ends the reading."""

@@ -1,8 +1,9 @@
-"""The warehouse against the topics, whose records the same audit holds against the source.
+"""The warehouse against the topics, whose records the same audit compares with the source.
 
-The law: each table is judged at the place that the sink itself says it has reached, partition by partition;
-what is behind that is counted as such. Of each key only the last applied change stands, and a row that another
-destination has made its own is excused by its key alone. Values are never shown.
+Invariant: each table is judged at the position that the sink itself reports, partition by
+partition; later records are counted as not yet applied. Of each key only the last applied change is
+valid, and a row that another destination has replaced is excused by its key alone. Values are never
+shown.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.routes.routes import Routes
 
 _LONGEST_PAIRING = 10_000
-"""Rows of a table that are held in memory to find out what became of them; beyond, they are only counted."""
+"""Rows of a table that are held in memory to classify them; beyond, they are only counted."""
 Place = tuple[int, int]
 """Epoch and number."""
 _NEVER: Place = (-1, -1)
@@ -31,7 +32,7 @@ _EMPTYING = "rows of a table that is being truncated"
 
 @dataclass(slots=True)
 class _Table:
-    """What is known of a table while records are read."""
+    """The facts of a table while records are read."""
 
     t: int
     name: tuple[str, str]
@@ -48,13 +49,13 @@ class _Table:
     topics: set[str] = field(default_factory=set)
 
     def key_of(self, values: Iterable[Any], unrepresentable: Mapping[str, str] | None) -> bytes:
-        """The key of a row that the warehouse tells."""
+        """The key of a row of the warehouse's dump."""
         named = dict(zip(self.columns, values, strict=True))
         return of_row(self.key, named, self.kinds, _lower(unrepresentable))
 
 
 class Warehouse:
-    """Takes what the sink tells at once, then record after record, and then judges."""
+    """Takes the whole dump of the sink, then record after record, and then judges."""
 
     def __init__(
         self,
@@ -72,9 +73,9 @@ class Warehouse:
         self._until: dict[tuple[str, int], int] = {}
         self._tables: dict[tuple[str, str], _Table] = {}
         self._floors: dict[tuple[str, str], Place] = {}
-        """Truncates that the sink had begun once its tables were read: it may have emptied them."""
+        """Truncates that the sink had begun once its tables were read: they may have been applied."""
         self._dropped: dict[tuple[str, str], Place] = {}
-        """Where the source's own tables were last dropped, or given another name."""
+        """The positions at which the source's own tables were last dropped or renamed."""
         self._read(told)
 
     def _read(self, parts: Iterable[dict[str, Any]]) -> None:
@@ -104,7 +105,7 @@ class Warehouse:
             row = (told["seq"], told["delta"], told["epoch"], 0 if told["deleted"] else 1)
             self._store.hold(Held(table.t, *row, orjson.dumps(body)))
         elif table.key:
-            # In a log nobody takes another's place.
+            # In a log no row replaces another.
             self._store.leave(table.t, table.key_of(values, told["unrepresentable"]))
 
     def _table(self, name: tuple[str, str]) -> _Table:
@@ -113,14 +114,14 @@ class Warehouse:
         return self._tables[name]
 
     def take(self, topic: str, partition: int, record: StoredRecord, value: dict[str, Any]) -> None:
-        """Take a record of a row topic, with its images, or of the DDL topic."""
+        """Add a record of a row topic, with its images, or of the DDL topic."""
         if "ddl" in value:
             self._note_dropped(value)
             return
         source = value["source"]
         name = (source["db"], source["table"])
         route = self._routes.of(name)
-        # A table that is captured no longer has its rows where it once had them.
+        # A table that is captured no longer has no rows where it once had them.
         table = self._table(name if route is None else route.logical)
         table.topics.add(topic)
         place = (int(source["epoch"]), int(source["seq"]))
@@ -133,7 +134,7 @@ class Warehouse:
             elif place <= self._floors.get(table.name, _NEVER):
                 table.may_be_emptied = max(table.may_be_emptied, place)
             return
-        # A sink that goes on may have merged what its ledger does not have yet.
+        # A running sink may have merged what its ledger does not have yet.
         if is_applied or self._store.holds(table.t, place[1]):
             self._want(table, (partition, record.offset), record.key, value)
 
@@ -142,7 +143,7 @@ class Warehouse:
     ) -> None:
         source, op = value["source"], value["op"]
         before, after = value["before"], value["after"]
-        # A row is wanted though its images are not at hand; which there are, the operation tells.
+        # A row is wanted though its images are not available; the operation determines which exist.
         images = (
             [(0, after or before, op != "d")]
             if key
@@ -172,19 +173,20 @@ class Warehouse:
         return of_record(key, _types(self._versions.get(name)))
 
     def _note_dropped(self, value: dict[str, Any]) -> None:
-        """Note where a name lost its table, which the sink does not follow."""
+        """Record the position at which a name lost its table, which the sink does not follow."""
         place = (int(value["source"]["epoch"]), int(value["source"]["seq"]))
         for one in value.get("tables", ()):
             if one["change"] == "dropped" or one["renamed_to"] is not None:
                 self._dropped[one["database"], one["table"]] = place
         for one in value.get("online", ()):
-            # A tool took it away to put its copy there, with the same rows.
+            # A tool replaced it by its copy, with the same rows.
             self._dropped.pop((one["database"], one["table"]), None)
 
     def judge(self, seen: Callable[[int], bool], *, cut: Collection[str]) -> list[TableVerdict]:
-        """What is wrong with each table.
+        """Return the verdict of each table.
 
-        ``seen`` says which numbers have a record in Kafka, ``cut`` which topics do not have all of theirs.
+        ``seen`` returns which numbers have a record in Kafka, ``cut`` names the topics that do not
+        have all of theirs.
         """
         found = []
         for _, table in sorted(self._tables.items()):
@@ -199,7 +201,8 @@ class Warehouse:
         self._store.empty(table.t, table.emptied)
         floor = self._floors.get(table.name, _NEVER)
         if not is_whole and floor > table.emptied:
-            # The topic may have older rows in one partition, and the truncate no more in its own.
+            # The topic may have older rows in one partition, while the truncate's partition no
+            # longer has it.
             table.may_be_emptied = max(table.may_be_emptied, floor)
         missing: list[Wanted] = []
         for wanted, told in self._store.wanted(table.t):
@@ -254,7 +257,7 @@ def _compare(
     values, unrepresentable, version = orjson.loads(told)
     held = dict(zip(table.columns, values, strict=True))
     for name in absent:
-        # They are as an earlier change has left them.
+        # They have the values of an earlier change.
         held.pop(name.lower(), None)
         verdict.unjudged["columns that the last change of their row does not contain"] += 1
     column = different(image, types, held, _lower(unrepresentable))
@@ -282,7 +285,7 @@ def _stale(
     extra: list[Held],
     verdict: TableVerdict,
 ) -> None:
-    """Of what is missing and what is too much, tell apart the rows that are there as they were before."""
+    """Among missing and surplus rows, find those that have older values."""
     older: dict[bytes, Held] = {}
     if table.key:
         for held in extra:

@@ -1,8 +1,8 @@
-"""What the warehouse holds, as the sink itself tells it in a process of its own.
+"""The contents of the warehouse, dumped by the sink itself in its own process.
 
-The law: the sink is asked before anything else is read, so that what the topics and the cursor say is never
-older than what the tables hold; nothing of the sink's is imported here. A file that is cut, or of another
-installation's warehouse, is refused: it would say that all is well.
+Invariant: the sink is run before anything else is read, so that the topics and the cursor are never
+older than the tables; nothing of the sink's is imported here. A file that is truncated, or of
+another installation's warehouse, is refused: it would hide faults.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ FORMAT = 2
 
 
 class Origin(NamedTuple):
-    """Whose records a warehouse is made of."""
+    """The origin of a warehouse's records."""
 
     prefix: str
     cluster: str | None = None
-    """Kafka's own name of it; None where nobody can tell."""
+    """Kafka's id of it; None if it is not known."""
 
 
 @asynccontextmanager
 async def asked(config: Path) -> AsyncIterator[Path]:
-    """A file with all that the warehouse of a sink's settings holds. Raises WarehouseUnreadable."""
+    """Yield a file of all that the warehouse of a sink's settings holds. Raises WarehouseUnreadable."""
     with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
         file = Path(folder) / "warehouse.jsonl"
         code, errors = await _ended("-m", "spark_sink", "--config", str(config), "dump", str(file))
@@ -45,7 +45,8 @@ async def asked(config: Path) -> AsyncIterator[Path]:
 
 
 async def _ended(*words: str) -> tuple[int, str]:
-    """The exit code of a Python of its own, and its errors; it is killed where nobody waits any more."""
+    """Run a Python process of its own; return exit code and errors. It is killed if its caller is
+    cancelled."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
@@ -60,16 +61,18 @@ async def _ended(*words: str) -> tuple[int, str]:
 
 @contextmanager
 def given(file: Path) -> Iterator[Path]:
-    """A file that was made where the sink runs."""
+    """Yield a file that was made on the sink's host."""
     if not file.is_file():
         raise WarehouseUnreadable("it is not a file", file=file)
     yield file
 
 
 def lines(file: Path, origin: Origin) -> Iterator[dict[str, Any]]:
-    """The parts of such a file: on the whole, of each table one on it and its rows, and what ends it.
+    """Yield the parts of such a file: one on the whole, for each table one on it and its rows, and
+    the end.
 
-    Raises WarehouseUnreadable where it is no such file, another version's, cut, or of another warehouse.
+    Raises WarehouseUnreadable if it is no such file, of another version, truncated, or of another
+    warehouse.
     """
     number = tables = rows = 0
     is_ended = False

@@ -1,7 +1,7 @@
-"""A row's key in one form, whoever tells it: a record, by its version of the columns, or the warehouse.
+"""A row's key in one form, from a record, by its version of the columns, or from the warehouse.
 
-The law: names in lower case and in their order by that, since to the sink a key of the same columns is the same
-key however they are spelled and ordered; of values, what is equal is told equally.
+Invariant: names are in lower case and sorted, since to the sink a key of the same columns is the
+same key in any spelling and order; equal values have equal forms.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ _HELD = {
     "double": Sort.DOUBLE,
     **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), Sort.MOMENT),
 }
-"""By Spark's types, without what is in brackets."""
+"""By Spark's types, without the text in parentheses."""
 
 
 def of_record(key: bytes, types: Mapping[str, str]) -> bytes:
-    """The form of a record's key, or itself where it is none; ``types`` are MySQL's, by the columns' names."""
+    """The form of a record's key, or the key itself if it has none; ``types`` are MySQL's, by the
+    columns' names."""
     try:
         told = orjson.loads(key)
         return _written({n: _form(sort_of(types.get(n, "")), value) for n, value in told.items()})
@@ -61,7 +62,7 @@ def _exact(value: Any) -> str:
 
 
 def _single(value: Any) -> float:
-    """As a column that was widened since holds it."""
+    """In the form of a column that was widened since."""
     return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
 
 

@@ -1,7 +1,7 @@
-"""The warehouse's rows, and what its tables must hold, beside each other in a file of SQLite's.
+"""The warehouse's rows and the required rows, together in an SQLite file.
 
-The law: a row of the warehouse is found by the number of the change that made it, which no other change has; so
-no key has to be compared to find it. Keys are in the form of `warehouse_keys`.
+Invariant: a row of the warehouse is found by the unique number of the change that made it, so no
+key has to be compared to find it. Keys are in the form of `warehouse_keys`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CREATE TABLE wanted (t INTEGER, key BLOB, seq INTEGER, delta INTEGER, epoch INTE
   version INTEGER, partition INTEGER, offset INTEGER, image BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
 CREATE TABLE others (t INTEGER, key BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
 """
-# A truncate gives all rows of a table its own number; they are deleted, and never asked for one by one.
+# A truncate gives all rows of a table its own number; they are deleted, and never looked up singly.
 _HOLD = """
 INSERT INTO held VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (t, seq, delta) DO UPDATE SET
   told = iif(n = 0, excluded.told, told), n = n + excluded.n
@@ -43,12 +43,12 @@ class Held(NamedTuple):
     """+1 or -1 for an image of a log; 0 for a row of a table with a key."""
     epoch: int
     n: int
-    """How many such rows there are that are not deleted."""
+    """The number of such rows that are not deleted."""
     told: bytes
 
 
 class Wanted(NamedTuple):
-    """What the last applied change of a key has made of its row; of a log, one image."""
+    """The row after the last applied change of a key; of a log, one image."""
 
     t: int
     key: bytes
@@ -63,7 +63,7 @@ class Wanted(NamedTuple):
 
 
 class WarehouseStore:
-    """Filled with the warehouse first, then with what is wanted of it."""
+    """Filled with the warehouse first, then with the required rows."""
 
     def __init__(self) -> None:
         self._db = scratch(_TABLES)
@@ -76,20 +76,20 @@ class WarehouseStore:
         self._db.close()
 
     def hold(self, row: Held) -> None:
-        """Note what the warehouse has."""
+        """Add a row of the warehouse."""
         self._note(_HOLD, row)
 
     def leave(self, t: int, key: bytes) -> None:
-        """Note a key whose row, deleted or not, is of another destination."""
+        """Add a key whose row, deleted or not, is of another destination."""
         self._note(_OTHERS, (t, key))
 
     def is_left(self, t: int, key: bytes) -> bool:
-        """Whether the row of a key is of another destination; all has to be flushed."""
+        """Whether the row of a key is of another destination; requires flush."""
         found = self._db.execute("SELECT 1 FROM others WHERE t = ? AND key = ?", (t, key))
         return found.fetchone() is not None
 
     def want(self, row: Wanted) -> None:
-        """Note what it must have, in place of what an older change of the same key wanted."""
+        """Add a required row, replacing that of an older change of the same key."""
         self._note(_WANT, row)
 
     def holds(self, t: int, seq: int) -> bool:
@@ -98,7 +98,7 @@ class WarehouseStore:
         return found.fetchone() is not None
 
     def wanted(self, t: int) -> Iterator[tuple[Wanted, bytes | None]]:
-        """What a table must hold, and what it holds of it; deleted rows are none."""
+        """The required rows of a table, each with the actual one; deleted rows are none."""
         self.flush()
         rows = self._db.execute(
             "SELECT w.*, h.told FROM wanted w LEFT JOIN held h ON h.t = w.t AND h.seq = w.seq AND "
@@ -109,7 +109,7 @@ class WarehouseStore:
             yield Wanted(*row[:-1]), row[-1]
 
     def unwanted(self, t: int) -> Iterator[Held]:
-        """What a table holds and must not."""
+        """The surplus rows of a table."""
         self.flush()
         self._db.execute("CREATE INDEX IF NOT EXISTS by_number ON wanted (t, seq, delta)")
         rows = self._db.execute(
@@ -121,19 +121,19 @@ class WarehouseStore:
             yield Held(*row)
 
     def repeated(self, t: int) -> Iterator[Held]:
-        """What a table holds more than once."""
+        """The repeated rows of a table."""
         for row in self._db.execute("SELECT * FROM held WHERE t = ? AND n > 1", (t,)):
             yield Held(*row)
 
     def empty(self, t: int, floor: tuple[int, int]) -> None:
-        """Want nothing any more of what came before a truncate."""
+        """Remove required rows from before a truncate."""
         self.flush()
         self._db.execute(
             "UPDATE wanted SET alive = 0 WHERE t = ? AND (epoch, seq) < (?, ?)", (t, *floor)
         )
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write buffered rows."""
         for statement, rows in self._waiting.items():
             if rows:
                 self._db.execute("BEGIN")

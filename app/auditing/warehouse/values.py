@@ -1,7 +1,8 @@
-"""A value of the wire against one of the warehouse.
+"""Comparison of a value of the wire with one of the warehouse.
 
-The law: what is held is equal by value, not by text: ``12.5`` is ``12.50``, and a column that was widened since
-holds its older values in its newer type. Source: docs/wire.md and docs/sink.md, and nothing of the sink's code.
+Invariant: values are equal by value, not by text: ``12.5`` is ``12.50``, and a column that was
+widened since holds its older values in its newer type. Source: docs/wire.md and docs/sink.md, and
+nothing of the sink's code.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 
 class Sort(Enum):
-    """How values of a type are told, so what makes two of them equal."""
+    """The form of a type's values, which determines equality."""
 
     EXACT = auto()
     SINGLE = auto()
@@ -23,7 +24,7 @@ class Sort(Enum):
     MOMENT = auto()
     VECTOR = auto()
     PLAIN = auto()
-    """As they are."""
+    """Equal as they are."""
 
 
 _EXACT = (
@@ -41,7 +42,7 @@ _BASE = re.compile(r"[a-z]+")
 
 
 def sort_of(mysql_type: str) -> Sort:
-    """Of a type as `column_type` prints it."""
+    """The sort of a type as `column_type` prints it."""
     found = _BASE.match(mysql_type)
     return _SORTS.get(found[0], Sort.PLAIN) if found else Sort.PLAIN
 
@@ -52,10 +53,10 @@ def different(
     held: Mapping[str, Any],
     unrepresentable: Mapping[str, str],
 ) -> str | None:
-    """The column in which a row of the warehouse is not what the wire has; None where there is none.
+    """The column in which a row of the warehouse differs from the wire; None if there is none.
 
-    Names in ``held`` and ``unrepresentable`` are in lower case, as the warehouse takes names that differ by
-    case for one.
+    Names in ``held`` and ``unrepresentable`` are in lower case, as the warehouse does not
+    distinguish case.
     """
     for name, value in image.items():
         own = name.lower()
@@ -87,7 +88,7 @@ def _single(value: Any) -> bytes:
 
 
 def moment(value: str) -> str:
-    """A date or moment without what is only form: ``T``, ``Z``, zeros at its end, midnight."""
+    """A date or time without mere form: ``T``, ``Z``, trailing zeros, midnight."""
     day, _, time = value.replace("T", " ").removesuffix("Z").partition(" ")
     whole, _, fraction = time.partition(".")
     return f"{day} {whole or '00:00:00'}.{fraction.rstrip('0')}"
@@ -109,4 +110,4 @@ _FORMS: dict[Sort, Callable[[Any], Any]] = {
     Sort.VECTOR: _vector,
     Sort.PLAIN: _plain,
 }
-"""What brings both forms of a value to one that can be compared."""
+"""The conversion of both forms of a value to a comparable one."""
