@@ -54,7 +54,12 @@ class Gathered:
 
     def end(self, transaction: Transaction, pos: int) -> None:
         """A transaction is whole."""
-        self.gtids.add(transaction.source, transaction.number)
+        runs, number = self.gtids, transaction.number
+        if number == runs.last + 1 and transaction.source == runs.source:
+            # Of small transactions there are many, and a call would cost more.
+            runs.last = number
+        else:
+            runs.add(transaction.source, number)
         self.last = transaction
         self.end_pos, self.whole_items, self.whole_values = pos, len(self.items), self.values
         self.ordinal = 0

@@ -11,21 +11,21 @@ from app.pipeline.piece_parts import Run, add_run
 class GtidRuns:
     """Collects them in the order of the binlog."""
 
-    __slots__ = ("_first", "_last", "_runs", "_source")
+    __slots__ = ("_first", "_runs", "last", "source")
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
-        self._source: str | None = None
+        self.source: str | None = None
         """What the last GTID begins with; None where the last transaction has none."""
-        self._first = self._last = 0
-        """The numbers of the run that may still be lengthened."""
+        self._first = self.last = 0
+        """The numbers of the run that may still be lengthened: by who sets ``last`` to the next one."""
 
     def add(self, source: str | None, number: int) -> None:
         """Add the GTID of a transaction; ``source`` is None where it has none."""
-        if number != self._last + 1 or source != self._source:
+        if number != self.last + 1 or source != self.source:
             self._close()
-            self._source, self._first = source, number
-        self._last = number
+            self.source, self._first = source, number
+        self.last = number
 
     def found(self) -> list[Run]:
         """All runs."""
@@ -33,6 +33,6 @@ class GtidRuns:
         return self._runs
 
     def _close(self) -> None:
-        if self._source is not None:
-            add_run(self._runs, (self._source, self._first, self._last))
-        self._source = None
+        if self.source is not None:
+            add_run(self._runs, (self.source, self._first, self.last))
+        self.source = None
