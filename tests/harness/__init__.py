@@ -1,1 +1,1 @@
-"""What tests with real servers share: workers, SQL, topics, and waiting."""
+"""Harness of tests with real servers: workers, SQL, topics, and waiting."""

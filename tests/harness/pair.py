@@ -1,4 +1,4 @@
-"""Two workers with the same settings, as two machines would run them."""
+"""Two workers with the same settings, as on two machines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pair_settings(
     database: str = "shop",
     **more: Any,
 ) -> dict[str, Any]:
-    """Settings for some destinations of one server, each with a table of its name, and ZooKeeper."""
+    """Settings with ZooKeeper for destinations of one server, each with a table of its name."""
     wanted = settings(stack, mysql, folder)
     shop = wanted["destinations"]["shop"] | {"decoders": 1}
     wanted["destinations"] = {
@@ -49,7 +49,7 @@ def pair_settings(
 
 
 class Pair:
-    """Workers by name; all that still run are killed at the block's end."""
+    """Workers by name; all running ones are killed at the block's end."""
 
     def __init__(self, wanted: dict[str, Any], folder: Path) -> None:
         self.wanted, self.folder = wanted, folder
@@ -71,7 +71,7 @@ class Pair:
         return self.folder / f"{name}.yaml"
 
     def write(self, name: str) -> None:
-        """Write a worker's settings, as they are wanted now."""
+        """Write a worker's present settings."""
         port = self._ports.setdefault(name, free_port())
         own = {
             "http": {"port": port},
@@ -89,7 +89,7 @@ class Pair:
         return self.workers[name]
 
     def end(self, name: str, number: signal.Signals) -> None:
-        """Send a worker a signal; wait for it unless it is killed."""
+        """Send a worker a signal; wait for its end unless the signal is SIGKILL."""
         worker = self.workers[name]
         worker.process.send_signal(number)
         if number is signal.SIGKILL:
@@ -98,7 +98,7 @@ class Pair:
             worker.process.wait(PATIENCE)
 
     def status(self, name: str) -> dict[str, Any]:
-        """What /status of a worker says; empty while it does not answer."""
+        """The /status of a worker; empty while it does not answer."""
         body = self.workers[name].get("/status")
         found: dict[str, Any] = json.loads(body) if body else {}
         return found
@@ -111,7 +111,7 @@ class Pair:
         }
 
     def leader(self, destination: str) -> str:
-        """Who runs it, once exactly one does."""
+        """The worker that runs a destination, once exactly one does."""
         name: str = self.until(lambda: self._runs(destination))
         return name
 
@@ -120,7 +120,7 @@ class Pair:
         return running[0] if len(running) == 1 else None
 
     def settled(self) -> None:
-        """Wait until each worker sees all as candidates of each destination."""
+        """Wait until each worker sees all workers as candidates of each destination."""
         alive = sorted(
             name for name, worker in self.workers.items() if worker.process.poll() is None
         )
@@ -137,7 +137,7 @@ class Pair:
         self.until(all_see)
 
     def until(self, reached: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-        """What ``reached`` says once it says something; fail with the logs' ends where it is not in time."""
+        """The first true value of ``reached``; fail with the ends of the logs on timeout."""
         return until(reached, seconds=seconds, late=self._ends)
 
     def _ends(self) -> str:

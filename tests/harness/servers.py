@@ -1,9 +1,9 @@
-"""Servers of tests' own, of each make and series.
+"""Servers of single tests, of MySQL and MariaDB in each series.
 
 A name is a series of MySQL (``9.7``, ``5.6``) or of MariaDB (``mariadb-11.8``). With ``lower-`` before it,
-names of tables are in lower case; with `` without GTIDs`` after it, there are none.
+table names are in lower case; with `` without GTIDs`` after it, GTIDs are off.
 
-Invariant: a series that this machine cannot run is skipped with its reason, and fails where CI is set.
+Invariant: a series that this machine cannot run is skipped with its reason, and fails if CI is set.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Options = Mapping[str, str | int]
 WITHOUT_GTIDS = " without GTIDs"
 GTIDS_OFF: Options = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
 FAST: Options = {"innodb_flush_method": "nosync"}
-"""For tables that come and go by the hundreds; what a crash would leave of them does not matter."""
+"""For hundreds of temporary tables, which need not survive a crash."""
 _NUMBERS = itertools.count(1)
 
 
 @contextlib.contextmanager
 def on_demand(factory: pytest.TempPathFactory, options: Options | None = None) -> Iterator[Servers]:
-    """The function from a name to that running server; all end with the block."""
+    """The function from a name to the running server of that name; all end with the block."""
     owner, running = Children(), dict[str, Mysql]()
 
     def server(name: str) -> Mysql:
@@ -53,7 +53,7 @@ def on_demand(factory: pytest.TempPathFactory, options: Options | None = None) -
 
 
 def started(name: str, folder: Path, owner: Children, options: Options | None = None) -> Mysql:
-    """A new server, running."""
+    """Start a new server."""
     try:
         made = _made(name, folder, owner, dict(options or {}))
     except MissingSoftwareError as error:
@@ -66,14 +66,14 @@ def started(name: str, folder: Path, owner: Children, options: Options | None = 
 
 @contextlib.contextmanager
 def own_mysql(stack: Stack, *statements: str, options: Options | None = None) -> Iterator[Mysql]:
-    """A server of the newest MySQL on which these statements were run."""
+    """A server of the newest MySQL after these statements."""
     server = stack.second_mysql(f"own-{next(_NUMBERS)}", options)
     server.start()
     try:
         run(server, *statements)
         yield server
     finally:
-        server.kill()  # an orderly end takes seconds, for data that nobody wants
+        server.kill()  # an orderly shutdown takes seconds, and the data is not needed
 
 
 def _made(name: str, folder: Path, owner: Children, options: dict[str, str | int]) -> Mysql:

@@ -13,7 +13,7 @@ from devstack.mysql import Mysql
 
 @contextlib.contextmanager
 def connected(mysql: Mysql, **more: Any) -> Iterator[Any]:
-    """A cursor of root's, which commits each statement."""
+    """A cursor of root that commits each statement."""
     settings = {"user": "root", "charset": "utf8mb4", "autocommit": True} | more
     connection = pymysql.connect(host=mysql.host, port=mysql.port, **settings)
     try:
@@ -31,7 +31,7 @@ def run(mysql: Mysql, *statements: str, **more: Any) -> None:
 
 
 def ask(mysql: Mysql, *statements: str, **more: Any) -> Sequence[Any]:
-    """The rows of the last of these statements."""
+    """Run statements in one session; returns the rows of the last one."""
     with connected(mysql, **more) as cursor:
         for statement in statements:
             cursor.execute(statement)

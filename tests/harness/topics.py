@@ -1,4 +1,4 @@
-"""What a worker has published, as a consumer reads it: values, in the order of each topic's numbers."""
+"""Published records as read by a consumer, in the order of each topic's sequence numbers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Change:
 
     @property
     def seq(self) -> int:
-        """Its number."""
+        """The sequence number."""
         return int(self.value["source"]["seq"])
 
 
 def changes(
     stack: Stack, topic: str, *, partitions: int = 1, only: int | None = None
 ) -> list[Change]:
-    """The records of a topic, or of one partition, that have a value, by their numbers."""
+    """The records with a value in a topic or one of its partitions, by sequence number."""
     options = {"bootstrap_servers": stack.kafka}
 
     async def read() -> list[Change]:
@@ -46,7 +46,7 @@ def changes(
 
 
 def rows(stack: Stack, prefix: str, table: str, *, database: str = "shop") -> list[Change]:
-    """A table's changes, of a worker with the settings of ``tests.harness.worker``."""
+    """A table's changes from a worker with the settings of ``tests.harness.worker``."""
     return changes(stack, Routes(prefix=prefix).topic((database, table)), partitions=2)
 
 
@@ -63,5 +63,5 @@ def values(stack: Stack, topic: str) -> list[dict[str, Any]]:
 
 
 def statements(stack: Stack, prefix: str) -> list[Change]:
-    """What the DDL topic has."""
+    """The records of the DDL topic."""
     return changes(stack, ddl_topic(prefix, "shop"))

@@ -1,6 +1,6 @@
 """Waiting for a state, with a generous deadline.
 
-Invariant: no test fails for a slow machine, nor waits much longer than it has to.
+Invariant: no test fails on a slow machine, or waits much longer than necessary.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 PATIENCE = 60.0
-"""Seconds."""
+"""The default deadline in seconds."""
 GLANCE = 0.05
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 Found = TypeVar("Found")
 
@@ -25,7 +25,7 @@ def until(
     glance: float = GLANCE,
     late: Callable[[], object] = lambda: "not in time",
 ) -> Found:
-    """The first true value of ``reached``; an AssertionError that says ``late`` if there is none in time."""
+    """The first true value of ``reached``; raises AssertionError with ``late`` on timeout."""
     deadline = time.monotonic() + seconds
     while not (found := reached()):
         assert time.monotonic() < deadline, str(late())
@@ -36,7 +36,7 @@ def until(
 async def until_async(
     reached: Callable[[], Awaitable[Found | None]], *, seconds: float = PATIENCE
 ) -> Found:
-    """The same of a coroutine."""
+    """The same for a coroutine."""
     deadline = time.monotonic() + seconds
     while not (found := await reached()):
         assert time.monotonic() < deadline, "not in time"

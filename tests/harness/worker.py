@@ -1,4 +1,4 @@
-"""A worker as a process of its own, as an operator runs it."""
+"""A worker in a separate process, as an operator runs it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.harness.wait import PATIENCE, until
 
 @dataclass(slots=True)
 class Worker:
-    """One run of the worker; ``log`` is what it printed."""
+    """One run of the worker; ``log`` is its output."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -33,11 +33,11 @@ class Worker:
 
     @property
     def log(self) -> str:
-        """All that it printed so far."""
+        """Its output so far."""
         return self.log_file.read_text(errors="replace")
 
     def get(self, path: str) -> str:
-        """The body of a page; the empty text while it does not answer."""
+        """The body of a page; empty while the worker does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=3) as answer:
                 body: bytes = answer.read()
@@ -46,7 +46,7 @@ class Worker:
             return ""
 
     def destination(self) -> dict[str, Any]:
-        """What /status says of the destination ``shop``; empty while it does not answer."""
+        """The /status of the destination ``shop``; empty while the worker does not answer."""
         body = self.get("/status")
         found: dict[str, Any] = json.loads(body)["destinations"]["shop"] if body else {}
         return found
@@ -54,7 +54,7 @@ class Worker:
     def wait(
         self, reached: Callable[[dict[str, Any]], bool], *, seconds: float = PATIENCE
     ) -> dict[str, Any]:
-        """Wait until the destination is as wanted; fail with the log's end where it is not in time."""
+        """Wait for a state of the destination; fail with the end of the log on timeout."""
 
         def look() -> dict[str, Any] | None:
             status = self.destination()
@@ -65,7 +65,7 @@ class Worker:
         )
 
     def stop(self) -> int:
-        """Ask it to end, and wait; its exit code."""
+        """Stop it, and wait; returns its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE)
 
@@ -82,7 +82,7 @@ def settings(stack: Stack, mysql: Mysql, folder: Path, **more: Any) -> dict[str,
         "server_id": 6101,
         "filter": {"include": r"shop\..*"},
         "start": "earliest",
-        # Servers that tests share have a past.
+        # Servers shared by tests have earlier binlogs.
         "accept": ["incomplete_start"],
         **more,
     }
@@ -100,7 +100,7 @@ def settings(stack: Stack, mysql: Mysql, folder: Path, **more: Any) -> dict[str,
 def running(
     wanted: dict[str, Any], folder: Path, *, command: Sequence[str] = WORKER
 ) -> Iterator[Worker]:
-    """A worker with these settings; killed at the end, if it is still there."""
+    """A worker with these settings; killed at the block's end if it still runs."""
     config, log_file = folder / "aqueduct.yaml", folder / "worker.log"
     config.write_text(yaml.safe_dump(wanted))
     process = started(log_file, command=command, AQUEDUCT_CONFIG=str(config))
@@ -118,7 +118,7 @@ def started(
     cwd: Path | None = None,
     **variables: str,
 ) -> subprocess.Popen[bytes]:
-    """A worker's process in a session of its own, with these variables; the log has all that it prints."""
+    """A worker's process in its own session, with these variables; its output goes to the log."""
     with log_file.open("wb") as log:
         return subprocess.Popen(
             command,
