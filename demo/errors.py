@@ -28,11 +28,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 def _quoted_tail(log: Path) -> str:
-    lines = _telling(_last_lines(log))
+    lines = _with_errors(_last_lines(log))
     return "\n".join(f"  | {line}" for line in lines) if lines else "  | (the log is empty)"
 
 
-def _telling(lines: list[str]) -> list[str]:
+def _with_errors(lines: list[str]) -> list[str]:
     """The last lines, after the last that report an error and would else not be among them."""
     end = lines[-_TAIL_LINES:]
     errors = [line for line in lines[:-_TAIL_LINES] if _ERROR.search(line)]

@@ -97,8 +97,10 @@ def audit(scope: Scope) -> Verdict:
     partitions = topics.get(journal_topic(scope.prefix))
     if partitions is None:
         raise NotAuditable("the journal topic does not exist", topic=journal_topic(scope.prefix))
-    told = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
-    end = _end(told, scope.destination)
+    journal_records = journal(
+        scope.published, scope.prefix, scope.destination, partitions=partitions
+    )
+    end = _end(journal_records, scope.destination)
     versions: Versions = {}
     if schemas_topic(scope.prefix) in topics:
         versions = schemas(scope.published, scope.prefix, scope.destination)
@@ -114,7 +116,7 @@ def audit(scope: Scope) -> Verdict:
         routes=scope.routes,
         destination=scope.destination,
         ddl_topic=ddl,
-        seq=told.cursors[-1].seq,
+        seq=journal_records.cursors[-1].seq,
         end=end,
         server_uuid=scope.binlog.server_uuid,
         versions=versions,
@@ -141,7 +143,7 @@ def audit(scope: Scope) -> Verdict:
             begin=begin, until=scope.until, end=end, server_uuid=scope.binlog.server_uuid
         )
         truth = _truth(scope, window, store)
-        _told(verdict, truth)
+        _report_truth(verdict, truth)
         of_rows = replace(subject, beginnings=_of_rows(subject, wanted))
         watch = None if warehouse is None else warehouse.take
         done = Examination(of_rows, truth, verdict, watch)
@@ -174,12 +176,12 @@ def audit(scope: Scope) -> Verdict:
     return verdict
 
 
-def _uncounted(subject: Subject, told: Journal) -> set[str]:
+def _uncounted(subject: Subject, journal_records: Journal) -> set[str]:
     """The topics of tables that were ever quarantined."""
     return {
         version.topic
         for (database, table, _), version in subject.versions.items()
-        if (database, table) in told.aside
+        if (database, table) in journal_records.aside
     }
 
 
@@ -187,17 +189,17 @@ def _of_rows(subject: Subject, wanted: Sequence[Partition]) -> dict[Partition, i
     return {part: subject.beginnings[part] for part in wanted}
 
 
-def _told(verdict: Verdict, truth: Truth) -> None:
+def _report_truth(verdict: Verdict, truth: Truth) -> None:
     verdict.changes = truth.store.changes
     verdict.filtered = truth.filtered
     verdict.window = f"from {truth.first} to {truth.last}" if truth.first else "nothing to audit"
     verdict.unread = truth.unread
 
 
-def _end(told: Journal, destination: str) -> End:
-    if not told.cursors:
+def _end(journal_records: Journal, destination: str) -> End:
+    if not journal_records.cursors:
         raise NotAuditable("the journal has no cursor of the destination", destination=destination)
-    cursor = told.cursors[-1]
+    cursor = journal_records.cursors[-1]
     gtids = None
     if cursor.gtid_set is not None:
         try:
@@ -250,10 +252,10 @@ def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:
     return found[0][1] if found else None
 
 
-def _parked(scope: Scope, done: Examination, told: Journal, topics: object) -> None:
+def _parked(scope: Scope, done: Examination, journal_records: Journal, topics: object) -> None:
     """Mark the changes in the quarantine topic."""
     name = quarantine_topic(scope.prefix, scope.destination)
-    if not told.aside or not isinstance(topics, dict) or name not in topics:
+    if not journal_records.aside or not isinstance(topics, dict) or name not in topics:
         return
     store = done.truth.store
 

@@ -1,8 +1,8 @@
 """Every table of a destination as of any position: the schema history, Canal's TSDB.
 
-The law: a version is never changed, and the greatest one that is not behind a place is what holds there. The
-same statement at the same place changes nothing the second time. A table is only called known where it is.
-Source: the interface of Canal's TableMetaTSDB.
+Invariant: a version is never changed, and at a position the greatest version at or before it is
+valid. A statement applied again at the same position changes nothing. A table is only called known
+if it is. Source: the interface of Canal's TableMetaTSDB.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tables.schema_history.view import SchemaView
 class SchemaHistory:
     """The schema history of one destination.
 
-    One thread may apply what it reads while others ask.
+    One thread may apply what it reads while others query it.
     """
 
     def __init__(self, *, policy: CheckpointPolicy | None = None) -> None:
@@ -53,7 +53,7 @@ class SchemaHistory:
         self._lock = threading.RLock()
 
     def init(self, destination: str) -> bool:
-        """Begin with nothing; whether it is another destination than before."""
+        """Reset to an empty history; return whether it is for another destination than before."""
         with self._lock:
             changed, self.destination = destination != self.destination, destination
             self._steps, self._catalog, self._checkpoints = None, None, 0
@@ -66,7 +66,7 @@ class SchemaHistory:
         return self._steps is not None
 
     def serve(self, server: Server) -> None:
-        """From now on statements are of this server; its version may have changed since the baseline."""
+        """Set the server of all further statements; its version may have changed since the baseline."""
         with self._lock:
             self._server, self._catalog = server, None
 
@@ -80,7 +80,7 @@ class SchemaHistory:
         made_ms: int | None = None,
         views: Iterable[TableName] = (),
     ) -> SchemaCheckpoint:
-        """Begin with these tables; what was before is no longer of this history."""
+        """Begin with these tables; earlier records no longer belong to this history."""
         with self._lock:
             count = self._steps.count if self._steps else 0
             checkpoint = SchemaCheckpoint(
@@ -101,9 +101,10 @@ class SchemaHistory:
         place: HistoryPlace,
         views: Iterable[TableName] = (),
     ) -> tuple[SchemaRecord, ...]:
-        """Take in tables and views that come later, as the server has them at a place; known ones stay.
+        """Add tables and views that are captured later, as the server has them at a position; known
+        ones stay.
 
-        A table that the history has under the name of a view is none.
+        A table that the history has under the name of a view is ignored.
         """
         with self._lock:
             steps, now = self._begun(), self.now()
@@ -152,7 +153,7 @@ class SchemaHistory:
         resolutions: Iterable[SchemaRecord] = (),
         numbered: int = 0,
     ) -> None:
-        """Begin with what the journal holds; ``numbered`` is the greatest number of any checkpoint there."""
+        """Begin with the journal's content; ``numbered`` is the greatest number of any checkpoint there."""
         with self._lock:
             self.init(checkpoint.head.destination)
             steps = Steps(checkpoint)
@@ -171,20 +172,20 @@ class SchemaHistory:
 
     @property
     def records(self) -> tuple[SchemaRecord, ...]:
-        """All records behind the oldest checkpoint that is held here."""
+        """All records after the oldest checkpoint that is held here."""
         return tuple(self._begun().records)
 
     @property
     def checkpoints(self) -> tuple[CheckpointHead, ...]:
-        """The checkpoints that are held, the oldest first; a place before that one is refused."""
+        """The held checkpoints, the oldest first; a query before the first is refused."""
         return tuple(self._begun().heads)
 
     def find(self, schema: str, table: str) -> Table | None:
-        """A table's present definition; None where it is dropped, unresolved or unknown."""
+        """A table's present definition; None if it is dropped, unresolved or unknown."""
         return self.now().find(schema, table)
 
     def state(self, schema: str, table: str) -> TableState | None:
-        """What is known of a table now; None of one that was never met."""
+        """The present state of a table; None for a table that the history never contained."""
         return self.now().state(schema, table)
 
     def now(self) -> SchemaView:
@@ -194,13 +195,13 @@ class SchemaHistory:
             return steps.view(steps.count)
 
     def at(self, place: Asked) -> SchemaView:
-        """All schemas as of a place; raise HistoryTooShort or PlaceUnknown."""
+        """All schemas as of a position; raise HistoryTooShort or PlaceUnknown."""
         with self._lock:
             steps = self._begun()
             return steps.view(steps.number_at(place), place)
 
     def correction(self, name: TableName, place: HistoryPlace) -> Table | None:
-        """What a person gave for a table in the stretch in which a place stands, if anything."""
+        """The definition given by an operator that is in force for a table at a position, if any."""
         with self._lock:
             given = self._corrections.before(name, place)
             state = self.state(*name)
@@ -211,24 +212,24 @@ class SchemaHistory:
             return change.new if is_behind and isinstance(change, TableChange) else None
 
     def snapshot(self) -> Mapping[str, str]:
-        """Of each database the statements that rebuild it as it is now."""
+        """For each database, the statements that rebuild it as it is now."""
         return self.now().snapshot(create_table)
 
     def apply(
         self, position: HistoryPlace, schema: str | None, ddl: str, extra: Session
     ) -> SchemaRecord | None:
-        """Parse a statement and take it in; see ``apply_parsed``."""
+        """Parse and apply a statement; see ``apply_parsed``."""
         return self.apply_parsed(position, self.parsed(ddl, replace(extra, database=schema)))
 
     def parsed(self, ddl: str, session: Session) -> ParsedStatement:
-        """A statement as the server means it whose statements are taken in now."""
+        """Parse a statement by the rules of the server whose statements are applied now."""
         with self._lock:
             return parse_statement(ddl, self._server or self._begun().base.server, session)
 
     def apply_parsed(
         self, position: HistoryPlace, statement: ParsedStatement
     ) -> SchemaRecord | None:
-        """Take a statement in; None where it changes nothing or was met before."""
+        """Apply a statement; return None if it changes nothing or was applied before."""
         with self._lock:
             steps = self._begun()
             if steps.has_passed(position):
@@ -260,16 +261,16 @@ class SchemaHistory:
     def resolve(
         self, name: TableName, table: Table | None, place: HistoryPlace, given: Given | None = None
     ) -> tuple[SchemaRecord, ...]:
-        """Give a table's definition from a place on: of an unresolved one that place is its ``since``.
+        """Give a table's definition from a position on: for an unresolved one, its ``since``.
 
-        Statements behind it that could not be resolved for want of it are tried again; each is a record too.
-        Without a definition it is only noted who said something of it.
+        Statements after it that could not be resolved without it are resolved again; each is a
+        record too. Without a definition only its author is recorded.
         """
         with self._lock:
             return tuple(map(self._take, resolutions(self._begun(), name, table, place, given)))
 
     def rollback(self, position: Asked) -> Rewound:
-        """Be as at a place; raise HistoryTooShort or PlaceUnknown, and then nothing has changed."""
+        """Roll back to a position; raise HistoryTooShort or PlaceUnknown, and then nothing has changed."""
         with self._lock:
             old = self._begun()
             number = old.number_at(position)
@@ -279,7 +280,7 @@ class SchemaHistory:
             return old.rewound(number, position, records)
 
     def is_due(self, now_ms: int, server_uuid: str | None = None) -> bool:
-        """Whether a checkpoint is to be made, now that this server is read."""
+        """Whether a checkpoint is due, now that this server is read."""
         with self._lock:
             steps = self._begun()
             newest = steps.newest
@@ -290,7 +291,7 @@ class SchemaHistory:
     def checkpoint(
         self, at: HistoryPlace, *, made_ms: int, count: int | None = None
     ) -> SchemaCheckpoint:
-        """All schemas at a place, where the cursor is to stand with ``count`` records behind it."""
+        """All schemas at a position, where the cursor is to have ``count`` records before it."""
         with self._lock:
             steps = self._begun()
             number = steps.number_at(at) if count is None else count
@@ -302,7 +303,7 @@ class SchemaHistory:
             return replace(made, dropped=kept, given=self._corrections.behind(at))
 
     def content(self, head: CheckpointHead) -> SchemaCheckpoint:
-        """A checkpoint that is held, with all its schemas; raise HistoryTooShort where it is no longer."""
+        """A held checkpoint with all its schemas; raise HistoryTooShort if it is no longer held."""
         with self._lock:
             if head not in self.checkpoints:
                 raise HistoryTooShort(f"checkpoint {head.number}", destination=self.destination)
@@ -310,8 +311,8 @@ class SchemaHistory:
             return replace(made, given=self._corrections.behind(head.place))
 
     def forget_before(self, checkpoint: int) -> None:
-        """Begin at a later checkpoint, by its number, as the journal does from now on; one that is not held
-        here is before all that is."""
+        """Begin at a later checkpoint, by its number, as the journal does from now on; one that is
+        not held is older than all held ones."""
         with self._lock:
             steps = self._begun()
             for head in steps.heads[1:]:
@@ -351,7 +352,7 @@ class SchemaHistory:
         return self._catalog
 
     def _take(self, record: SchemaRecord, *, follows: bool = True) -> SchemaRecord:
-        """Take the next record in; the catalog follows where it does not have the changes already."""
+        """Add the next record; apply it to the catalog if ``follows``."""
         self._begun().add(record)
         if record.kind == "resolution":
             self._corrections.note(record)

@@ -186,9 +186,9 @@ class Steps:
                 return number
             unknown = verdict is None or (unknown and verdict is not False)
         if unknown:
-            raise PlaceUnknown(f"asked for {_told(asked)}", destination=self.base.destination)
+            raise PlaceUnknown(f"asked for {_asked_text(asked)}", destination=self.base.destination)
         raise HistoryTooShort(
-            f"asked for {_told(asked)}, it begins at {_told_place(self.base.place)}",
+            f"asked for {_asked_text(asked)}, it begins at {_place_text(self.base.place)}",
             destination=self.base.destination,
         )
 
@@ -217,7 +217,7 @@ class Steps:
         new.versions.views = self.versions.views.until(number)
         kept = self.records[: number - self.base.count]
         later = self.records[number - self.base.count :]
-        new.heads = [head for head in self.heads if not _is_behind(head, number, asked)]
+        new.heads = [head for head in self.heads if not _is_after(head, number, asked)]
         new._note(kept)
         return new, [
             replace(record, amends=amends, current=not _touched(record, amends, kept))
@@ -232,7 +232,7 @@ class Steps:
             count=number,
             records=tuple(records),
             forgotten=tuple(record for record in later if record.kind != "resolution"),
-            heads=tuple(head for head in self.heads if _is_behind(head, number, asked)),
+            heads=tuple(head for head in self.heads if _is_after(head, number, asked)),
         )
 
     def since(self, head: CheckpointHead) -> Steps:
@@ -280,17 +280,17 @@ def _holds(resolution: SchemaRecord, amends: int, number: int, asked: Asked) -> 
     return reached(resolution.place, asked) is not False
 
 
-def _is_behind(head: CheckpointHead, number: int, asked: Asked) -> bool:
+def _is_after(head: CheckpointHead, number: int, asked: Asked) -> bool:
     """Whether a checkpoint is of a later position; nothing may have happened in between."""
     return head.count > number or reached(head.place, asked) is False
 
 
 def _touched(resolution: SchemaRecord, amends: int, records: Iterable[SchemaRecord]) -> bool:
     """Whether a statement after a resolution's position changed its table."""
-    behind = (record for record in records if record.number > amends)
+    following = (record for record in records if record.number > amends)
     names = set(resolution.tables)
     return any(
-        record.kind != "resolution" and names.intersection(record.tables) for record in behind
+        record.kind != "resolution" and names.intersection(record.tables) for record in following
     )
 
 
@@ -311,9 +311,9 @@ def _versions_of(base: SchemaCheckpoint) -> Versions:
     return found
 
 
-def _told(asked: Asked) -> str:
+def _asked_text(asked: Asked) -> str:
     return f"time {asked.ts_ms} ms" if isinstance(asked, AtTime) else str(asked)
 
 
-def _told_place(place: HistoryPlace) -> str:
+def _place_text(place: HistoryPlace) -> str:
     return f"{place.gtid_set or place.start} (time {place.ts_ms} ms)"

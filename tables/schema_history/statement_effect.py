@@ -1,7 +1,7 @@
-"""What a statement does at the end of a history, where some tables may not be known.
+"""The effect of a statement at the end of a history, in which some tables may be unknown.
 
-The law: what a statement makes of a table that is not known is not known either. Only dropping it, or making it
-anew, puts an end to that.
+Invariant: what a statement makes of an unknown table is unknown too, until the table is dropped or
+recreated.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ log = logging.getLogger(__name__)
 
 _NAMELESS = Column(name="\0", type="int", nullable=True)
 UNKNOWN = Table(columns=(_NAMELESS,), charset="utf8mb4", collation="utf8mb4_general_ci")
-"""Stands in a catalog for a table whose definition is not known: no column can have such a name, so no
-statement names it, and whatever is made of this table still shows it."""
+"""Represents in a catalog a table whose definition is not known: no column can have such a name, so
+no statement names it, and every table made from this one still contains it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a statement did."""
+    """The effect of a statement."""
 
     changes: tuple[Change, ...] = ()
     reason: str | None = None
@@ -47,7 +47,7 @@ class Effect:
 
 
 def fill(catalog: Catalog, view: SchemaView) -> None:
-    """Put all that is there into an empty catalog."""
+    """Put all tables of a view into an empty catalog."""
     for name, database in view.databases().items():
         catalog.put_database(name, database)
     for table_name, table in view.tables().items():
@@ -59,7 +59,7 @@ def fill(catalog: Catalog, view: SchemaView) -> None:
 
 
 def effect_of(statement: ParsedStatement, catalog: Catalog) -> Effect:
-    """What a statement does to a catalog, which it changes."""
+    """Apply a statement to a catalog; return its effect."""
     views = catalog.views
     try:
         changes = catalog.apply_parsed(statement)
@@ -67,7 +67,7 @@ def effect_of(statement: ParsedStatement, catalog: Catalog) -> Effect:
     except DdlUnresolved as error:
         effect = Effect(reason=error.detail or str(error), unresolved=error.tables)
     except Exception as error:
-        # A fault of ours, too, concerns no more than the tables of its statement; nothing was changed.
+        # A fault of ours, too, concerns only the tables of its statement; nothing was changed.
         log.exception("a statement cannot be taken: %s", statement.text)
         effect = Effect(reason=repr(error), unresolved=tuple(sorted(statement.tables)))
     for name in effect.unresolved:
@@ -82,7 +82,7 @@ def _moved(old: frozenset[TableName], new: frozenset[TableName]) -> tuple[ViewCh
 
 
 def _emptied(statement: ParsedStatement, catalog: Catalog) -> tuple[TableName, ...]:
-    """The tables that a statement empties; of temporary ones nobody needs to know."""
+    """The tables that a statement empties, except temporary ones."""
     if statement.type != "TRUNCATE TABLE":
         return ()
     thread = statement.session.thread
@@ -90,7 +90,7 @@ def _emptied(statement: ParsedStatement, catalog: Catalog) -> tuple[TableName, .
 
 
 def _trusted(changes: tuple[Change, ...]) -> Effect:
-    """The changes of tables that are known; the others only by name."""
+    """The changes of known tables; the others only by name."""
     known: list[Change] = []
     unresolved: dict[TableName, None] = {}
     for change in changes:
@@ -99,7 +99,7 @@ def _trusted(changes: tuple[Change, ...]) -> Effect:
         elif change.new is not None and _is_doubtful(change):
             unresolved[change.name] = None
         else:
-            # Of a name that comes up again, as when tables are swapped, the last change counts.
+            # If a name occurs again, as when tables are swapped, the last change counts.
             unresolved.pop(change.name, None)
             known.append(_without_stand_in(change))
     reason = "it changes a definition that is not known" if unresolved else None

@@ -39,8 +39,8 @@ async def asked(config: Path) -> AsyncIterator[Path]:
         file = Path(folder) / "warehouse.jsonl"
         code, errors = await _ended("-m", "spark_sink", "--config", str(config), "dump", str(file))
         if code:
-            said = errors.strip().splitlines() or [f"exit code {code}"]
-            raise WarehouseUnreadable(said[-1], settings=config)
+            output = errors.strip().splitlines() or [f"exit code {code}"]
+            raise WarehouseUnreadable(output[-1], settings=config)
         yield file
 
 
@@ -78,22 +78,22 @@ def lines(file: Path, origin: Origin) -> Iterator[dict[str, Any]]:
     is_ended = False
     with file.open("rb") as opened:
         for number, line in enumerate(opened, 1):
-            told = _parsed(line)
+            part = _parsed(line)
             if number == 1:
-                _check_first(told, origin, file)
-            if told is None:
+                _check_first(part, origin, file)
+            if part is None:
                 raise WarehouseUnreadable("it is truncated or damaged here", file=file, line=number)
             if is_ended:
                 raise WarehouseUnreadable("it continues past its end", file=file, line=number)
-            tables += "columns" in told
-            rows += "values" in told
-            if "end" in told:
+            tables += "columns" in part
+            rows += "values" in part
+            if "end" in part:
                 is_ended = True
-                if (told["tables"], told["rows"]) != (tables, rows):
-                    counts = f"{told['tables']} and {told['rows']}"
+                if (part["tables"], part["rows"]) != (tables, rows):
+                    counts = f"{part['tables']} and {part['rows']}"
                     what = f"it has {tables} tables and {rows} rows, expected {counts}"
                     raise WarehouseUnreadable(what, file=file, line=number)
-            yield told
+            yield part
     if not is_ended:
         what = "it is incomplete: its last line is missing" if number else "it is empty"
         raise WarehouseUnreadable(what, file=file, line=number)
@@ -101,24 +101,24 @@ def lines(file: Path, origin: Origin) -> Iterator[dict[str, Any]]:
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     with contextlib.suppress(orjson.JSONDecodeError):
-        told = orjson.loads(line)
-        if isinstance(told, dict):
-            return told
+        part = orjson.loads(line)
+        if isinstance(part, dict):
+            return part
     return None
 
 
-def _check_first(told: dict[str, Any] | None, origin: Origin, file: Path) -> None:
-    if told is None or told.get("format") != FORMAT:
+def _check_first(part: dict[str, Any] | None, origin: Origin, file: Path) -> None:
+    if part is None or part.get("format") != FORMAT:
         raise WarehouseUnreadable("it is not a dump of this version", file=file, line=1)
-    prefix, cluster = told["prefix"], told["cluster"]
+    prefix, cluster = part["prefix"], part["cluster"]
     if prefix is None:
         what = (
             "no sink has ever written to this warehouse; check `warehouse` in the sink's settings"
         )
-        raise WarehouseUnreadable(what, file=file, warehouse=told["warehouse"])
+        raise WarehouseUnreadable(what, file=file, warehouse=part["warehouse"])
     if prefix != origin.prefix:
         what = f"it is of a warehouse with prefix {prefix!r}, the worker's is {origin.prefix!r}"
-        raise WarehouseUnreadable(what, file=file, warehouse=told["warehouse"])
+        raise WarehouseUnreadable(what, file=file, warehouse=part["warehouse"])
     if origin.cluster is not None and cluster not in (None, origin.cluster):
         what = f"it is of a warehouse with Kafka cluster {cluster!r}, the worker's is {origin.cluster!r}"
-        raise WarehouseUnreadable(what, file=file, warehouse=told["warehouse"])
+        raise WarehouseUnreadable(what, file=file, warehouse=part["warehouse"])

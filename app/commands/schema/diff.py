@@ -33,8 +33,8 @@ def run(options: argparse.Namespace, tell: Tell = told) -> int:
     found = completed(compared(read, options.table, places, server=options.server))
     value = {
         "table": ".".join(options.table),
-        "from": _told(found.old),
-        "to": _told(found.new),
+        "from": _state_text(found.old),
+        "to": _state_text(found.new),
         "differences": [difference_value(one) for one in found.differences],
     }
     unknown, changed = found.unresolved, found.differences
@@ -44,5 +44,5 @@ def run(options: argparse.Namespace, tell: Tell = told) -> int:
     return 1 if unknown or found.old is found.new is None else 0
 
 
-def _told(state: TableState | None) -> str:
+def _state_text(state: TableState | None) -> str:
     return "unknown" if state is None else type(state).__name__.lower()

@@ -25,9 +25,9 @@ def run(options: argparse.Namespace) -> int:
     """List them; 1 if a table waits, for scripts."""
     found = completed(quarantined_tables(Journal.of(load(), options.destination)))
     if options.format == "json":
-        told = [_json(one.entry, one.waiting) for one in found.set_aside]
-        told += [_json(entry, 0) for entry in found.given_up]
-        sys.stdout.write(json.dumps(told) + "\n")
+        entries = [_json(one.entry, one.waiting) for one in found.set_aside]
+        entries += [_json(entry, 0) for entry in found.given_up]
+        sys.stdout.write(json.dumps(entries) + "\n")
     else:
         answer("text", None, _text(options.destination, found))
     return 1 if found.set_aside else 0

@@ -54,13 +54,13 @@ def run(options: argparse.Namespace) -> int:
         else:
             _all(options.input_dir, options.output_dir)
     except WrongArguments as fault:
-        return _told(str(fault))
+        return _refused(str(fault))
     except OSError as fault:
-        return _told(f"{fault.filename}: {fault.strerror}")
+        return _refused(f"{fault.filename}: {fault.strerror}")
     return 0
 
 
-def _told(message: str) -> int:
+def _refused(message: str) -> int:
     sys.stderr.write(f"schema replay: {printed(message)}\n")
     return WRONG_ARGUMENTS
 

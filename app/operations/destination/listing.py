@@ -104,10 +104,10 @@ def _run(
         if wish in _NOT_LED:
             return RunStatus(state="STOPPED")
         return RunStatus(state="NOT LED", error="no worker leads it")
-    told = answers[leader]
-    if isinstance(told, str):
-        return RunStatus(error=told)
-    one = told.get(name)
+    answer = answers[leader]
+    if isinstance(answer, str):
+        return RunStatus(error=answer)
+    one = answer.get(name)
     if one is None:
         state_of = "STOPPED" if wish in _NOT_LED else None
         return RunStatus(state=state_of, error=f"worker {leader.worker} does not run it")
