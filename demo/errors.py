@@ -33,7 +33,7 @@ def _quoted_tail(log: Path) -> str:
 
 
 def _with_errors(lines: list[str]) -> list[str]:
-    """The last lines, after the last that report an error and would else not be among them."""
+    """The last lines, after the last error lines that are not among them."""
     end = lines[-_TAIL_LINES:]
     errors = [line for line in lines[:-_TAIL_LINES] if _ERROR.search(line)]
     return [*errors[-_ERROR_LINES:], "…", *end] if errors else end

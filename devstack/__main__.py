@@ -41,7 +41,7 @@ def _up(folder: Path) -> None:
 
 
 def _hints(mysql: str) -> list[str]:
-    """How to log in."""
+    """Return the commands to log in."""
     host, _, port = mysql.rpartition(":")
     return [
         "",

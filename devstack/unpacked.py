@@ -23,7 +23,7 @@ class Wanted:
     archive: Sequence[sources.Source]
     packages: Sequence[Sequence[str]]
     programs: set[str]
-    """Of usr/bin; what is in usr/sbin stays."""
+    """The programs to keep in usr/bin; all of usr/sbin is kept."""
     remedy: str
     alone: Sequence[str] = ()
     """More packages, without their dependencies."""

@@ -16,7 +16,7 @@ from connectors.zookeeper.protocol import NodeTaken, Session
 
 
 class Membership:
-    """What other workers see of this one."""
+    """A worker's nodes, as other workers see them."""
 
     def __init__(self, session: Session, nodes: Nodes, who: Identity) -> None:
         self._session, self._nodes, self._who = session, nodes, who

@@ -25,7 +25,7 @@ def session_report(
 
 
 def leader_report(view: View | None, *, here: bool) -> dict[str, Any]:
-    """Who leads a destination, and who could."""
+    """Return the leader and the candidates of a destination."""
     return {
         "here": here,
         "vacant": view is not None and not view.exists and not here,

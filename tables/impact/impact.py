@@ -40,7 +40,7 @@ class Impact:
 
     @property
     def severity(self) -> Severity:
-        """How bad it is."""
+        """The severity of the finding."""
         return self.finding.severity
 
     def to_json(self) -> dict[str, Any]:

@@ -201,7 +201,7 @@ class DestinationState:
         return head.number if head else None
 
     def lack(self) -> str:
-        """What the cursor counts and is missing here."""
+        """The records that the cursor counts and that are missing here."""
         cursor = self.cursor
         if cursor is None or cursor.history is None or cursor.versions > self.version_count:
             count = cursor and cursor.versions

@@ -58,7 +58,7 @@ class Control:
         }
 
     def told(self) -> str:
-        """Who requested it, for people."""
+        """The author of the request, for people."""
         return f"{self.wish.value}, requested by {self.by or 'unknown'}"
 
 

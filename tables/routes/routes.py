@@ -22,7 +22,7 @@ DEBEZIUM = "debezium"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """How the rows of one table of the source are published."""
+    """The publication of one table's rows."""
 
     table: TableName
     """The table at the source."""

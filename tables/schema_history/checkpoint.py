@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPolicy:
-    """How often a checkpoint is made, and how long the past is kept."""
+    """The interval of checkpoints, and how long the past is kept."""
 
     interval_ms: int = 24 * HOUR_MS
     statements: int = 5_000

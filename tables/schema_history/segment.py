@@ -47,8 +47,7 @@ class Steps:
         self._statements: dict[str, list[int]] = {}
         """For each server the numbers of its statements, which are in the order of its binlog."""
         self._elsewhere: tuple[str, int, frozenset[str]] = ("", 0, frozenset())
-        """Another server, the count of records at the time, and the GTIDs of statements from other
-        servers."""
+        """The present server, the number of statements from other servers, and the GTIDs of those."""
 
     @property
     def count(self) -> int:
@@ -226,7 +225,7 @@ class Steps:
         ]
 
     def rewound(self, number: int, asked: Asked, records: Iterable[SchemaRecord]) -> Rewound:
-        """What is removed with the steps after a position, if these records follow instead."""
+        """The removal of the steps after a position, which these records replace."""
         later = self.records[number - self.base.count :]
         return Rewound(
             count=number,

@@ -35,7 +35,7 @@ class MalformedLine(ValueError):
 
 
 class TookTooLong(BaseException):
-    """A statement is not through in time; nobody on the way up may take it for an error of the statement's."""
+    """A statement timed out. Not an Exception, so no caller takes it for an error of the statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from connectors.kafka.topics.plan import TopicPlan
 
 MOST_PARTITIONS = 1000
 MOST_NAMES = 500
-"""Of topics in one metadata request."""
+"""The number of topics in one metadata request."""
 _SETTLE_SECONDS = 30.0
 _NO_SUCH_TOPIC, _NO_LEADER, _ALREADY_EXISTS = 3, 5, 36
 _LATEST = -1
