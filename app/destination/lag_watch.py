@@ -72,7 +72,7 @@ class LagWatch:
                     end = None  # reported by the run; ends not reached grow older
                 self._show(end)
                 if before is not None and end is not None:
-                    self._hold_against(before, end)
+                    self._compare(before, end)
             await asyncio.sleep(SECONDS)
 
     def _running_at(self) -> SourceOffset | None:
@@ -80,7 +80,7 @@ class LagWatch:
         cursor = self.status.cursor
         return cursor.offset if cursor is not None and self.status.state is State.RUNNING else None
 
-    def _hold_against(self, before: SourceOffset, end: BinlogEnd) -> None:
+    def _compare(self, before: SourceOffset, end: BinlogEnd) -> None:
         """Call ``went_back`` if an end that was queried later is before the offset."""
         if end.is_before(before) and before != self._reported:
             self._reported = before

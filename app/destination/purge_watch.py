@@ -55,8 +55,8 @@ class PurgeWatch:
     _looks: deque[Look] = field(default_factory=lambda: deque(maxlen=_WINDOW))
     _begun: dict[str, float] = field(default_factory=dict)
     _end: Coordinates | None = None
-    _is_told: bool = False
-    _is_in_vain: bool = False
+    _is_warned: bool = False
+    _has_failed: bool = False
 
     async def run(self) -> None:
         """Check at intervals, until cancelled."""
@@ -70,17 +70,17 @@ class PurgeWatch:
 
     async def _look(self, address: SourceAddress) -> None:
         try:
-            await asyncio.to_thread(self._seen, address)
-            self._is_in_vain = False
+            await asyncio.to_thread(self._check, address)
+            self._has_failed = False
         except AqueductError as error:
-            if not self._is_in_vain:
+            if not self._has_failed:
                 log.warning(
                     "%s: how long the source keeps its binlog is not known: %s",
                     self.status.name, error,
                 )  # fmt: skip
-            self._is_in_vain = True
+            self._has_failed = True
 
-    def _seen(self, address: SourceAddress) -> None:
+    def _check(self, address: SourceAddress) -> None:
         cursor = self.status.cursor
         assert cursor is not None
         place, kept, now = cursor.offset.coordinates, read_kept(address), time.time()
@@ -125,13 +125,13 @@ class PurgeWatch:
         metrics.UNTIL_PURGED.labels(name).set(purge.seconds)
         metrics.UNTIL_PURGED_STOPPED.labels(name).set(purge.seconds_stopped)
         is_low = min(purge.seconds, purge.seconds_stopped) < _LOW
-        if is_low and not self._is_told:
+        if is_low and not self._is_warned:
             log.warning(
                 "%s: the source may purge what is still to be read in %.1f h, and in %.1f h if nothing were "
                 "read any more; read faster, or keep its binlogs longer",
                 name, purge.seconds / 3600, purge.seconds_stopped / 3600,
             )  # fmt: skip
-        self._is_told = is_low
+        self._is_warned = is_low
 
     def _forget(self) -> None:
         if self.status.purge is not None:

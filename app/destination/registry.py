@@ -72,10 +72,10 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self._all = {name: make(settings, name) for name in settings.destinations}
         self._heard: dict[str, Control] = {}
         """The desired state of each destination, also of those that are not in the settings."""
-        self._is_ready, self._is_gone = False, False
-        self._is_warm = False
+        self._is_ready, self._has_left = False, False
+        self._is_takeover_ready = False
         """Whether a takeover would wait for nothing."""
-        self._is_learned = asyncio.Event()
+        self._has_controls = asyncio.Event()
         self.answers = Acknowledge(
             worker=settings.worker.id,
             address=settings.worker.advertised_address,
@@ -95,7 +95,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             self._store.start()
         self.add_future(self.tail.run())
         self.add_future(self.answers.run())
-        self.add_future(self._learn())
+        self.add_future(self._load_controls())
         self.add_future(self._prepare())
         self.add_future(self._warm_up())
         self.add_future(self.leadership.run())
@@ -131,8 +131,8 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         """Wait until a takeover is immediate; other workers, if any, lead until then."""
         while not await self._could_lead():
             await self.sleep(_AGAIN_SECONDS)
-        await self._is_learned.wait()
-        self._is_warm = True
+        await self._has_controls.wait()
+        self._is_takeover_ready = True
         log.info("ready to lead without delay")
         self.leadership.wake()
 
@@ -150,9 +150,9 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
 
     def is_ready(self) -> bool:
         """See DestinationRunner."""
-        return self._is_warm
+        return self._is_takeover_ready
 
-    async def _learn(self) -> None:
+    async def _load_controls(self) -> None:
         """Load earlier requests from Faust's tables, so that a stopped destination is not led."""
         try:
             controls = await self._known()
@@ -166,7 +166,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
                     self._all[control.destination].learn(control)
                     if not control.has_leader:
                         self._all[control.destination].rest()
-        self._is_learned.set()
+        self._has_controls.set()
         self.leadership.wake()
 
     async def _decoders(self) -> None:
@@ -182,8 +182,8 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
 
     async def leave(self) -> None:
         """Stop leading; the first step of a shutdown, so that other workers need not wait."""
-        if not self._is_gone:
-            self._is_gone = True
+        if not self._has_left:
+            self._has_left = True
             point("stop.begun")
             await self.leadership.leave()
             for destination in self._all.values():

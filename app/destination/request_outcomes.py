@@ -116,7 +116,7 @@ class Acknowledge:
         if not here and not (seen["vacant"] and not request.has_leader):
             return None
         outcome = one.outcome(here=here, alone=self.leadership().to_json() is None)
-        if outcome is None or not self._is_turn(known, request):
+        if outcome is None or not self._may_answer(known, request):
             return None
         state, error, epoch = outcome
         return Applied(
@@ -130,7 +130,7 @@ class Acknowledge:
             ts_ms=time.time_ns() // 1_000_000,
         )
 
-    def _is_turn(self, known: _Known, request: Control) -> bool:
+    def _may_answer(self, known: _Known, request: Control) -> bool:
         """Whether this worker led it, or the leader has had time to answer."""
         if known.led == request.offset:
             return True
@@ -142,8 +142,8 @@ class Acknowledge:
 
 def _is_same(new: Applied, last: Applied | None) -> bool:
     """Whether an outcome equals the last one; of an error, only the name counts."""
-    return last is not None and _gist(new) == _gist(last)
+    return last is not None and _content(new) == _content(last)
 
 
-def _gist(applied: Applied) -> tuple[object, ...]:
+def _content(applied: Applied) -> tuple[object, ...]:
     return applied.request, applied.state, (applied.error or "").partition(":")[0]

@@ -26,8 +26,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _MOST_DOUBLINGS = 16
 _OTHER_SECONDS = 5.0
 """The interval of checks whether another worker is still alive."""
-_SAME_PLACE_LIMIT = 3
-_MOST_PLACES = 64
+_SAME_POSITION_LIMIT = 3
+_MOST_POSITIONS = 64
 _NOWHERE = "no position known"
 
 
@@ -78,8 +78,8 @@ class ErrorPolicy:
     def _is_stuck(self, error: AqueductError) -> bool:
         if not isinstance(error, CorruptEvent | MalformedEvent | ReaderStalled):
             return False
-        place = str(error.where.get("coordinates", _NOWHERE))
-        self._damaged[place] = times = self._damaged.pop(place, 0) + 1
-        while len(self._damaged) > _MOST_PLACES:
+        position = str(error.where.get("coordinates", _NOWHERE))
+        self._damaged[position] = times = self._damaged.pop(position, 0) + 1
+        while len(self._damaged) > _MOST_POSITIONS:
             del self._damaged[next(iter(self._damaged))]
-        return times >= _SAME_PLACE_LIMIT
+        return times >= _SAME_POSITION_LIMIT

@@ -84,13 +84,13 @@ class Run:
     """The source read now or last."""
     _budget: Budget | None = None
     """The publish budget, over all runs."""
-    _letters: DeadLetters | None = None
+    _dead_letters: DeadLetters | None = None
     """Kept over runs, as its limit is per hour."""
     _is_partial: bool = False
     """Whether the history lacks tables because this run began too far in the past."""
     _phases: Phases = field(default_factory=Phases)
     """The phases of the present run, until its first commit."""
-    _next_try: float = 0.0
+    _retry_at: float = 0.0
     """The time of the next completion of the history, by the monotonic clock."""
 
     @property
@@ -271,13 +271,13 @@ class Run:
     def _commits(self, led: Led, spec: StageSpec, skipping: Skipping, schemas: Schemas) -> Commits:
         """The participants of each commit, in the order of their records in the transaction."""
         rules, status = self.plan.rules, self.status
-        self._letters = self._letters or DeadLetters(rules.poison_limit, status)
+        self._dead_letters = self._dead_letters or DeadLetters(rules.poison_limit, status)
         return Commits(
             (
                 Progress(status, self.policy, self._phases),
                 skipping,
                 schemas,
-                self._letters,
+                self._dead_letters,
                 PublishedFingerprints(led.state.fingerprints if spec.fingerprints else None),
                 SkippedStatements(status),
                 FilterCheck(rules, led.names, status),
@@ -358,9 +358,9 @@ class Run:
     def _may_complete(self) -> bool:
         """Whether to add missing tables to the history now; tried at intervals."""
         lag, now = self.status.lag_seconds, time.monotonic()
-        if not self._is_partial or lag is None or lag > _NEAR_SECONDS or now < self._next_try:
+        if not self._is_partial or lag is None or lag > _NEAR_SECONDS or now < self._retry_at:
             return False
-        self._next_try = now + _PARTIAL_SECONDS
+        self._retry_at = now + _PARTIAL_SECONDS
         return True
 
 

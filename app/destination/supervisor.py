@@ -65,7 +65,7 @@ class Destination:
         self.status = DestinationStatus(plan.name, schema_store=mirror.status if mirror else None)
         self._checkpoint, self._mirror = checkpoint, mirror
         self._signals = Signals(following=following)
-        self._told = asyncio.Event()
+        self._interrupted = asyncio.Event()
         """Set by a request that ends the present run or wait."""
         self._called = asyncio.Event()
         """Set by a notice that ends the present wait, such as a cursor set by an operator."""
@@ -82,7 +82,7 @@ class Destination:
         self._seen = 0
         """The last epoch claimed by a leader, as far as this worker has followed the journal."""
         self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
-        self._lag_watch = LagWatch(self.status, lambda: self._run.address, self._prove_anew)
+        self._lag_watch = LagWatch(self.status, lambda: self._run.address, self._restart_proof)
 
     def _plan(self, plan: Plan) -> None:
         self.plan = plan
@@ -96,7 +96,7 @@ class Destination:
             sources=Sources(plan),
         )
 
-    def _prove_anew(self) -> None:
+    def _restart_proof(self) -> None:
         """End the run, so that the next one proves its position; a reset server reports nothing."""
         self._signals.leave = BeginsAnew(
             "to prove its position: the source's binlog ends before it"
@@ -105,8 +105,8 @@ class Destination:
     @property
     def has_leader(self) -> bool:
         """Whether a worker is to lead it, by the last request known here."""
-        said = self._signals.control
-        return said is None or said.has_leader
+        control = self._signals.control
+        return control is None or control.has_leader
 
     @property
     def request(self) -> Control | None:
@@ -115,13 +115,13 @@ class Destination:
 
     def outcome(self, *, here: bool, alone: bool) -> tuple[str, str | None, int] | None:
         """See Answering."""
-        said, signals = self._signals.control, self._signals
-        if said is None or (alone and self._seen > signals.led):
+        control, signals = self._signals.control, self._signals
+        if control is None or (alone and self._seen > signals.led):
             # Without ZooKeeper, only the last leader answers for the destination.
             return None
-        if not said.has_leader:
+        if not control.has_leader:
             return None if here else (State.STOPPED.value, None, 0)
-        shown = _PAUSED if said.wish is Wish.PAUSE else _RUN
+        shown = _PAUSED if control.wish is Wish.PAUSE else _RUN
         if not here or not self._is_heeded or self.status.state not in shown:
             return None
         return self.status.state.value, self.status.error, signals.epoch
@@ -129,8 +129,8 @@ class Destination:
     @property
     def wish(self) -> Wish:
         """The desired state."""
-        said = self._signals.control
-        return Wish.RUN if said is None else said.wish
+        control = self._signals.control
+        return Wish.RUN if control is None else control.wish
 
     async def lead(self, lease: Lease) -> None:
         """Lead until no worker is to lead it; raises the error that ended leadership. Cancelling this
@@ -153,19 +153,19 @@ class Destination:
     def rest(self) -> None:
         """Show that it is not led here."""
         state = State.STANDBY if self.has_leader else State.STOPPED
-        said = self._signals.control
+        control = self._signals.control
         if self.status.state is not State.FENCED:
-            self.status.show(state, said.told() if said and not said.has_leader else None)
+            self.status.show(state, control.told() if control and not control.has_leader else None)
 
     async def _lead(self, lease: Lease) -> None:
         """Perform one run, or one wait instead of it."""
-        self._is_asked = self._told.is_set() or self._called.is_set()
-        self._told.clear()
+        self._is_asked = self._interrupted.is_set() or self._called.is_set()
+        self._interrupted.clear()
         self._called.clear()
-        said = self._signals.control
+        control = self._signals.control
         self._is_heeded = True
-        if said is not None and said.wish is Wish.PAUSE:
-            self.status.show(State.PAUSED, said.told())
+        if control is not None and control.wish is Wish.PAUSE:
+            self.status.show(State.PAUSED, control.told())
             await self._until_told(lease)
             return
         if self.status.state is not State.FENCED or self._is_asked:
@@ -202,7 +202,7 @@ class Destination:
         run.add_done_callback(_seen)
         is_leaving = True
         try:
-            await _first(_done(run), self._told.wait(), lease.ended.wait())
+            await _first(_done(run), self._interrupted.wait(), lease.ended.wait())
             is_leaving = False
         finally:
             if not run.done():
@@ -223,7 +223,7 @@ class Destination:
     async def _until_told(self, lease: Lease, seconds: float | None = None) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await _first(self._told.wait(), self._called.wait(), lease.ended.wait())
+                await _first(self._interrupted.wait(), self._called.wait(), lease.ended.wait())
         lease.check()
 
     def _tell(self, error: AqueductError, state: State) -> None:
@@ -277,7 +277,7 @@ class Destination:
         if self._signals.control is None:
             self._signals.control = control
             if control.wish is not Wish.RUN:
-                self._told.set()
+                self._interrupted.set()
 
     def obey(self, control: Control) -> bool:
         """Record a desired state committed in the journal; returns whether it is a change."""
@@ -293,13 +293,13 @@ class Destination:
             log.info("%s: %s", self.plan.name, control.told())
             self._signals.claimed = 0
             self._is_heeded = False
-            self._told.set()
+            self._interrupted.set()
         return is_other
 
     def replan(self, plan: Plan) -> None:
         """Restart with other settings."""
         self._plan(plan)
-        self._told.set()
+        self._interrupted.set()
 
     async def _true_cause(self, error: AqueductError) -> AqueductError:
         """The true cause of an error, by the journal. MySQL drops the old connection of a destination

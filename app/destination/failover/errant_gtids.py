@@ -29,7 +29,7 @@ def errant(
     more = subtracted(str(facts.gtid_executed), str(gtids), address)
     if not more:
         return ""
-    theirs = _told(other, facts, "@@GLOBAL.server_uuid", "@@GLOBAL.gtid_executed")
+    theirs = _transactions_of(other, facts, "@@GLOBAL.server_uuid", "@@GLOBAL.gtid_executed")
     if theirs is not None:
         return str(subtracted(str(more), theirs, address))
     return str(_written_by(more, facts.server_uuid)) if _is_read_only(facts) else ""
@@ -51,7 +51,7 @@ def _of_mariadb(position: MariadbGtidList, facts: ServerFacts, other: SourceAddr
         ).last.items()
         if str(at[1]) == facts.variables.get("server_id")
     }
-    told = _told(other, facts, "@@GLOBAL.server_uid", "@@GLOBAL.gtid_binlog_state")
+    told = _transactions_of(other, facts, "@@GLOBAL.server_uid", "@@GLOBAL.gtid_binlog_state")
     theirs = MariadbGtidState.parse(told).last if told is not None else {}
     found = [
         f"{domain}-{server}-{sequence}"
@@ -69,7 +69,7 @@ def _is_read_only(facts: ServerFacts) -> bool:
     return facts.variables.get("read_only", "OFF").upper() not in ("OFF", "0")
 
 
-def _told(
+def _transactions_of(
     other: SourceAddress | None, facts: ServerFacts, name: str, transactions: str
 ) -> str | None:
     """The GTIDs of the source that was read; None if it does not answer or is this server."""

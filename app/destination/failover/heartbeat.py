@@ -21,7 +21,7 @@ from connectors.mysql.server.heartbeat import Beat
 
 log = logging.getLogger(__name__)
 
-_LOOKS_BACK = 10.0
+_RETURN_CHECK_SECONDS = 10.0
 """Seconds between two checks of earlier sources, if a return to them is enabled."""
 
 
@@ -68,8 +68,8 @@ class Heartbeat:
             if error is not None:
                 log.warning("%s: heartbeat %d of %d: %s", self._name, failures, limit, error)
                 if failures >= limit and not self._over.is_set():
-                    told = f"{failures} times one after the other: {error.detail}"
-                    self._leave(SourceSilent(told, source=self._address))
+                    detail = f"{failures} times one after the other: {error.detail}"
+                    self._leave(SourceSilent(detail, source=self._address))
                     return
             # The check of an earlier source takes seconds, in which this run may have ended.
             if next(returned) and not self._over.is_set():
@@ -105,7 +105,7 @@ class Heartbeat:
         since: float | None = None
         while self._is_back is not None:
             now = time.monotonic()
-            if now - looked < min(_LOOKS_BACK, after / 3):
+            if now - looked < min(_RETURN_CHECK_SECONDS, after / 3):
                 yield False
                 continue
             looked = now

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 _FEWEST = 16
 """The minimum number of transactions to align by, if so many are kept, whatever their age."""
-_MOST_TOLD = 5
+_MOST_LISTED = 5
 _SYNCS = 2.0
 _SAME_CLOCK_MS = 1000
 
@@ -76,7 +76,7 @@ class Moved:
             log.warning("%s: the clocks of the sources differ by %d ms", destination, self.ahead_ms)
         if self.loss is not None:
             log.error("%s: %s", destination, self.loss)
-            for one in self.lost[_MOST_TOLD:]:
+            for one in self.lost[_MOST_LISTED:]:
                 log.error("%s: lost in replication: %s", destination, one)
         if self.skipped:
             log.warning(
@@ -121,7 +121,7 @@ class Switch:
         try:
             check(self.cursor.offset, self.facts, self.address)
         except SourceDiverged as error:
-            self._refuse_or_wait(gtids, error)
+            self._refuse_missing(gtids, error)
         if not self.failover.accept_errant:
             self._refuse_errant(gtids)
         self._compare(gtids)
@@ -170,7 +170,7 @@ class Switch:
     def _offset(self, place: Coordinates, gtids: Gtids | None) -> SourceOffset:
         return SourceOffset(server_uuid=self.facts.server_uuid, coordinates=place, gtid_set=gtids)
 
-    def _refuse_or_wait(self, gtids: Gtids, error: SourceDiverged) -> None:
+    def _refuse_missing(self, gtids: Gtids, error: SourceDiverged) -> None:
         """Raise StandbyLags if the missing transactions may still arrive, SourceDiverged if not."""
         if isinstance(gtids, GtidSet) != (not self.facts.is_mariadb):
             raise error
@@ -348,5 +348,5 @@ def _apart(ahead_ms: int) -> str:
 
 
 def _listed(prints: tuple[Fingerprint, ...]) -> str:
-    told = ", ".join(map(str, prints[:_MOST_TOLD]))
-    return told + (f" and {len(prints) - _MOST_TOLD} more" if len(prints) > _MOST_TOLD else "")
+    told = ", ".join(map(str, prints[:_MOST_LISTED]))
+    return told + (f" and {len(prints) - _MOST_LISTED} more" if len(prints) > _MOST_LISTED else "")

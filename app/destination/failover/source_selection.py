@@ -58,7 +58,7 @@ Judge = Callable[[Source], tuple[SourceAddress, ServerFacts]]
 """Queries a server; raises if it cannot be captured at all."""
 
 
-def _nobody(source: Source) -> tuple[SourceAddress, ServerFacts]:
+def _unchecked(source: Source) -> tuple[SourceAddress, ServerFacts]:
     raise SourceLost("no source was checked yet", source=source.address)
 
 
@@ -70,7 +70,7 @@ class Sources:
         self.sources = plan.sources or (Source(address=plan.address, start=plan.start),)
         self.failover = plan.failover
         self._rules = plan.rules
-        self._judge: Judge = _nobody
+        self._judge: Judge = _unchecked
         self._failures = 0
         self._clocks: dict[str, int] = {}
         self._compared: set[str] = set()
@@ -164,7 +164,7 @@ class Sources:
 
     def fits(self, source: Source, state: DestinationState, cursor: Cursor | None) -> bool:
         """Whether a source could be resumed from a cursor now; changes nothing."""
-        quick = replace(source, address=_quickly(source.address))
+        quick = replace(source, address=_with_short_timeout(source.address))
         try:
             self._standing(
                 quick, self.current, cursor, state.fingerprints, self._judge, is_look=True
@@ -278,7 +278,7 @@ class Sources:
                 address=address,
                 failover=self.failover,
                 rules=self._rules,
-                other=_quickly(current.address) if current is not source else None,
+                other=_with_short_timeout(current.address) if current is not source else None,
                 clocks=self._clocks,
                 compares=not is_look or facts.server_uuid not in self._compared,
             )
@@ -315,7 +315,7 @@ class Sources:
         return NoSourceFits(told)
 
 
-def _quickly(address: SourceAddress) -> SourceAddress:
+def _with_short_timeout(address: SourceAddress) -> SourceAddress:
     """The same address with a short timeout, as the server may be dead."""
     return replace(address, heartbeat=min(address.heartbeat, _QUICK))
 

@@ -52,9 +52,9 @@ class Proving:
                 raise self._refusal(proof.landmark, found)
             if found.is_there:
                 self._refuse_other_head(offset, proof, proof.landmark)
-                return self._still(offset, proof)
+                return self._confirmed(offset, proof)
         if self._has_head(offset, proof):
-            return self._still(offset, proof)
+            return self._confirmed(offset, proof)
         if uninterrupted(offset, proof, self.facts, self.address):
             log.info(
                 "%s: the source has purged all that was read, and nothing else", self.destination
@@ -65,21 +65,21 @@ class Proving:
 
     def first(self, offset: SourceOffset, proof: Proof) -> Proof:
         """The proof of a cursor without one: the server's present state, if GTIDs and position agree."""
-        place = offset.coordinates
-        if place.file not in dict(self.facts.binlogs):
+        position = offset.coordinates
+        if position.file not in dict(self.facts.binlogs):
             return replace(proof, by_gtids_to=self._end())
         try:
-            before = survey(place, self.address)
+            before = survey(position, self.address)
         except AnonymousTransaction:
             # Those before the position are not sent again; those after it are refused on arrival.
-            created = int(begun_at(self.address, place.file))
-            return replace(proof, head=FileHead(file=place.file, created=created))
+            created = int(begun_at(self.address, position.file))
+            return replace(proof, head=FileHead(file=position.file, created=created))
         to = None
         if isinstance(offset.gtid_set, GtidSet):
             to = self._agreed(offset, offset.gtid_set, before.gtids)
         elif isinstance(offset.gtid_set, MariadbGtidList):
             self._agreed_on_mariadb(offset, offset.gtid_set)
-        head = FileHead(file=place.file, created=before.created)
+        head = FileHead(file=position.file, created=before.created)
         landmark = before.landmark
         return Proof(landmark=landmark, head=head, recent=proof.recent, by_gtids_to=to)
 
@@ -94,16 +94,16 @@ class Proving:
     def reads_by_place(self, offset: SourceOffset, proof: Proof) -> bool:
         """Whether the binlog is read by file and offset; raises AnonymousTransaction if a reader by
         GTIDs would miss one."""
-        to, place = proof.by_gtids_to, offset.coordinates
+        to, position = proof.by_gtids_to, offset.coordinates
         if self.facts.is_mariadb or not isinstance(offset.gtid_set, GtidSet):
             return not self.facts.is_mariadb
-        is_here = place.file in dict(self.facts.binlogs) and place.pos <= LARGEST
-        if is_here and (to is None or to.order <= place.order):
+        is_here = position.file in dict(self.facts.binlogs) and position.pos <= LARGEST
+        if is_here and (to is None or to.order <= position.order):
             return True
         refuse_skipped(offset, offset.gtid_set, self.facts, self.address)
         return False
 
-    def _still(self, offset: SourceOffset, proof: Proof) -> Proof:
+    def _confirmed(self, offset: SourceOffset, proof: Proof) -> Proof:
         """A confirmed proof, without a limit that the cursor has passed."""
         to = proof.by_gtids_to
         if to is not None and to.order <= offset.coordinates.order:
@@ -141,8 +141,8 @@ class Proving:
 
     def _refuse_unproven(self, offset: SourceOffset, proof: Proof) -> None:
         """Raise SourceUnproven, unless the settings accept it."""
-        place = offset.coordinates
-        what = proof.landmark if proof.landmark is not None else place
+        position = offset.coordinates
+        what = proof.landmark if proof.landmark is not None else position
         error = SourceUnproven(
             f"it has purged {what}, the last position that was read, so nothing shows whether "
             f"{offset} is still the same",
@@ -153,15 +153,15 @@ class Proving:
         log.warning("%s: accepted by the settings: %s", self.destination, error)
 
     def _refusal(self, landmark: Landmark, found: Found) -> SourceDiverged:
-        told = (
+        detail = (
             f"the last published transaction, {landmark} to {landmark.end}, is no longer there: "
             f"{found.detail}"
         )
         begun = self._begun(landmark.start.file)
         written = landmark.first.timestamp if landmark.first is not None else 0
         if begun is None or begun > written:
-            return SourceReset(told, source=self.address)
-        return SourceDiverged(told, source=self.address)
+            return SourceReset(detail, source=self.address)
+        return SourceDiverged(detail, source=self.address)
 
     def _begun(self, file: str) -> float | None:
         if file not in dict(self.facts.binlogs):

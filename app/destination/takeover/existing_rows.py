@@ -37,10 +37,10 @@ def check_earliest(
         why = f"these tables are older than its oldest binlog file, {oldest}"
     else:
         return
-    told = f"{why}; rows that are there may not be in it: {listed(found)}"
+    detail = f"{why}; rows that are there may not be in it: {listed(found)}"
     if not accepted:
-        raise StartIncomplete(told, source=address)
-    log.warning("%s: begins with the earliest change, as accepted: %s", destination, told)
+        raise StartIncomplete(detail, source=address)
+    log.warning("%s: begins with the earliest change, as accepted: %s", destination, detail)
 
 
 def tell_latest(destination: str, address: SourceAddress, captures: Captures) -> None:

@@ -103,10 +103,10 @@ class Opening:
             return Opened(cursor=replace(cursor, history=None), history=None)
         history = state.history()
         if history is None or is_new_start:
-            return self._begun_in_the_past(cursor, history)
+            return self._from_earlier(cursor, history)
         if self.moved is not None:
-            return self._carried_over(history, cursor, before.offset)
-        return self._gone_back(history, cursor)
+            return self._continued(history, cursor, before.offset)
+        return self._rolled_back(history, cursor)
 
     @property
     def _proving(self) -> Proving:
@@ -120,7 +120,7 @@ class Opening:
     def _by_place(self, cursor: Cursor) -> bool:
         return self._proving.reads_by_place(cursor.offset, cursor.proof)
 
-    def _carried_over(self, history: SchemaHistory, cursor: Cursor, before: SourceOffset) -> Opened:
+    def _continued(self, history: SchemaHistory, cursor: Cursor, before: SourceOffset) -> Opened:
         """The history at the old server's position, continued at this one.
 
         Without GTIDs positions of two servers do not compare, so a checkpoint marks the change.
@@ -140,7 +140,7 @@ class Opening:
 
     def _first(self) -> Opened:
         """Begin at the configured start."""
-        self._look_at_rows()
+        self._check_existing_rows()
         if self.policy is not None and isinstance(self.start, Latest):
             baseline = self._baseline()
             return self._begun(
@@ -149,9 +149,9 @@ class Opening:
         offset = first_offset(self.start, self.facts, self.address)
         if self.policy is None:
             return Opened(cursor=self._cursor(offset), history=None)
-        return self._begun_in_the_past(self._cursor(offset))
+        return self._from_earlier(self._cursor(offset))
 
-    def _look_at_rows(self) -> None:
+    def _check_existing_rows(self) -> None:
         """Refuse or log a start that omits existing rows."""
         if self.captures is None or not self.facts.binlogs:
             return
@@ -185,7 +185,7 @@ class Opening:
             )
         return baseline
 
-    def _begun_in_the_past(self, cursor: Cursor, before: SchemaHistory | None = None) -> Opened:
+    def _from_earlier(self, cursor: Cursor, before: SchemaHistory | None = None) -> Opened:
         """A history that begins at a position that may be old.
 
         If the server logs column names with each row, the statements since then are read only if
@@ -262,7 +262,7 @@ class Opening:
             notes=checkpoint_records(checkpoint),
         )
 
-    def _gone_back(self, history: SchemaHistory, cursor: Cursor) -> Opened:
+    def _rolled_back(self, history: SchemaHistory, cursor: Cursor) -> Opened:
         """The history rolled back to the cursor; later changes are read again."""
         history.policy = self.policy or history.policy
         history.serve(server_of(self.facts))
@@ -270,7 +270,7 @@ class Opening:
         is_near = self._is_near(cursor.offset)
         lacks = self._lacks(history)
         if lacks and is_near:
-            notes += self._taken_in(history, cursor)
+            notes += self._added(history, cursor)
         return Opened(
             cursor=replace(cursor, history=history.count),
             history=history,
@@ -287,7 +287,7 @@ class Opening:
                 return True
             return any(not now.has_view(*name) for name in reader.views())
 
-    def _taken_in(self, history: SchemaHistory, cursor: Cursor) -> list[Note]:
+    def _added(self, history: SchemaHistory, cursor: Cursor) -> list[Note]:
         """Add the tables that are certain at the history's end, which is the cursor's position."""
         baseline = self._baseline()
         kept, _, views = self._certain(cursor, baseline)

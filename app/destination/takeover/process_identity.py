@@ -13,7 +13,7 @@ from pathlib import Path
 _PROC = Path("/proc")
 
 
-def _place() -> str:
+def _machine() -> str:
     """The machine's boot id and the namespace of its process ids."""
     boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip().replace("-", "")[:12]
     return f"{boot}-{(_PROC / 'self/ns/pid').stat().st_ino:x}"
@@ -27,7 +27,7 @@ def _started(pid: int) -> str:
 
 def _this() -> str:
     try:
-        return f"{_place()}-{os.getpid()}-{_started(os.getpid())}"
+        return f"{_machine()}-{os.getpid()}-{_started(os.getpid())}"
     except (OSError, IndexError):  # without /proc
         return uuid.uuid4().hex
 
@@ -43,8 +43,8 @@ def is_here(process: str) -> bool:
 
 def _split(process: str) -> tuple[str, str, str]:
     rest, _, started = process.rpartition("-")
-    place, _, pid = rest.rpartition("-")
-    return place, pid, started
+    machine, _, pid = rest.rpartition("-")
+    return machine, pid, started
 
 
 def is_gone(process: str) -> bool:

@@ -75,7 +75,7 @@ class Led:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ahead:
+class _EarlyAnswer:
     """A source's answer, requested while the journal is read."""
 
     source: Source | None
@@ -119,9 +119,9 @@ class Leading:
         )
         try:
             async with beside(self._installation(topics)) as confirmed:
-                led = await self._taken(producer, topics, known, confirmed)
+                led = await self._taken_over(producer, topics, known, confirmed)
             claim = claim_of(plan, led.opened.cursor.epoch)
-            notes = [*led.opened.notes, *self._set_aside(unreadable, led), claim]
+            notes = [*led.opened.notes, *self._quarantined(unreadable, led), claim]
             # Set before, as the claim may be committed without an acknowledgement.
             self.signals.claimed = led.opened.cursor.epoch
             await led.publisher.claim(notes)
@@ -142,7 +142,7 @@ class Leading:
         )
         return found
 
-    async def _taken(
+    async def _taken_over(
         self,
         producer: TransactionalProducer,
         topics: Topics,
@@ -169,7 +169,7 @@ class Leading:
         # The previous leader is fenced, so the server has all transactions that the journal mentions.
         first = self._first()
         async with beside(self._answer(first, installation)) as answer:
-            ahead = _Ahead(source=first, answer=answer)
+            ahead = _EarlyAnswer(source=first, answer=answer)
             led = await self._read(producer, topics, installation, ahead, confirm=confirm)
         point("recover.after")
         # If this took long since the first check, the id may have been taken from a later leader.
@@ -181,7 +181,7 @@ class Leading:
         producer: TransactionalProducer,
         topics: Topics,
         installation: str,
-        ahead: _Ahead,
+        ahead: _EarlyAnswer,
         *,
         confirm: Confirm,
     ) -> Led:
@@ -189,8 +189,8 @@ class Leading:
         plan = self.plan
         state = await self._recovered(installation, confirm)
         self.phases.reached("journal read")
-        self._heed(state)
-        standing = await self._stood(state, installation, ahead)
+        self._check_desired_state(state)
+        standing = await self._selected(state, installation, ahead)
         self.phases.reached("server asked")
         facts, address = standing.facts, standing.address
         opening = Opening(
@@ -268,7 +268,9 @@ class Leading:
             self.names[str(address)] = frozenset(names)
         return address, facts
 
-    async def _stood(self, state: DestinationState, installation: str, ahead: _Ahead) -> Standing:
+    async def _selected(
+        self, state: DestinationState, installation: str, ahead: _EarlyAnswer
+    ) -> Standing:
         """The first source that fits; waits for one. The first one may have been asked already."""
         status = self.status
         answers: dict[str, asyncio.Task[Answer | None]] = {}
@@ -298,11 +300,13 @@ class Leading:
             standing.notes.extend(state.fingerprints.cut(state.cursor.offset))
         return standing
 
-    def _heed(self, state: DestinationState) -> None:
+    def _check_desired_state(self, state: DestinationState) -> None:
         """Raise Leaving if the desired state is not to run; this worker may not have seen it yet."""
-        signals, said = self.signals, state.control
-        if said is not None and (signals.control is None or said.offset > signals.control.offset):
-            signals.control = said
+        signals, control = self.signals, state.control
+        if control is not None and (
+            signals.control is None or control.offset > signals.control.offset
+        ):
+            signals.control = control
         if signals.control is not None and signals.control.wish is not Wish.RUN:
             raise Leaving
 
@@ -328,7 +332,7 @@ class Leading:
         metrics.EPOCH.labels(name).set(cursor.epoch)
         log.info("%s: leads in epoch %d, from %s", name, cursor.epoch, cursor.offset)
 
-    def _set_aside(self, unreadable: list[WitnessesDiffer], led: Led) -> list[Note]:
+    def _quarantined(self, unreadable: list[WitnessesDiffer], led: Led) -> list[Note]:
         """Return the notes that quarantine the tables that the previous run could not read."""
         found = unreadable[:]
         unreadable.clear()
@@ -340,8 +344,8 @@ class Leading:
 def _noted(
     error: WitnessesDiffer, quarantine: Quarantine, facts: ServerFacts, cursor: Cursor
 ) -> Note:
-    place, gtid = error.where.get("coordinates"), error.where.get("gtid")
-    at = place if isinstance(place, Coordinates) else cursor.offset.coordinates
+    position, gtid = error.where.get("coordinates"), error.where.get("gtid")
+    at = position if isinstance(position, Coordinates) else cursor.offset.coordinates
     since = HistoryPlace(
         server_uuid=facts.server_uuid,
         start=at,

@@ -24,7 +24,7 @@ class WeakTopics:
             self._found[topic] = weak
         else:
             self._found.pop(topic, None)
-        told = [f"topic {name}: {why}" for name, all_ in self._found.items() for why in all_]
-        more = [f"{len(told) - _MOST_SHOWN} more of this kind"] if len(told) > _MOST_SHOWN else []
-        self._status.warnings["topics"] = told[:_MOST_SHOWN] + more
+        lines = [f"topic {name}: {why}" for name, all_ in self._found.items() for why in all_]
+        more = [f"{len(lines) - _MOST_SHOWN} more of this kind"] if len(lines) > _MOST_SHOWN else []
+        self._status.warnings["topics"] = lines[:_MOST_SHOWN] + more
         metrics.WEAK_TOPICS.labels(self._status.name).set(len(self._found))
