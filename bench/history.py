@@ -41,7 +41,7 @@ from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal_format import Entry
 from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.schema_history.codec.journal_records import checkpoint_records, history_records
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord
 
 TABLES = 10_000
@@ -58,11 +58,11 @@ FILE_BYTES = 1 << 30
 _TYPES = ("bigint unsigned", "int", "decimal(12,2)", "datetime(6)", "tinyint(1)", "json")
 
 
-def place_of(number: int) -> HistoryPlace:
+def place_of(number: int) -> HistoryPosition:
     """The position of a statement; other events lie between two statements."""
     pos = 400 + (number * 40_000) % FILE_BYTES
     file = f"binlog.{1 + number * 40_000 // FILE_BYTES:06}"
-    return HistoryPlace(
+    return HistoryPosition(
         server_uuid=UUID,
         start=Coordinates(file, pos),
         end=Coordinates(file, pos + STATEMENT_BYTES),
@@ -122,7 +122,7 @@ class History:
         head = CheckpointHead(
             destination="bench",
             number=number,
-            place=HistoryPlace.between(offset_of(self.count), ts_ms=place.ts_ms),
+            place=HistoryPosition.between(offset_of(self.count), ts_ms=place.ts_ms),
             made_ms=place.ts_ms,
             count=self.count,
             server=SERVER,

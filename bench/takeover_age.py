@@ -37,7 +37,7 @@ from tables.journal.partition import JournalPartition
 from tables.journal_format import Entry
 from tables.schema_history.codec.journal_records import checkpoint_records, history_records
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 
 FOLDER = session.FOLDER / "takeover_age"
 DESTINATIONS, COMMITS, TABLES = 20, 5, 100
@@ -65,7 +65,7 @@ class Aged:
         """The first checkpoint of its schema history, and a statement after it."""
         self.history.init(self.name)
         tables = {("bench", f"table_{number:05}"): table_of(number) for number in range(TABLES)}
-        at = HistoryPlace.between(self.offset(), ts_ms=place_of(0).ts_ms)
+        at = HistoryPosition.between(self.offset(), ts_ms=place_of(0).ts_ms)
         entries = checkpoint_records(self.history.baseline(tables, {"bench": UTF8}, at, SERVER))
         made = self.history.apply(
             place_of(1), "bench", "CREATE TABLE last (id INT)", Session(database="bench")

@@ -16,8 +16,8 @@ import orjson
 
 from connectors.errors import JournalUnreadable
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
-from connectors.mysql.stream.prepared_xa import PreparedAt
-from tables.cursor_proof import Proof
+from connectors.mysql.stream.prepared_xa import PreparedPosition
+from tables.cursor_proof import CursorProof
 
 
 def next_epoch(last: int, *, term: int = 0, now: float) -> int:
@@ -77,7 +77,7 @@ class Cursor:
     """The number of table versions in the journal when this was written."""
     offset: SourceOffset
     resume: Resume | None = None
-    prepared: Mapping[str, PreparedAt] = field(default_factory=dict)
+    prepared: Mapping[str, PreparedPosition] = field(default_factory=dict)
     """XA transactions prepared before this position and not yet decided."""
     history: int | None = None
     """The number of schema history records before this position; None: no history was begun."""
@@ -85,7 +85,7 @@ class Cursor:
     """The intervention that set the cursor here; any former leader may lead again."""
     written_ms: int | None = None
     """The time of writing, in milliseconds since 1970 by the writer's clock; None: by an older version."""
-    proof: Proof = field(default_factory=Proof)
+    proof: CursorProof = field(default_factory=CursorProof)
     """Evidence that a server's binlog is still the one that this position refers to."""
     is_new_start: bool = False
     """Whether the schema history begins anew here, since the part before it was not read."""
@@ -149,13 +149,13 @@ class Cursor:
                 resume=None if resume is None else Resume(**resume),
                 # Cursors that were written before XA transactions could be carried have none.
                 prepared={
-                    xid: PreparedAt(Coordinates(at["file"], at["pos"]), at["gtid"])
+                    xid: PreparedPosition(Coordinates(at["file"], at["pos"]), at["gtid"])
                     for xid, at in value.get("prepared", {}).items()
                 },
                 # Nor did any have a schema history then.
                 history=value.get("history"),
                 # Cursors that were written before positions were verified have no proof.
-                proof=Proof.from_json(value.get("proof") or {}),
+                proof=CursorProof.from_json(value.get("proof") or {}),
                 by=value.get("by"),
                 written_ms=value.get("written_ms"),
                 is_new_start=value.get("new_start", False),

@@ -25,7 +25,7 @@ class FileHead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class CursorProof:
     """The recorded facts of the binlog before a cursor."""
 
     landmark: Landmark | None = None
@@ -46,7 +46,7 @@ class Proof:
 
     def after(
         self, landmark: Landmark | None, recent: Iterable[Recent], head: FileHead | None = None
-    ) -> Proof:
+    ) -> CursorProof:
         """The proof once these were published."""
         kept = (*self.recent, *recent)[-KEPT:]
         return replace(
@@ -64,7 +64,7 @@ class Proof:
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Proof:
+    def from_json(cls, value: dict[str, Any]) -> CursorProof:
         """Read what ``to_json`` wrote; raise KeyError, ValueError or TypeError if it is not that."""
         if not value:
             return cls()

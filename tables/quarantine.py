@@ -21,7 +21,7 @@ from tables.journal_format import decoded, encoded
 from tables.journal_kind import Kind, StatePart
 from tables.schema_history.codec.record_json import Reading, given_from, given_json, place_json
 from tables.schema_history.definition_json import table_json
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import Given, SchemaRecord, remakes
 
 
@@ -105,7 +105,7 @@ class Entry:
 
     destination: str
     name: TableName
-    since: HistoryPlace
+    since: HistoryPosition
     why: str
     outcome: Outcome = Outcome.WAITING
     offset: int = 0
@@ -208,7 +208,7 @@ class Quarantine:
         """Tables whose events are dropped."""
         return {name: entry for name, entry in self.entries.items() if entry.is_given_up}
 
-    def add(self, name: TableName, why: str, since: HistoryPlace) -> Entry:
+    def add(self, name: TableName, why: str, since: HistoryPosition) -> Entry:
         """Quarantine a table; an already quarantined one stays as it is."""
         before = self.entries.get(name)
         if before is not None and before.is_set_aside:

@@ -19,7 +19,7 @@ import orjson
 from app.auditing.change_store import Store
 from app.auditing.errors import NotAuditable
 from app.auditing.topics import totals
-from app.auditing.topics.record_check import DEAD, PARKED, Examination, Subject
+from app.auditing.topics.record_check import DEAD, PARKED, RecordCheck, Subject
 from app.auditing.topics.topics import (
     Journal,
     Partition,
@@ -29,7 +29,7 @@ from app.auditing.topics.topics import (
     row_topics,
     schemas,
 )
-from app.auditing.topics.transaction_markers import Borders
+from app.auditing.topics.transaction_markers import MarkerCheck
 from app.auditing.truth.changes import Truth, read
 from app.auditing.truth.start import file_of_last, first_file, last_of
 from app.auditing.truth.witness import LIMITS, Witness
@@ -146,7 +146,7 @@ def audit(scope: Scope) -> Verdict:
         _report_truth(verdict, truth)
         of_rows = replace(subject, beginnings=_of_rows(subject, wanted))
         watch = None if warehouse is None else warehouse.take
-        done = Examination(of_rows, truth, verdict, watch)
+        done = RecordCheck(of_rows, truth, verdict, watch)
         scope.published.read(wanted, done.take)
         latest = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
         _parked(scope, done, latest, topics)
@@ -170,7 +170,7 @@ def audit(scope: Scope) -> Verdict:
             verdict.tables = warehouse.judge(done.has_number, cut=cut)
         if has_borders:
             done.subject = subject
-            taken = Borders(done, borders, _uncounted(subject, latest))
+            taken = MarkerCheck(done, borders, _uncounted(subject, latest))
             scope.published.read([(borders, 0)], taken.take)
             taken.close()
     return verdict
@@ -252,7 +252,7 @@ def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:
     return found[0][1] if found else None
 
 
-def _parked(scope: Scope, done: Examination, journal_records: Journal, topics: object) -> None:
+def _parked(scope: Scope, done: RecordCheck, journal_records: Journal, topics: object) -> None:
     """Mark the changes in the quarantine topic."""
     name = quarantine_topic(scope.prefix, scope.destination)
     if not journal_records.aside or not isinstance(topics, dict) or name not in topics:
@@ -272,7 +272,7 @@ def _parked(scope: Scope, done: Examination, journal_records: Journal, topics: o
     scope.published.read([(name, 0)], take)
 
 
-def _dead_letters(scope: Scope, done: Examination, topics: Mapping[str, int]) -> None:
+def _dead_letters(scope: Scope, done: RecordCheck, topics: Mapping[str, int]) -> None:
     """Mark the undecodable changes, which are dead letters."""
     name = dead_letters_topic(scope.prefix, scope.destination)
     if name not in topics:

@@ -10,18 +10,18 @@ from __future__ import annotations
 import argparse
 import re
 
-from app.operations.given_place import GivenPlace
+from app.operations.given_position import GivenPosition
 from connectors.mysql.ddl.definition import TableName
 
 _QUOTED = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
 PLACES = "a GTID, a GTID set, file:pos, or a time such as 2026-11-21T10:00:00Z"
 
 
-def place(text: str) -> GivenPlace:
+def place(text: str) -> GivenPosition:
     """Parse a position; for argparse."""
     text = text.strip()
     try:
-        return GivenPlace.parse(text)
+        return GivenPosition.parse(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a position; write {PLACES}") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from app.operations.source_connection import Silent
+from app.operations.source_connection import UnreachableSource
 from connectors.errors import printed
 
 
@@ -14,7 +14,7 @@ def operator() -> str:
     return os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
 
 
-def report_silent(one: Silent) -> None:
+def report_silent(one: UnreachableSource) -> None:
     """Report a source that does not answer, and the one tried instead."""
     why = printed(one.error.detail)
     sys.stderr.write(f"{one.address} does not answer, asking {one.instead} instead: {why}\n")

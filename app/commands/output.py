@@ -17,7 +17,7 @@ from connectors.errors import printed
 from connectors.mysql.ddl.definition import Column, Index, Table
 from tables.quarantine import Entry
 from tables.schema_history.diff import Difference, key_text
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import Given, SchemaRecord
 
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
@@ -51,7 +51,7 @@ def one_line(text: str, most: int = 120) -> str:
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
-def place_value(place: HistoryPlace) -> dict[str, Any]:
+def place_value(place: HistoryPosition) -> dict[str, Any]:
     """Return a position as JSON."""
     return {
         "server_uuid": place.server_uuid,
@@ -66,7 +66,7 @@ def place_value(place: HistoryPlace) -> dict[str, Any]:
     }
 
 
-def place_text(place: HistoryPlace) -> str:
+def place_text(place: HistoryPosition) -> str:
     """Return a position as text: coordinates and GTID."""
     return f"{place.start}  {place.gtid}" if place.gtid else str(place.start)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class DestinationView:
     """A destination as the nodes show it."""
 
     candidates: frozenset[str]
@@ -29,7 +29,7 @@ class Seen:
         return self.candidates if self.ready is None else self.candidates & self.ready
 
 
-def leaders(destinations: Mapping[str, Seen]) -> dict[str, str]:
+def leaders(destinations: Mapping[str, DestinationView]) -> dict[str, str]:
     """Return the worker that is to lead each destination that has a candidate."""
     wanted = {
         name: seen.leader
@@ -50,7 +50,7 @@ def leaders(destinations: Mapping[str, Seen]) -> dict[str, str]:
     return wanted
 
 
-def _load(seen: Iterable[Seen], leading: Iterable[str]) -> dict[str, int]:
+def _load(seen: Iterable[DestinationView], leading: Iterable[str]) -> dict[str, int]:
     load = {worker: 0 for each in seen for worker in each.candidates}
     for worker in leading:
         load[worker] += 1
@@ -58,7 +58,7 @@ def _load(seen: Iterable[Seen], leading: Iterable[str]) -> dict[str, int]:
 
 
 def _move(
-    destinations: Mapping[str, Seen], wanted: Mapping[str, str], load: Mapping[str, int]
+    destinations: Mapping[str, DestinationView], wanted: Mapping[str, str], load: Mapping[str, int]
 ) -> tuple[str, str] | None:
     """Return the move that balances most; None if all is balanced."""
     best: tuple[int, int, str, str] | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from app.coordination.assignment import Seen
+from app.coordination.assignment import DestinationView
 from app.coordination.znodes import Nodes, is_ready
 from connectors.zookeeper.protocol import Session
 
@@ -31,9 +31,9 @@ class View:
     leader: str | None = None
     address: str | None = None
 
-    def seen(self) -> Seen:
+    def seen(self) -> DestinationView:
         """Return the destination as the assignment sees it."""
-        return Seen(candidates=self.candidates, ready=self.ready, leader=self.leader)
+        return DestinationView(candidates=self.candidates, ready=self.ready, leader=self.leader)
 
     def with_candidate(self, worker: str, *, ready: bool) -> View:
         """Return the view with one more candidate, ready or not."""

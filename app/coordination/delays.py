@@ -15,7 +15,7 @@ FIRST_REST, LONGEST_REST = 1.0, 30.0
 
 
 @dataclass(slots=True)
-class Rests:
+class RestPeriods:
     """Destinations that were lost and are not requested for a while; longer each time."""
 
     _until: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Vacancies:
 
 
 @dataclass(slots=True)
-class Moves:
+class PlannedMoves:
     """Destinations led here that should be led elsewhere, and since when."""
 
     delay: float

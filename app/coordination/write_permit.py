@@ -20,12 +20,12 @@ _LAST_TRANSACTION_SECONDS = 12.0
 """For the open transaction; longer than Kafka's own time-out for it."""
 
 
-class Leaving(Exception):
+class StopRequested(Exception):
     """The run ends as requested."""
 
 
 @dataclass(slots=True)
-class Mandate:
+class WritePermit:
     """The write permit of one destination's run."""
 
     lease: Lease = field(default_factory=PermanentLease)
@@ -44,9 +44,9 @@ class Mandate:
         """Raise Leaving if the run is to end, LeadershipLost if it may do nothing any more."""
         try:
             if self.is_leaving:
-                raise Leaving
+                raise StopRequested
             self.lease.check()
-        except (Leaving, LeadershipLost):
+        except (StopRequested, LeadershipLost):
             self._ends = True
             raise
 

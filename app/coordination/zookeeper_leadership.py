@@ -14,7 +14,7 @@ from typing import Any
 from app import metrics
 from app.coordination.assignment import leaders
 from app.coordination.cluster_view import View, read_views
-from app.coordination.delays import Moves, Rests, Vacancies
+from app.coordination.delays import PlannedMoves, RestPeriods, Vacancies
 from app.coordination.leadership import DestinationRunner
 from app.coordination.led_destinations import LedDestinations
 from app.coordination.membership import Membership, candidacies
@@ -58,7 +58,7 @@ class ZooKeeperLeadership:
         self._offered: tuple[set[str], bool] = (set(), False)
         """The destinations that this worker last offered to lead, and whether without delay."""
         self._led = LedDestinations(runner, nodes=nodes, who=who, changed=self.wake)
-        self._vacant, self._moves, self._rests = Vacancies(), Moves(delay), Rests()
+        self._vacant, self._moves, self._rests = Vacancies(), PlannedMoves(delay), RestPeriods()
         self._may_take = 0.0
 
     async def run(self) -> None:

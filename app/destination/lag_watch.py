@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from app import metrics
 from app.service.status import AT_WORK, DestinationStatus, State
 from connectors.errors import AqueductError
-from connectors.mysql.lookup.unread import BinlogEnd, read_end
+from connectors.mysql.lookup.binlog_end import BinlogEnd, read_end
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server.facts import SourceAddress
 
@@ -27,7 +27,7 @@ _MOST = 1000
 
 
 @dataclass(slots=True)
-class Unread:
+class PendingEnds:
     """Ends of one source's binlog that the cursor has not reached, each with its time."""
 
     _seen: deque[tuple[float, BinlogEnd]] = field(default_factory=lambda: deque(maxlen=_MOST))
@@ -57,7 +57,7 @@ class LagWatch:
     """The source read now or last; None before the first."""
     went_back: Callable[[], None]
     """Called if the binlog ends before the cursor."""
-    _unread: Unread = field(default_factory=Unread)
+    _unread: PendingEnds = field(default_factory=PendingEnds)
     _reported: SourceOffset | None = None
     """The last cursor offset that was past the end; reported once, as the next run proves it."""
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from app.coordination.write_permit import Mandate
+from app.coordination.write_permit import WritePermit
 from app.pipeline.publish.publisher import TopicPlans
 from app.pipeline.rules import Rules
-from connectors.errors import AqueductError, BeginsAnew, Fenced
+from connectors.errors import AqueductError, Fenced, RunRestarts
 from connectors.mysql.lookup.start import Start
 from connectors.mysql.server.facts import SourceAddress
 from tables.journal.partition import JournalPartition
@@ -125,7 +125,7 @@ class Signals:
     """The last epoch in which this worker led."""
     set_in: int = 0
     """The epoch in which an operator's command last set the cursor."""
-    mandate: Mandate = field(default_factory=Mandate)
+    mandate: WritePermit = field(default_factory=WritePermit)
     """This worker's write permit."""
     control: Control | None = None
     """The destination's last desired state."""
@@ -160,4 +160,4 @@ class Signals:
             raise self.leave
         wish = self.latest(SOURCE)
         if wish is not None and wish.ts_ms > self.tried_ms:
-            raise BeginsAnew(f"to go on at {wish.address}, as {wish.by} asks")
+            raise RunRestarts(f"to go on at {wish.address}, as {wish.by} asks")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from app import metrics
 from app.service.status import AT_WORK, DestinationStatus, Purge
 from connectors.errors import AqueductError
-from connectors.mysql.lookup.binlog_retention import Kept, begun_at, read_kept
+from connectors.mysql.lookup.binlog_retention import Retention, begun_at, read_kept
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server.facts import SourceAddress
 
@@ -33,7 +33,7 @@ _WINDOW = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """One check, from which speeds are computed."""
 
     at: float
@@ -52,7 +52,7 @@ class PurgeWatch:
     address: Callable[[], SourceAddress | None]
     """The source read now or last; None before the first."""
     seconds: float = SECONDS
-    _looks: deque[Look] = field(default_factory=lambda: deque(maxlen=_WINDOW))
+    _looks: deque[Observation] = field(default_factory=lambda: deque(maxlen=_WINDOW))
     _begun: dict[str, float] = field(default_factory=dict)
     _end: Coordinates | None = None
     _is_warned: bool = False
@@ -97,16 +97,18 @@ class PurgeWatch:
 
         left = kept.seconds_left(place, now, begun)
         written = self._written(kept)
-        self._looks.append(Look(now, self._behind(kept, now), kept.space_left(place), written))
+        self._looks.append(
+            Observation(now, self._behind(kept, now), kept.space_left(place), written)
+        )
         self._tell(until_purged(left, list(self._looks)))
 
-    def _written(self, kept: Kept) -> int:
+    def _written(self, kept: Retention) -> int:
         end, self._end = self._end, Coordinates(*kept.binlogs[-1])
         if end is None or not self._looks or not kept.holds(end):
             return 0
         return self._looks[-1].written + kept.behind(end) - end.pos
 
-    def _behind(self, kept: Kept, now: float) -> float:
+    def _behind(self, kept: Retention, now: float) -> float:
         """The lag of our position in seconds; 0 at the end of the binlog."""
         cursor, committed_ms = self.status.cursor, self.status.committed_ms
         assert cursor is not None
@@ -142,7 +144,7 @@ class PurgeWatch:
                     gauge.remove(self.status.name)
 
 
-def until_purged(left: float, looks: list[Look]) -> Purge:
+def until_purged(left: float, looks: list[Observation]) -> Purge:
     """The time until the position is purged, by age and by space, at the speeds of these checks.
 
     By age: the limit approaches by a second per second, and reading moves away from it. By space:
@@ -160,7 +162,7 @@ def until_purged(left: float, looks: list[Look]) -> Purge:
     )
 
 
-def _until_full(last: Look, speed: float) -> float:
+def _until_full(last: Observation, speed: float) -> float:
     """Seconds until the remaining space is full, at a speed in bytes per second."""
     if math.isinf(last.space_left) or not speed > 0:
         return math.inf

@@ -28,7 +28,7 @@ from app.settings.model import Settings
 from connectors.errors import AqueductError
 from connectors.kafka.reading.tail import Tail
 from tables.journal_kind import Addressed, Audience, Kind
-from tables.operator.control import CONTROL, Control, Wish
+from tables.operator.control import CONTROL, Control, DesiredState
 from tables.operator.request_outcome import OUTCOME
 
 log = logging.getLogger(__name__)
@@ -222,7 +222,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         if known is not None and control.offset <= known.offset:
             return
         self._heard[name] = control
-        if name not in self._all and control.wish is Wish.RUN:
+        if name not in self._all and control.wish is DesiredState.RUN:
             self.reload()
         if name in self._all and self._all[name].obey(control):
             if not control.has_leader:
@@ -266,7 +266,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
                 "leader": self.leadership.why(name),
             }
             for name, one in self._all.items()
-            if one.wish is not Wish.DELETE
+            if one.wish is not DesiredState.DELETE
         }
 
 

@@ -33,7 +33,7 @@ Append = Callable[[str, Entry], Awaitable[object]]
 """Destination and record."""
 
 
-class Answering(Protocol):
+class RespondingDestination(Protocol):
     """The part of a destination that concerns requests."""
 
     @property
@@ -70,7 +70,7 @@ class Acknowledge:
     worker: str
     address: str
     append: Append
-    destinations: Callable[[], Mapping[str, Answering]]
+    destinations: Callable[[], Mapping[str, RespondingDestination]]
     leadership: Callable[[], Leadership]
     _known: dict[str, _Known] = field(default_factory=dict)
 
@@ -93,7 +93,7 @@ class Acknowledge:
         if applied.is_final:
             known.offset = max(known.offset, applied.request)
 
-    async def _answer(self, name: str, one: Answering) -> None:
+    async def _answer(self, name: str, one: RespondingDestination) -> None:
         request, known = one.request, self._known.setdefault(name, _Known())
         if request is None or request.offset <= known.offset:
             return
@@ -107,7 +107,7 @@ class Acknowledge:
             log.info("%s: %s, as %s asks", name, applied.state, request.by or "somebody")
 
     def _applied(
-        self, name: str, one: Answering, request: Control, known: _Known
+        self, name: str, one: RespondingDestination, request: Control, known: _Known
     ) -> Applied | None:
         seen = self.leadership().why(name)
         here = bool(seen["here"])

@@ -15,21 +15,21 @@ from typing import Any
 
 from app import metrics
 from app.coordination.lease import Lease
-from app.coordination.write_permit import Leaving
+from app.coordination.write_permit import StopRequested
 from app.destination.failover.source_selection import Sources
 from app.destination.lag_watch import LagWatch
 from app.destination.plan import Following, Plan, Signals, at_once
 from app.destination.purge_watch import PurgeWatch
 from app.destination.retry_policy import ErrorPolicy
-from app.destination.run import Run
+from app.destination.source_agent import SourceAgent
 from app.schemas.store_mirror import Mirror
 from app.service.status import DestinationStatus, State
 from connectors.errors import (
     AqueductError,
-    BeginsAnew,
     Fenced,
     KafkaLost,
     LeadershipLost,
+    RunRestarts,
     ServerIdConflict,
     WitnessesDiffer,
 )
@@ -37,8 +37,8 @@ from tables.cursor import Claimed
 from tables.cursor_fold import CURSOR
 from tables.journal.checkpoint import Checkpoint
 from tables.journal_kind import Addressed, Kind
-from tables.operator.control import Control, Wish
-from tables.operator.source_choice import SOURCE, Asked
+from tables.operator.control import Control, DesiredState
+from tables.operator.source_choice import SOURCE, SourceRequest
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Destination:
 
     def _plan(self, plan: Plan) -> None:
         self.plan = plan
-        self._run = Run(
+        self._run = SourceAgent(
             plan=plan,
             status=self.status,
             checkpoint=self._checkpoint,
@@ -98,7 +98,7 @@ class Destination:
 
     def _restart_proof(self) -> None:
         """End the run, so that the next one proves its position; a reset server reports nothing."""
-        self._signals.leave = BeginsAnew(
+        self._signals.leave = RunRestarts(
             "to prove its position: the source's binlog ends before it"
         )
 
@@ -121,16 +121,16 @@ class Destination:
             return None
         if not control.has_leader:
             return None if here else (State.STOPPED.value, None, 0)
-        shown = _PAUSED if control.wish is Wish.PAUSE else _RUN
+        shown = _PAUSED if control.wish is DesiredState.PAUSE else _RUN
         if not here or not self._is_heeded or self.status.state not in shown:
             return None
         return self.status.state.value, self.status.error, signals.epoch
 
     @property
-    def wish(self) -> Wish:
+    def wish(self) -> DesiredState:
         """The desired state."""
         control = self._signals.control
-        return Wish.RUN if control is None else control.wish
+        return DesiredState.RUN if control is None else control.wish
 
     async def lead(self, lease: Lease) -> None:
         """Lead until no worker is to lead it; raises the error that ended leadership. Cancelling this
@@ -164,7 +164,7 @@ class Destination:
         self._called.clear()
         control = self._signals.control
         self._is_heeded = True
-        if control is not None and control.wish is Wish.PAUSE:
+        if control is not None and control.wish is DesiredState.PAUSE:
             self.status.show(State.PAUSED, control.told())
             await self._until_told(lease)
             return
@@ -183,7 +183,7 @@ class Destination:
             self._run.unreadable.append(error)
             return
         error = await self._true_cause(error)
-        if isinstance(error, BeginsAnew):
+        if isinstance(error, RunRestarts):
             log.info("%s: starts a new run %s", self.plan.name, error.detail)
             return
         decision = self._run.policy.decide(error)
@@ -212,9 +212,9 @@ class Destination:
             return None
         try:
             run.result()
-        except Leaving:
+        except StopRequested:
             return None
-        except BeginsAnew as why:
+        except RunRestarts as why:
             log.info("%s: starts a new run %s", self.plan.name, why.detail)
         except AqueductError as error:
             return error
@@ -267,7 +267,7 @@ class Destination:
         else:
             react(notice)
 
-    def ask(self, wish: Asked) -> None:
+    def ask(self, wish: SourceRequest) -> None:
         """End the present wait if a request for another source is new; the next run tries it."""
         if wish.ts_ms > self._signals.tried_ms:
             self._called.set()
@@ -276,7 +276,7 @@ class Destination:
         """Record a request from before this worker started; a run reads it from the journal too."""
         if self._signals.control is None:
             self._signals.control = control
-            if control.wish is not Wish.RUN:
+            if control.wish is not DesiredState.RUN:
                 self._interrupted.set()
 
     def obey(self, control: Control) -> bool:
@@ -286,7 +286,7 @@ class Destination:
             return False
         self._signals.control = control
         if known is None:
-            is_other = control.wish is not Wish.RUN or control.restart != ""
+            is_other = control.wish is not DesiredState.RUN or control.restart != ""
         else:
             is_other = (control.wish, control.restart) != (known.wish, known.restart)
         if is_other:
@@ -311,7 +311,7 @@ class Destination:
             deadline = time.monotonic() + limit
             while time.monotonic() < deadline:
                 if signals.superseded_by and signals.superseded_by == signals.set_in:
-                    return BeginsAnew("as an operator set its cursor")
+                    return RunRestarts("as an operator set its cursor")
                 try:
                     signals.check()
                 except (Fenced, LeadershipLost) as known:

@@ -27,7 +27,7 @@ from app.auditing.window import Bound
 from app.destination.background import in_its_own_thread
 from app.destination.plan import Plan
 from app.operations.destinations import check_destination
-from app.operations.given_place import GivenPlace
+from app.operations.given_position import GivenPosition
 from app.pipeline.encode.oversize import claim_store
 from app.settings.model import Settings
 from app.wiring import destination_plan, kafka_client, topic_plans
@@ -71,8 +71,8 @@ class AuditRequest:
     """The parameters of an audit."""
 
     destination: str
-    begin: GivenPlace | None = None
-    until: GivenPlace | None = None
+    begin: GivenPosition | None = None
+    until: GivenPosition | None = None
     witness: WitnessChoice = None
     sink: Path | None = None
     """Settings of the sink whose warehouse is audited too."""
@@ -179,7 +179,7 @@ def _of_a_server(
     return answered[0]
 
 
-def _bound(given: GivenPlace | None) -> Bound | None:
+def _bound(given: GivenPosition | None) -> Bound | None:
     if given is None:
         return None
     if isinstance(given.value, MariadbGtidList):

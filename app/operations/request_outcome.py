@@ -16,7 +16,7 @@ from app.operations.workers import workers_text
 from connectors.errors import AqueductError, NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
-from tables.operator.control import Control, Wish, control_in, note_of
+from tables.operator.control import Control, DesiredState, control_in, note_of
 from tables.operator.request_outcome import OUTCOME, Applied, applied_in
 
 
@@ -57,7 +57,7 @@ async def untried(asked: Journal, what: str, seconds: float) -> NotApplied:
     desired = (await asked.now()).control
     why = (
         f"the desired state is {desired.wish.value}, requested by {desired.by or 'an operator'}"
-        if desired is not None and desired.wish is not Wish.RUN
+        if desired is not None and desired.wish is not DesiredState.RUN
         else await workers_text(asked)
     )
     return NotApplied(

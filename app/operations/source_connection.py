@@ -23,7 +23,7 @@ from tables.operator.source_choice import Current, SourceChoice, note_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Silent:
+class UnreachableSource:
     """A source that does not answer, and the one that is asked in its place."""
 
     address: SourceAddress
@@ -31,12 +31,12 @@ class Silent:
     instead: SourceAddress
 
 
-Report = Callable[[Silent], None]
+Report = Callable[[UnreachableSource], None]
 """Receives each source that was skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class ReachableSource:
     """A source that answers."""
 
     address: SourceAddress
@@ -60,21 +60,21 @@ class Reached:
 
 async def reached(
     asked: Journal, state: DestinationState, report: Report, *, server_uuid: str | None = None
-) -> Reached:
+) -> ReachableSource:
     """Try one source after the other, first the one that is read.
 
     With ``server_uuid``, that server is taken if it is among those that answer. Raises the only
     source's error, or NoSourceFits with that of each.
     """
     faults: list[tuple[SourceAddress, AqueductError]] = []
-    first: Reached | None = None
+    first: ReachableSource | None = None
     for source in _in_order(asked, state):
         try:
             facts = await in_its_own_thread(partial(read_facts, source.address))
         except (SourceLost, SourceRefused) as error:
             faults.append((source.address, error))
             continue
-        found = Reached(address=source.address, facts=facts)
+        found = ReachableSource(address=source.address, facts=facts)
         first = first or found
         if server_uuid in (None, found.facts.server_uuid):
             first = found
@@ -82,7 +82,7 @@ async def reached(
     if first is None:
         raise _nobody(faults)
     for address, fault in faults:
-        report(Silent(address=address, error=fault, instead=first.address))
+        report(UnreachableSource(address=address, error=fault, instead=first.address))
     return first
 
 

@@ -14,11 +14,11 @@ from app.operations.journal_access import Journal
 from app.operations.request_outcome import untried
 from connectors.errors import UsageError
 from tables.journal.state import DestinationState
-from tables.operator.source_choice import Asked, Current, note_of
+from tables.operator.source_choice import Current, SourceRequest, note_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class SwitchOutcome:
     """A worker's result of the request; ``current``: the source that is read, and why not the other."""
 
     current: Current
@@ -28,21 +28,23 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
+class SwitchReport:
     """The written request, and its outcome; None if that was not waited for."""
 
-    wish: Asked
-    tried: Tried | None
+    wish: SourceRequest
+    tried: SwitchOutcome | None
 
 
-async def request_switch(asked: Journal, address: str, *, by: str, wait: float | None) -> Switch:
+async def request_switch(
+    asked: Journal, address: str, *, by: str, wait: float | None
+) -> SwitchReport:
     """Request a source by its address; raise UsageError for one that the settings do not have.
 
     Raises NotApplied if no worker tried it in time. ``wait``: seconds; None: do not.
     """
     _check_known(asked, address)
     before = (await asked.state(whole_history=False)).source_choice.asked
-    wish = Asked(
+    wish = SourceRequest(
         destination=asked.plan.name,
         id=uuid.uuid4().hex[:12],
         address=address,
@@ -53,7 +55,7 @@ async def request_switch(asked: Journal, address: str, *, by: str, wait: float |
     began = time.monotonic()
     await asked.write(note_of(wish))
     tried = None if wait is None else await _tried(asked, wish, wait, began)
-    return Switch(wish=wish, tried=tried)
+    return SwitchReport(wish=wish, tried=tried)
 
 
 def _check_known(asked: Journal, address: str) -> None:
@@ -64,7 +66,9 @@ def _check_known(asked: Journal, address: str) -> None:
         )
 
 
-async def _tried(asked: Journal, wish: Asked, seconds: float, began: float) -> Tried:
+async def _tried(
+    asked: Journal, wish: SourceRequest, seconds: float, began: float
+) -> SwitchOutcome:
     def is_tried(state: DestinationState) -> bool:
         current = state.source_choice.current
         return current is not None and current.answers == wish.id
@@ -75,4 +79,4 @@ async def _tried(asked: Journal, wish: Asked, seconds: float, began: float) -> T
     current = state.source_choice.current
     assert current is not None
     worker = state.leader.worker if state.leader is not None else None
-    return Tried(current=current, worker=worker, seconds=time.monotonic() - began)
+    return SwitchOutcome(current=current, worker=worker, seconds=time.monotonic() - began)

@@ -15,11 +15,11 @@ from app.pipeline.gather.items import Ddl, Item, Rows, values_of
 from app.pipeline.number.numbers import Numbers, Progress
 from app.pipeline.number.table_versions import Name, VersionBook
 from app.pipeline.piece import Piece
-from app.pipeline.piece_parts import Aside, Counts, SourceTrace, TableChanges
+from app.pipeline.piece_parts import Counts, QuarantinedTable, SourceTrace, TableChanges
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import Landmark
-from connectors.mysql.lookup.fingerprint.fingerprint import Prints
-from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
+from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
 from connectors.mysql.position import Coordinates
 from tables.cursor import Resume
 from tables.cursor_proof import FileHead
@@ -64,7 +64,7 @@ class DecodedShare:
         landmark: Landmark | None = None,
         head: FileHead | None = None,
         history: list[SchemaRecord] | None = None,
-        lost: list[Aside] | None = None,
+        lost: list[QuarantinedTable] | None = None,
     ) -> None:
         """``start``: where its portion begins. ``head``: that of the file that begins with it, if one does.
 
@@ -91,7 +91,7 @@ class DecodedShare:
         for version in news:
             self._book.learn(version)
         gathered = self._gathered
-        if isinstance(gathered.prints, Prints):
+        if isinstance(gathered.prints, FingerprintWindow):
             numbers.prints = gathered.prints.follow(numbers.prints)
         progress = self._first_progress(numbers)
         if progress is not None:
@@ -160,10 +160,10 @@ class DecodedShare:
         return SourceTrace(
             gtids=gathered.gtids.found(),
             decisions=gathered.decisions,
-            fingerprints=prints.done if isinstance(prints, Prints) else [],
+            fingerprints=prints.done if isinstance(prints, FingerprintWindow) else [],
             landmark=self._landmark,
             head=self._head,
-            recent=prints.found() if isinstance(prints, Recents) else [],
+            recent=prints.found() if isinstance(prints, RecentTransactions) else [],
         )
 
     def _begin_file(self, numbers: Numbers) -> None:

@@ -12,25 +12,25 @@ from typing import NamedTuple
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.recent import KEPT, Recent
-from connectors.mysql.stream.prepared_xa import PreparedAt
+from connectors.mysql.stream.prepared_xa import PreparedPosition
 from tables.cursor_proof import FileHead
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord
 from tables.table_version import TableVersion
 
-Run = tuple[str, int, int]
+GtidInterval = tuple[str, int, int]
 """GTIDs that follow one another: what they begin with, and the first and last number."""
-Decision = tuple[str, PreparedAt | None]
+Decision = tuple[str, PreparedPosition | None]
 """An XA transaction that was prepared, and where; or that was committed or rolled back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aside:
+class QuarantinedTable:
     """A table that is set aside from here on, and why."""
 
     name: tuple[str, str]
     why: str
-    since: HistoryPlace
+    since: HistoryPosition
 
 
 class DeadLetter(NamedTuple):
@@ -51,7 +51,7 @@ class TableChanges:
     versions: list[TableVersion] = field(default_factory=list)
     history: list[SchemaRecord] = field(default_factory=list)
     """What statements did to tables, in the order of the binlog."""
-    set_aside: list[Aside] = field(default_factory=list)
+    set_aside: list[QuarantinedTable] = field(default_factory=list)
     """Tables that can be read no longer."""
 
     def absorb(self, later: TableChanges) -> None:
@@ -65,7 +65,7 @@ class TableChanges:
 class SourceTrace:
     """What the cursor keeps of the source beside the position: its transactions, filtered ones too."""
 
-    gtids: list[Run] = field(default_factory=list)
+    gtids: list[GtidInterval] = field(default_factory=list)
     """Of the transactions that end here, in the order of the binlog."""
     decisions: list[Decision] = field(default_factory=list)
     """Of XA transactions, in the order of the binlog."""
@@ -113,7 +113,7 @@ class Counts:
         self.oversize.update(later.oversize)
 
 
-def add_run(runs: list[Run], run: Run) -> None:
+def add_run(runs: list[GtidInterval], run: GtidInterval) -> None:
     """Add a run; one that directly follows the last lengthens it."""
     source, first, last = run
     if runs and runs[-1][0] == source and runs[-1][2] + 1 == first:

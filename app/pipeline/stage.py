@@ -18,9 +18,9 @@ from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.inserted_events import Inserting
 from app.pipeline.gather.shares import Share, Sharing
-from app.pipeline.gather.statement_changes import Passing
+from app.pipeline.gather.statement_changes import StatementJudge
 from app.pipeline.number.table_versions import Name, VersionBook
-from app.pipeline.piece_parts import Aside
+from app.pipeline.piece_parts import QuarantinedTable
 from app.pipeline.portions.captured_chunk import CapturedChunk
 from app.pipeline.portions.inserted_rows import InsertedRows
 from app.pipeline.portions.new_rules import NewRules
@@ -32,8 +32,8 @@ from connectors.mysql.binlog.event_names import HARMLESS
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.landmark import landmark_in
-from connectors.mysql.lookup.fingerprint.fingerprint import Prints
-from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
+from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
@@ -90,7 +90,7 @@ class ChunkStage:
             shadows=rules.shadow_rules(),
             known=known,
         )
-        self._passing = Passing(self.tables, spec.server, rules.trusted)
+        self._passing = StatementJudge(self.tables, spec.server, rules.trusted)
         connector = "mariadb" if spec.mariadb else "mysql"
         self.encoder = Encoder(
             rules, connector=connector, epoch=spec.epoch, spread=self.book.partitions
@@ -161,10 +161,13 @@ class ChunkStage:
             lost=self._lost(noted) if noted else [],
         )
 
-    def _lost(self, record: SchemaRecord) -> list[Aside]:
+    def _lost(self, record: SchemaRecord) -> list[QuarantinedTable]:
         """The tables that can no longer be read after a statement."""
         why = record.reason or ""
-        return [Aside(name=name, why=why, since=record.place) for name in self.tables.lost(record)]
+        return [
+            QuarantinedTable(name=name, why=why, since=record.place)
+            for name in self.tables.lost(record)
+        ]
 
     def _inserted(self, portion: InsertedRows) -> DecodedShares:
         gathering = Gathering(self.tables, self.rules, value_counter)
@@ -179,10 +182,10 @@ class ChunkStage:
         gathered.first = None
         return DecodedShare(self.encoder, self.book, gathered, start)
 
-    def _digests(self, *, is_cut: bool) -> Prints | Recents | None:
+    def _digests(self, *, is_cut: bool) -> FingerprintWindow | RecentTransactions | None:
         if self._has_gtids:
-            return Recents(self._captures, is_cut)
-        return Prints(self._captures) if self._has_prints else None
+            return RecentTransactions(self._captures, is_cut)
+        return FingerprintWindow(self._captures) if self._has_prints else None
 
 
 def _events(

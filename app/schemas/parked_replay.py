@@ -15,7 +15,7 @@ from app.pipeline.gather.gather import Gathering, weight
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.inserted_events import Inserting
 from app.pipeline.gather.items import Ddl, values_of
-from app.pipeline.gather.parked_event import Parked
+from app.pipeline.gather.parked_event import ParkedEvent
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.stage import ChunkStage, StageSpec
@@ -70,7 +70,7 @@ class Release:
         }
         """Which columns may be NULL, by the latest event that shows it."""
 
-    def decode(self, events: Sequence[Parked], cursor: Cursor) -> Released:
+    def decode(self, events: Sequence[ParkedEvent], cursor: Cursor) -> Released:
         """Decode the next events, in their order, as many as one Kafka transaction takes; the
         progress shows whether all of these fitted."""
         gathering = Gathering(self._stage.tables, self._stage.rules, value_counter)
@@ -109,7 +109,7 @@ class Release:
             lost=0,
         )
 
-    def _gather(self, event: Parked, gathering: Gathering) -> None:
+    def _gather(self, event: ParkedEvent, gathering: Gathering) -> None:
         if event.query is not None:
             self._state(event, gathering.gathered)
             return
@@ -118,7 +118,7 @@ class Release:
             self._nullable = {one.name or "": one.nullable for one in table_map.columns}
         self._is_met = True
 
-    def _state(self, event: Parked, gathered: Gathered) -> None:
+    def _state(self, event: ParkedEvent, gathered: Gathered) -> None:
         """Apply a statement between the rows: it is already on the DDL topic, and takes its effect here."""
         query = event.query
         assert query is not None
@@ -132,7 +132,7 @@ class Release:
             self.table = self._after(event)
             self._stage.tables.put(event.name, self.table)
 
-    def _after(self, event: Parked) -> Table | None:
+    def _after(self, event: ParkedEvent) -> Table | None:
         """Return the definition after a statement; None if the table is gone."""
         query = event.query
         assert query is not None

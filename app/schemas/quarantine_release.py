@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.failpoints import point
-from app.pipeline.gather.parked_event import Parked, key_of, parked_of
+from app.pipeline.gather.parked_event import ParkedEvent, key_of, parked_of
 from app.pipeline.piece import Piece
 from app.pipeline.publish.publisher import Publisher
 from app.pipeline.stage import StageSpec
@@ -23,7 +23,7 @@ from connectors.mysql.ddl.definition import Database
 from connectors.wire import quarantine_topic
 from tables.quarantine import Entry, Outcome, Quarantine, Resolution, note_of
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _DEFAULTS = Database(charset="utf8mb4", collation="utf8mb4_general_ci")
 """For a database that the history does not know."""
 
 
-class Releasing:
+class QuarantineRelease:
     """Publishes the quarantined events of one destination's tables."""
 
     def __init__(
@@ -104,11 +104,13 @@ class Releasing:
         )
         return await self._publish(piece, given_up)
 
-    def _now(self, since: HistoryPlace) -> HistoryPlace:
+    def _now(self, since: HistoryPosition) -> HistoryPosition:
         """Return the position at which the run begins."""
-        return HistoryPlace.between(self._publisher.cursor.offset, ts_ms=since.ts_ms)
+        return HistoryPosition.between(self._publisher.cursor.offset, ts_ms=since.ts_ms)
 
-    async def _waiting(self, resolution: Resolution, start: int) -> AsyncIterator[list[Parked]]:
+    async def _waiting(
+        self, resolution: Resolution, start: int
+    ) -> AsyncIterator[list[ParkedEvent]]:
         """Yield the quarantined events of a table, in their order."""
         key = key_of(resolution.name)
         topic = quarantine_topic(self.spec.rules.prefix, resolution.destination)

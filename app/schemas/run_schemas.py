@@ -21,7 +21,7 @@ from tables.journal_format import Entry
 from tables.quarantine import Quarantine, Resolution, note_of
 from tables.schema_history.codec.journal_records import checkpoint_records
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord
 
 
@@ -73,7 +73,7 @@ class Schemas:
         history, now = self._history, time.time_ns() // 1_000_000
         if history is None or not history.is_due(now, cursor.offset.server_uuid):
             return []
-        at = HistoryPlace.between(cursor.offset, ts_ms=piece.committed_ms or now)
+        at = HistoryPosition.between(cursor.offset, ts_ms=piece.committed_ms or now)
         self._is_new = True
         return checkpoint_records(history.checkpoint(at, made_ms=now, count=cursor.history))
 

@@ -55,7 +55,7 @@ def milliseconds(value: Any) -> int:
     return milliseconds(round(value.astimezone(UTC).timestamp() * 1000))
 
 
-class StartPlace(BaseModel):
+class StartPosition(BaseModel):
     """A file with an offset or a time, a time alone, or a set of GTIDs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -92,17 +92,18 @@ class StartPlace(BaseModel):
 
 def _form(value: Any) -> str:
     """Return which of its two forms a start has, so that only that form's faults are reported."""
-    return "(place)" if isinstance(value, dict | StartPlace) else "(word)"
+    return "(place)" if isinstance(value, dict | StartPosition) else "(word)"
 
 
 Start = Annotated[
-    Annotated[Literal["earliest", "latest"], Tag("(word)")] | Annotated[StartPlace, Tag("(place)")],
+    Annotated[Literal["earliest", "latest"], Tag("(word)")]
+    | Annotated[StartPosition, Tag("(place)")],
     Discriminator(_form),
 ]
 
 
 def place_of(start: Start | None) -> Place:
     """Return the position to start from; without a start, the end."""
-    if isinstance(start, StartPlace):
+    if isinstance(start, StartPosition):
         return start.place()
     return Earliest() if start == "earliest" else Latest()

@@ -53,7 +53,7 @@ class PositionWithin(PositionGone):
     remedy = "Use one of the two positions named above; nothing was read."
 
 
-class AlreadyBehind(AqueductError):
+class AlreadyPast(AqueductError):
     """The cursor is already past this transaction."""
 
     remedy = (
@@ -101,7 +101,7 @@ class SourceDiverged(AqueductError):
     )
 
 
-class PositionAhead(SourceDiverged):
+class PositionPastEnd(SourceDiverged):
     """The position is past the end of the server's binlog."""
 
     remedy = (

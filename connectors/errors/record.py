@@ -28,7 +28,7 @@ class BatchTooLarge(AqueductError):
     )
 
 
-class PoisonLimitReached(AqueductError):
+class DeadLetterLimitReached(AqueductError):
     """More rows could not be decoded than the settings allow in an hour."""
 
     remedy = (

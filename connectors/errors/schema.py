@@ -45,7 +45,7 @@ class RowUnreadable(WitnessesDiffer):
     )
 
 
-class NotSetAside(AqueductError):
+class NotQuarantined(AqueductError):
     """The table is not quarantined."""
 
     remedy = (
@@ -84,7 +84,7 @@ class HistoryTooShort(AqueductError):
     )
 
 
-class PlaceUnknown(AqueductError):
+class PositionUnknown(AqueductError):
     """The schema history cannot locate this position."""
 
     remedy = "Give it as a GTID set, as file:pos of a server that was read then, or as a time."

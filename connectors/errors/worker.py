@@ -5,7 +5,7 @@ from __future__ import annotations
 from connectors.errors.base import AqueductError, Retry
 
 
-class BeginsAnew(AqueductError):
+class RunRestarts(AqueductError):
     """The run ended so that the next one starts from something else."""
 
     retry = Retry.TIMED

@@ -19,7 +19,7 @@ from connectors.errors import (
     MalformedEvent,
     UnsupportedEvent,
 )
-from connectors.mysql.binlog.changes import Changes, Nobody, Transaction
+from connectors.mysql.binlog.changes import Changes, QueryTextOnly, Transaction
 from connectors.mysql.binlog.event_names import HARMLESS, is_known, type_name
 from connectors.mysql.binlog.events import (
     CHECKSUM_SIZE,
@@ -36,9 +36,9 @@ from connectors.mysql.binlog.events import (
 )
 from connectors.mysql.binlog.gtid_events import (
     Announced,
-    Place,
+    EventHeader,
     by_mariadb,
-    placed,
+    event_bounds,
     tagged,
     without_gtid,
 )
@@ -121,7 +121,7 @@ class TransactionReader:
         start = chunk.context_start or chunk.start
         seen = self.seen.copy()
         data = b"".join(chunk.context)
-        receiver = Nobody()
+        receiver = QueryTextOnly()
         self._read(Chunk(start=start, data=data, checksum=False, place=(start, start)), receiver)
         self.seen = seen
         self._has_rows = self._has_rows_before = self.open is not None
@@ -147,7 +147,7 @@ class TransactionReader:
                 if size < smallest or at > length:
                     raise CorruptEvent(f"its header states {size} bytes, more than were received")
                 if is_odd or end_pos < first:
-                    pos, end_pos = place or placed(pos, end_pos, size, self.open)
+                    pos, end_pos = place or event_bounds(pos, end_pos, size, self.open)
                 else:
                     pos = end_pos - size
                 end = at - tail
@@ -199,7 +199,7 @@ class TransactionReader:
                         kind,
                         data[body:end],
                         changes,
-                        place=Place(file, pos, end_pos, flags, timestamp, server_id),
+                        place=EventHeader(file, pos, end_pos, flags, timestamp, server_id),
                     )
                     if kind in _MAY_END and self.open is None:
                         self.ended = (began, body - HEADER_SIZE, end_pos)
@@ -285,7 +285,7 @@ class TransactionReader:
         self.open = None
         changes.end(opened, pos[1])
 
-    def _rare(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
+    def _rare(self, kind: int, body: bytes, changes: Changes, *, place: EventHeader) -> None:
         """Events that do not occur in MySQL's ordinary small transactions."""
         if kind == EventType.ANONYMOUS_GTID:
             self._announce(body, 0, len(body), pos=place.pos, anonymous=True)
@@ -320,10 +320,10 @@ class TransactionReader:
             # A known type that is not supported is never ignored, whatever its flags.
             raise UnsupportedEvent(f"an event of {type_name(kind)}")
 
-    def _current(self, place: Place) -> Transaction:
+    def _current(self, place: EventHeader) -> Transaction:
         return self.open or self._opened(place.file, place.pos, place.timestamp, place.server_id)
 
-    def _announce_mariadb(self, body: bytes, place: Place) -> None:
+    def _announce_mariadb(self, body: bytes, place: EventHeader) -> None:
         """MariaDB's GTID event, which is also the BEGIN of a transaction."""
         self._refuse_within()
         announced = parse_mariadb_gtid(body, place.server_id)
@@ -333,20 +333,22 @@ class TransactionReader:
         if not announced.standalone:
             self._current(place)
 
-    def _compressed_rows(self, kind: int, body: bytes, changes: Changes, *, place: Place) -> None:
+    def _compressed_rows(
+        self, kind: int, body: bytes, changes: Changes, *, place: EventHeader
+    ) -> None:
         if body[:6] == _DUMMY_TABLE:
             return
         transaction = self._current(place)
         self._has_rows = True
         changes.rows(transaction, self._tables[body[:6]], kind, body, place.pos)
 
-    def _payload(self, body: bytes, changes: Changes, *, place: Place) -> None:
+    def _payload(self, body: bytes, changes: Changes, *, place: EventHeader) -> None:
         """The events inside a compressed one."""
         start, end = Coordinates(place.file, place.pos), Coordinates(place.file, place.end_pos)
         data = payload_events(body)
         self._read(Chunk(start=start, data=data, checksum=False, place=(start, end)), changes)
 
-    def _prepare(self, body: bytes, changes: Changes, *, place: Place) -> None:
+    def _prepare(self, body: bytes, changes: Changes, *, place: EventHeader) -> None:
         """The end of an XA transaction: its XA PREPARE, or its XA COMMIT ... ONE PHASE."""
         transaction = self._current(place)
         xid, is_one_phase = parse_xa_prepare(body)

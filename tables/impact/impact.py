@@ -13,7 +13,7 @@ from typing import Any
 
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.effect.options import is_sequence
-from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, SetAside
+from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
 from tables.impact.columns import column_findings
 from tables.impact.finding import Finding, Severity
 from tables.impact.keys import key_findings
@@ -134,8 +134,8 @@ class _Reading:
             for finding in self._of(change):
                 yield route, finding
 
-    def _of(self, change: OnlineAlter | SetAside | TableChange) -> Iterator[Finding]:
-        if isinstance(change, SetAside):
+    def _of(self, change: OnlineAlter | TableMovedAway | TableChange) -> Iterator[Finding]:
+        if isinstance(change, TableMovedAway):
             yield _set_aside(change)
         elif isinstance(change, OnlineAlter):
             yield from self._altered(change.name, change.old, change.new)
@@ -203,7 +203,7 @@ _DROPPED = Finding(
 )
 
 
-def _set_aside(change: SetAside) -> Finding:
+def _set_aside(change: TableMovedAway) -> Finding:
     where = "dropped" if change.to is None else f"now {'.'.join(change.to)}"
     return Finding(
         kind="table quarantined",

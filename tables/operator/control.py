@@ -17,7 +17,7 @@ from tables.journal_format import decoded, encoded
 from tables.journal_kind import Audience, Kind, StatePart
 
 
-class Wish(Enum):
+class DesiredState(Enum):
     """The desired state."""
 
     RUN = "run"
@@ -34,7 +34,7 @@ class Control:
     """The last desired state of a destination."""
 
     destination: str
-    wish: Wish = Wish.RUN
+    wish: DesiredState = DesiredState.RUN
     restart: str = ""
     """A value other than the last one begins a new run."""
     by: str = ""
@@ -45,7 +45,7 @@ class Control:
     @property
     def has_leader(self) -> bool:
         """Whether a worker is to lead it."""
-        return self.wish in (Wish.RUN, Wish.PAUSE)
+        return self.wish in (DesiredState.RUN, DesiredState.PAUSE)
 
     def to_json(self) -> dict[str, Any]:
         """As the journal keeps it."""
@@ -68,7 +68,7 @@ def control_in(record: StoredRecord) -> Control:
     try:
         return Control(
             destination=value["destination"],
-            wish=Wish(value["wish"]),
+            wish=DesiredState(value["wish"]),
             restart=value["restart"],
             by=value["by"],
             ts_ms=value["ts_ms"],

@@ -19,7 +19,7 @@ _ASKED, _CURRENT = "asked", "current"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SourceRequest:
     """An operator's request to read another source."""
 
     destination: str
@@ -53,18 +53,18 @@ class Current:
 class SourceChoice:
     """Both, in the journal."""
 
-    asked: Asked | None = None
+    asked: SourceRequest | None = None
     current: Current | None = None
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:  # noqa: ARG002
         """Fold a record in, whose key ends with ``asked`` or ``current``."""
         if names[-1] == _ASKED:
-            self.asked = _read(Asked, record)
+            self.asked = _read(SourceRequest, record)
         else:
             self.current = _read(Current, record)
 
     @property
-    def open_wish(self) -> Asked | None:
+    def open_wish(self) -> SourceRequest | None:
         """The request that was not tried yet."""
         answered = self.current.answers if self.current is not None else None
         return self.asked if self.asked is not None and self.asked.id != answered else None
@@ -78,16 +78,16 @@ def _read(kind: type[_Told], record: StoredRecord) -> _Told:
         raise JournalDamaged(f"a source cannot be read: {error!r}", offset=record.offset) from error
 
 
-def _asked_in(record: StoredRecord) -> Asked | None:
+def _asked_in(record: StoredRecord) -> SourceRequest | None:
     """The request in a record; None if it describes the current source."""
-    return _read(Asked, record) if record.key.endswith(f"/{_ASKED}".encode()) else None
+    return _read(SourceRequest, record) if record.key.endswith(f"/{_ASKED}".encode()) else None
 
 
 SOURCE_PART = StatePart(lambda _: SourceChoice())
 SOURCE = Kind(name="source", part=SOURCE_PART, notice=_asked_in)
 
 
-def note_of(told: Asked | Current) -> Entry:
+def note_of(told: SourceRequest | Current) -> Entry:
     """The journal record: ``source/<destination>/asked`` or ``…/current``."""
-    last = _ASKED if isinstance(told, Asked) else _CURRENT
+    last = _ASKED if isinstance(told, SourceRequest) else _CURRENT
     return SOURCE.key(told.destination, last), encoded(asdict(told))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord, Unresolved
 
 HOUR_MS = 3_600_000
@@ -40,7 +40,7 @@ class CheckpointHead:
     destination: str
     number: int
     """Counted from 1; a later one has a greater number, also after going back."""
-    place: HistoryPlace
+    place: HistoryPosition
     made_ms: int
     """By the worker's clock."""
     count: int
@@ -60,7 +60,7 @@ class SchemaCheckpoint:
     tables: Mapping[TableName, Table]
     databases: Mapping[str, Database]
     unresolved: Mapping[TableName, Unresolved] = field(default_factory=dict)
-    dropped: Mapping[TableName, HistoryPlace] = field(default_factory=dict)
+    dropped: Mapping[TableName, HistoryPosition] = field(default_factory=dict)
     """Dropped tables, and when they were dropped."""
     given: tuple[SchemaRecord, ...] = ()
     """Definitions that an operator gave for later positions: the destination went back before them."""

@@ -28,10 +28,10 @@ from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_stateme
 from connectors.mysql.ddl.show_create import create_table
 from tables.schema_history.checkpoint import CheckpointHead, CheckpointPolicy, SchemaCheckpoint
 from tables.schema_history.definition_json import packs
-from tables.schema_history.position import Asked, HistoryPlace
+from tables.schema_history.position import Asked, HistoryPosition
 from tables.schema_history.record import Given, Known, SchemaRecord, TableState, Unresolved
 from tables.schema_history.resolution import Corrections, resolutions
-from tables.schema_history.segment import Rewound, Steps
+from tables.schema_history.segment import RewoundHistory, Steps
 from tables.schema_history.statement_effect import UNKNOWN, Effect, effect_of, fill
 from tables.schema_history.view import SchemaView
 
@@ -74,7 +74,7 @@ class SchemaHistory:
         self,
         tables: Mapping[TableName, Table],
         databases: Mapping[str, Database],
-        place: HistoryPlace,
+        place: HistoryPosition,
         server: Server,
         *,
         made_ms: int | None = None,
@@ -98,7 +98,7 @@ class SchemaHistory:
         self,
         tables: Mapping[TableName, Table],
         databases: Mapping[str, Database],
-        place: HistoryPlace,
+        place: HistoryPosition,
         views: Iterable[TableName] = (),
     ) -> tuple[SchemaRecord, ...]:
         """Add tables and views that are captured later, as the server has them at a position; known
@@ -195,12 +195,12 @@ class SchemaHistory:
             return steps.view(steps.count)
 
     def at(self, place: Asked) -> SchemaView:
-        """All schemas as of a position; raise HistoryTooShort or PlaceUnknown."""
+        """All schemas as of a position; raise HistoryTooShort or PositionUnknown."""
         with self._lock:
             steps = self._begun()
             return steps.view(steps.number_at(place), place)
 
-    def correction(self, name: TableName, place: HistoryPlace) -> Table | None:
+    def correction(self, name: TableName, place: HistoryPosition) -> Table | None:
         """The definition given by an operator that is in force for a table at a position, if any."""
         with self._lock:
             given = self._corrections.before(name, place)
@@ -216,7 +216,7 @@ class SchemaHistory:
         return self.now().snapshot(create_table)
 
     def apply(
-        self, position: HistoryPlace, schema: str | None, ddl: str, extra: Session
+        self, position: HistoryPosition, schema: str | None, ddl: str, extra: Session
     ) -> SchemaRecord | None:
         """Parse and apply a statement; see ``apply_parsed``."""
         return self.apply_parsed(position, self.parsed(ddl, replace(extra, database=schema)))
@@ -227,7 +227,7 @@ class SchemaHistory:
             return parse_statement(ddl, self._server or self._begun().base.server, session)
 
     def apply_parsed(
-        self, position: HistoryPlace, statement: ParsedStatement
+        self, position: HistoryPosition, statement: ParsedStatement
     ) -> SchemaRecord | None:
         """Apply a statement; return None if it changes nothing or was applied before."""
         with self._lock:
@@ -259,7 +259,11 @@ class SchemaHistory:
             )
 
     def resolve(
-        self, name: TableName, table: Table | None, place: HistoryPlace, given: Given | None = None
+        self,
+        name: TableName,
+        table: Table | None,
+        place: HistoryPosition,
+        given: Given | None = None,
     ) -> tuple[SchemaRecord, ...]:
         """Give a table's definition from a position on: for an unresolved one, its ``since``.
 
@@ -269,8 +273,8 @@ class SchemaHistory:
         with self._lock:
             return tuple(map(self._take, resolutions(self._begun(), name, table, place, given)))
 
-    def rollback(self, position: Asked) -> Rewound:
-        """Roll back to a position; raise HistoryTooShort or PlaceUnknown, and then nothing has changed."""
+    def rollback(self, position: Asked) -> RewoundHistory:
+        """Roll back to a position; raise HistoryTooShort or PositionUnknown, and then nothing has changed."""
         with self._lock:
             old = self._begun()
             number = old.number_at(position)
@@ -289,7 +293,7 @@ class SchemaHistory:
             return self.policy.is_due(newest, count=count, server_uuid=server_uuid, now_ms=now_ms)
 
     def checkpoint(
-        self, at: HistoryPlace, *, made_ms: int, count: int | None = None
+        self, at: HistoryPosition, *, made_ms: int, count: int | None = None
     ) -> SchemaCheckpoint:
         """All schemas at a position, where the cursor is to have ``count`` records before it."""
         with self._lock:
@@ -326,7 +330,7 @@ class SchemaHistory:
 
     def _head(
         self,
-        place: HistoryPlace,
+        place: HistoryPosition,
         count: int,
         server: Server,
         *,

@@ -16,7 +16,7 @@ from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryPlace:
+class HistoryPosition:
     """The position of a statement's event, or one between two transactions, whose start and end are
     equal."""
 
@@ -36,7 +36,7 @@ class HistoryPlace:
     """Who executed it, if the binlog has it."""
 
     @classmethod
-    def between(cls, offset: SourceOffset, *, ts_ms: int) -> HistoryPlace:
+    def between(cls, offset: SourceOffset, *, ts_ms: int) -> HistoryPosition:
         """The position after a whole transaction, as in a cursor."""
         return cls(
             server_uuid=offset.server_uuid,
@@ -81,11 +81,11 @@ class AtGtid:
     gtid: str
 
 
-Asked = HistoryPlace | SourceOffset | AtTime | AtGtid
+Asked = HistoryPosition | SourceOffset | AtTime | AtGtid
 """Forms of a query: a statement, itself included; a source offset, with all before it; a time; a GTID."""
 
 
-def reached(place: HistoryPlace, asked: Asked) -> bool | None:
+def reached(place: HistoryPosition, asked: Asked) -> bool | None:
     """Whether the change at ``place`` has happened as of ``asked``; None if that cannot be known."""
     match asked:
         case AtTime():
@@ -107,7 +107,7 @@ def reached(place: HistoryPlace, asked: Asked) -> bool | None:
     return reached(place, asked.offset)
 
 
-def _by_coordinates(place: HistoryPlace, server_uuid: str, asked: Coordinates) -> bool | None:
+def _by_coordinates(place: HistoryPosition, server_uuid: str, asked: Coordinates) -> bool | None:
     """A statement has happened if reading continues after its beginning."""
     if place.server_uuid != server_uuid:
         return None
@@ -116,7 +116,7 @@ def _by_coordinates(place: HistoryPlace, server_uuid: str, asked: Coordinates) -
     return place.end.order <= asked.order
 
 
-def _by_set(place: HistoryPlace, asked: Gtids | None) -> bool | None:
+def _by_set(place: HistoryPosition, asked: Gtids | None) -> bool | None:
     if isinstance(asked, MariadbGtidList):
         return _by_list(place, asked)
     if asked is None or isinstance(place.gtid_set, MariadbGtidList):
@@ -126,7 +126,7 @@ def _by_set(place: HistoryPlace, asked: Gtids | None) -> bool | None:
     return None if place.gtid_set is None else place.gtid_set.issubset(asked)
 
 
-def _by_list(place: HistoryPlace, asked: MariadbGtidList) -> bool | None:
+def _by_list(place: HistoryPosition, asked: MariadbGtidList) -> bool | None:
     if place.gtid is not None:
         return asked.holds(place.gtid)
     if isinstance(place.gtid_set, MariadbGtidList):
@@ -135,7 +135,7 @@ def _by_list(place: HistoryPlace, asked: MariadbGtidList) -> bool | None:
     return True if place.gtid_set is not None and not place.gtid_set else None
 
 
-def _by_gtid(place: HistoryPlace, asked: str) -> bool | None:
+def _by_gtid(place: HistoryPosition, asked: str) -> bool | None:
     """A transaction has happened as of another of the same origin with the same or a higher number."""
     if place.gtid is not None:
         source, number = _split(place.gtid)

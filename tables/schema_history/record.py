@@ -19,7 +19,7 @@ from connectors.mysql.ddl.definition import (
     TableName,
     ViewChange,
 )
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 
 Kind = Literal["statement", "baseline", "resolution"]
 """A statement of the binlog; tables that the server reported later; a definition that an operator gave."""
@@ -30,14 +30,14 @@ class Known:
     """A table whose definition the history has."""
 
     table: Table
-    since: HistoryPlace
+    since: HistoryPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
     """A dropped table."""
 
-    since: HistoryPlace
+    since: HistoryPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class Unresolved:
     """A table whose definition is not known."""
 
     reason: str
-    since: HistoryPlace
-    last: HistoryPlace
+    since: HistoryPosition
+    last: HistoryPosition
     """The last statement that could not be resolved because of it."""
 
 
@@ -78,7 +78,7 @@ class SchemaRecord:
     number: int
     """Counted from 1 without gaps; the order of the steps."""
     kind: Kind = "statement"
-    place: HistoryPlace
+    place: HistoryPosition
     statement: str = ""
     """As in the binlog."""
     type: str = ""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableChange, TableName
-from tables.schema_history.position import HistoryPlace, reached
+from tables.schema_history.position import HistoryPosition, reached
 from tables.schema_history.record import Given, SchemaRecord, Unresolved
 from tables.schema_history.segment import Steps
 from tables.schema_history.view import SchemaView
@@ -34,7 +34,7 @@ class Corrections:
             self._given.setdefault(name, {})[record.place.identity] = record
 
     def changes_of(
-        self, place: HistoryPlace, names: Iterable[TableName], before: SchemaView
+        self, place: HistoryPosition, names: Iterable[TableName], before: SchemaView
     ) -> tuple[TableChange, ...]:
         """The changes given for an unresolved statement; nothing if they are not complete."""
         found = []
@@ -45,12 +45,12 @@ class Corrections:
             found.append(TableChange(name=name, old=before.find(*name), new=given_by(record)))
         return tuple(found)
 
-    def behind(self, place: HistoryPlace) -> tuple[SchemaRecord, ...]:
+    def behind(self, place: HistoryPosition) -> tuple[SchemaRecord, ...]:
         """Those for positions not yet reached."""
         given = (record for records in self._given.values() for record in records.values())
         return tuple(record for record in given if not reached(record.place, place))
 
-    def before(self, name: TableName, place: HistoryPlace) -> SchemaRecord | None:
+    def before(self, name: TableName, place: HistoryPosition) -> SchemaRecord | None:
         """The last one of a table on the same server that is at or before a position."""
         here = [
             record
@@ -72,7 +72,7 @@ def resolutions(
     steps: Steps,
     name: TableName,
     table: Table | None,
-    place: HistoryPlace,
+    place: HistoryPosition,
     given: Given | None = None,
 ) -> list[SchemaRecord]:
     """The records of a given definition: its own, and one for each later statement that it
@@ -92,7 +92,9 @@ def resolutions(
     return made.numbered(steps.count)
 
 
-def _noted(steps: Steps, name: TableName, place: HistoryPlace, given: Given | None) -> SchemaRecord:
+def _noted(
+    steps: Steps, name: TableName, place: HistoryPosition, given: Given | None
+) -> SchemaRecord:
     return SchemaRecord(
         destination=steps.base.destination,
         number=steps.count + 1,
@@ -105,7 +107,7 @@ def _noted(steps: Steps, name: TableName, place: HistoryPlace, given: Given | No
     )
 
 
-def _step_at(place: HistoryPlace, name: TableName, steps: Steps) -> int:
+def _step_at(place: HistoryPosition, name: TableName, steps: Steps) -> int:
     """The last step that had happened at a position; the checkpoint's own if that holds nothing later."""
     number = steps.number_of(place)
     if number is not None:
@@ -133,7 +135,7 @@ class _Given:
         name: TableName,
         table: Table | None,
         *,
-        place: HistoryPlace,
+        place: HistoryPosition,
         amends: int,
         session: Session,
         statement: str,

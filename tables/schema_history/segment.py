@@ -10,17 +10,17 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from connectors.errors import HistoryTooShort, JournalDamaged, PlaceUnknown
+from connectors.errors import HistoryTooShort, JournalDamaged, PositionUnknown
 from connectors.mysql.ddl.definition import Change, DatabaseChange, TableName
 from connectors.mysql.position import SourceOffset
 from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.schema_history.position import Asked, AtTime, HistoryPlace, reached
+from tables.schema_history.position import Asked, AtTime, HistoryPosition, reached
 from tables.schema_history.record import Dropped, SchemaRecord, Unresolved
 from tables.schema_history.view import Amendment, SchemaView, Version, Versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewound:
+class RewoundHistory:
     """The result of a rollback of a history."""
 
     count: int
@@ -138,7 +138,7 @@ class Steps:
             for version in held
         )
 
-    def number_of(self, place: HistoryPlace) -> int | None:
+    def number_of(self, place: HistoryPosition) -> int | None:
         """The number of the statement at exactly this position."""
         numbers = self._statements.get(place.server_uuid, [])
         at = bisect_left(numbers, place.start.order, key=self._order)
@@ -149,7 +149,7 @@ class Steps:
     def _order(self, number: int) -> tuple[int, int]:
         return self.place_of(number).start.order
 
-    def has_passed(self, place: HistoryPlace) -> bool:
+    def has_passed(self, place: HistoryPosition) -> bool:
         """Whether a statement at this position has certainly been read already."""
         numbers = self._statements.get(place.server_uuid)
         if numbers is None:
@@ -169,13 +169,13 @@ class Steps:
             self._elsewhere = server_uuid, count, gtids
         return self._elsewhere[2]
 
-    def place_of(self, number: int) -> HistoryPlace:
+    def place_of(self, number: int) -> HistoryPosition:
         """The position of a step; of one included in the checkpoint, the checkpoint's position."""
         at = number - self.base.count
         return self.records[at - 1].place if at > 0 else self.base.place
 
     def number_at(self, asked: Asked) -> int:
-        """The last step that had happened as of a position; raise HistoryTooShort or PlaceUnknown."""
+        """The last step that had happened as of a position; raise HistoryTooShort or PositionUnknown."""
         unknown = False
         for number, place in self._marks_from_the_end():
             verdict = reached(place, asked)
@@ -185,13 +185,15 @@ class Steps:
                 return number
             unknown = verdict is None or (unknown and verdict is not False)
         if unknown:
-            raise PlaceUnknown(f"asked for {_asked_text(asked)}", destination=self.base.destination)
+            raise PositionUnknown(
+                f"asked for {_asked_text(asked)}", destination=self.base.destination
+            )
         raise HistoryTooShort(
             f"asked for {_asked_text(asked)}, it begins at {_place_text(self.base.place)}",
             destination=self.base.destination,
         )
 
-    def _marks_from_the_end(self) -> Iterator[tuple[int, HistoryPlace]]:
+    def _marks_from_the_end(self) -> Iterator[tuple[int, HistoryPosition]]:
         """Statements and checkpoints, the last one first."""
         heads = list(self.heads)
         records = self.records
@@ -224,10 +226,10 @@ class Steps:
             if record.kind == "resolution" and _holds(record, amends, number, asked)
         ]
 
-    def rewound(self, number: int, asked: Asked, records: Iterable[SchemaRecord]) -> Rewound:
+    def rewound(self, number: int, asked: Asked, records: Iterable[SchemaRecord]) -> RewoundHistory:
         """The removal of the steps after a position, which these records replace."""
         later = self.records[number - self.base.count :]
-        return Rewound(
+        return RewoundHistory(
             count=number,
             records=tuple(records),
             forgotten=tuple(record for record in later if record.kind != "resolution"),
@@ -267,7 +269,7 @@ def _by_coordinates(asked: Asked) -> bool:
     """Whether only positions of its own server are comparable; later ones from another server are
     after it."""
     match asked:
-        case SourceOffset(gtid_set=None) | HistoryPlace(gtid=None, gtid_set=None):
+        case SourceOffset(gtid_set=None) | HistoryPosition(gtid=None, gtid_set=None):
             return True
     return False
 
@@ -314,5 +316,5 @@ def _asked_text(asked: Asked) -> str:
     return f"time {asked.ts_ms} ms" if isinstance(asked, AtTime) else str(asked)
 
 
-def _place_text(place: HistoryPlace) -> str:
+def _place_text(place: HistoryPosition) -> str:
     return f"{place.gtid_set or place.start} (time {place.ts_ms} ms)"

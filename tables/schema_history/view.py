@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from connectors.errors import printed
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
-from tables.schema_history.position import Asked, HistoryPlace, reached
+from tables.schema_history.position import Asked, HistoryPosition, reached
 from tables.schema_history.record import Dropped, Known, TableState, Unresolved
 from tables.schema_history.timeline import Timeline
 
@@ -25,7 +25,7 @@ class Amendment:
     """A definition that an operator gave, valid from a position after a step."""
 
     amends: int
-    place: HistoryPlace
+    place: HistoryPosition
     number: int
     """The number of the step that gave it."""
     table: Version
@@ -65,7 +65,7 @@ class SchemaView:
         number: int,
         *,
         asked: Asked | None,
-        places: Callable[[int], HistoryPlace],
+        places: Callable[[int], HistoryPosition],
     ) -> None:
         self._versions = versions
         self._tables, self._databases = versions.tables, versions.databases
@@ -107,7 +107,7 @@ class SchemaView:
             name: version for name, version in self.versions() if isinstance(version, Unresolved)
         }
 
-    def dropped(self) -> dict[TableName, HistoryPlace]:
+    def dropped(self) -> dict[TableName, HistoryPosition]:
         """All dropped tables, and when they were dropped."""
         return {
             name: version.since for name, version in self.versions() if isinstance(version, Dropped)
@@ -152,7 +152,7 @@ class SchemaView:
                 version, since = found
                 yield name, Dropped(since=self._place(since)) if version is None else version
 
-    def _at(self, name: TableName) -> tuple[Version, HistoryPlace | int] | None:
+    def _at(self, name: TableName) -> tuple[Version, HistoryPosition | int] | None:
         """A version, and the position or the step that made it."""
         found = self._tables.at(name, self.number)
         since = found[0] if found else 0
@@ -166,8 +166,8 @@ class SchemaView:
             return last.table, last.place
         return (found[1], found[0]) if found else None
 
-    def _place(self, since: HistoryPlace | int) -> HistoryPlace:
-        return since if isinstance(since, HistoryPlace) else self._places(since)
+    def _place(self, since: HistoryPosition | int) -> HistoryPosition:
+        return since if isinstance(since, HistoryPosition) else self._places(since)
 
     def _holds(self, one: Amendment) -> bool:
         if one.amends != self.number or self._asked is None:

@@ -108,7 +108,7 @@ def fencing_off() -> None:
     leading.uuid = types.SimpleNamespace(UUID=uuid.UUID, uuid5=lambda *_: uuid.uuid4())
     _of("app.destination.plan").Signals.check = lambda _self: None
     _of("app.destination.supervisor").Destination.observe = lambda _self, _cursor: None
-    _of("app.destination.takeover.other_workers").Others.check = _leads_all_the_same
+    _of("app.destination.takeover.other_workers").OtherWorkers.check = _leads_all_the_same
     # The other's rows may be in the topics before its cursor is read.
     _published_unasked()
 

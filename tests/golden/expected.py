@@ -8,7 +8,7 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.rows.decoder import ABSENT, Image, RowDecoder
 from connectors.mysql.schema.server_columns import ColumnDefinition
-from connectors.mysql.schema.table_map_completion import described, tells_all
+from connectors.mysql.schema.table_map_completion import described, has_full_metadata
 from tests.steps import End, Rows, Statement, Step
 
 Definition = dict[str, Any]
@@ -43,7 +43,7 @@ def _told(step: Step, definitions: list[Definition], charsets: Charsets) -> Iter
 
 
 def _complete(step: Rows, definitions: list[Definition], charsets: Charsets) -> TableMap:
-    if tells_all(step.table_map):
+    if has_full_metadata(step.table_map):
         return step.table_map
     name = f"{step.table_map.database}.{step.table_map.table}"
     held = [one for one in definitions if one["table"] == name and one["at"] <= step.start.pos]

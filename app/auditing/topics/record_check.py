@@ -53,7 +53,7 @@ class Subject:
 
 
 @dataclass(slots=True)
-class Held:
+class PartitionState:
     """The part of one partition seen so far."""
 
     seq: int = 0
@@ -74,7 +74,7 @@ class Span:
     finding: Finding
 
 
-class Examination:
+class RecordCheck:
     """Takes records; its results are read after closing."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Examination:
         self.numbers = bytearray(subject.seq // 8 + 1)
         """A bit for each number up to the cursor's."""
         self.epochs: dict[int, Span] = {}
-        self.held: dict[Partition, Held] = {}
+        self.held: dict[Partition, PartitionState] = {}
         self.statements: set[int] = set()
         self.greatest = 0
         self.others: Counter[str] = Counter()
@@ -124,7 +124,7 @@ class Examination:
             self.verdict.unjudged["records after the cursor that was read"] += 1
             return
         one = _One(topic, partition, record, value, change_id, seq)
-        held = self.held.setdefault((topic, partition), Held())
+        held = self.held.setdefault((topic, partition), PartitionState())
         self._number(one, held, epoch)
         if topic == self.subject.ddl_topic:
             self._statement(one)
@@ -139,7 +139,7 @@ class Examination:
         """Whether some record has this number."""
         return seq <= self.subject.seq and bool(self.numbers[seq >> 3] & 1 << (seq & 7))
 
-    def _number(self, one: _One, held: Held, epoch: int) -> None:
+    def _number(self, one: _One, held: PartitionState, epoch: int) -> None:
         seq = one.seq
         byte, bit = seq >> 3, 1 << (seq & 7)
         if self.numbers[byte] & bit:
@@ -158,7 +158,7 @@ class Examination:
         elif seq > span.last:
             span.last, span.finding = seq, self._finding(Kind.AFTER_FENCING, one, "")
 
-    def _row(self, one: _One, held: Held) -> None:
+    def _row(self, one: _One, held: PartitionState) -> None:
         self.verdict.records += 1
         source = one.value["source"]
         if source.get("snapshot", "false") != "false":
@@ -198,7 +198,7 @@ class Examination:
         blurred = self.truth.blurred.get(transaction.rank)
         return blurred is not None and ordinal.isdigit() and int(ordinal) >= blurred[0]
 
-    def _placed(self, one: _One, held: Held, place: int) -> None:
+    def _placed(self, one: _One, held: PartitionState, place: int) -> None:
         if held.first_place is None:
             held.first_place = place
         if place <= held.place:
@@ -233,7 +233,7 @@ class Examination:
             )
 
     def _tombstone(self, topic: str, partition: int, record: StoredRecord) -> None:
-        held = self.held.setdefault((topic, partition), Held())
+        held = self.held.setdefault((topic, partition), PartitionState())
         found = held.tombstones.pop(record.key, None)
         change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"").decode()
         if found is not None and found.change_id == change_id:

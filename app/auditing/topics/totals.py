@@ -17,7 +17,7 @@ from app.auditing.topics.record_check import (
     OLD_HALF,
     PARKED,
     WHOLE,
-    Examination,
+    RecordCheck,
     Span,
     rows_after,
 )
@@ -29,14 +29,14 @@ _DONE = {WHOLE, OLD_HALF | NEW_HALF}
 Shadows = Callable[[str, str], bool]
 
 
-def tombstones(done: Examination) -> None:
+def tombstones(done: RecordCheck) -> None:
     """Deletes without their tombstone."""
     for held in done.held.values():
         for finding in held.tombstones.values():
             done.verdict.add(finding)
 
 
-def lost_changes(done: Examination, journal: Journal, *, shadows: Shadows, compacted: bool) -> None:
+def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compacted: bool) -> None:
     """Changes without their records."""
     if all(value & 7 in _DONE for value in set(done.seen)):
         return
@@ -73,7 +73,7 @@ def lost_changes(done: Examination, journal: Journal, *, shadows: Shadows, compa
             )
 
 
-def _is_expired(done: Examination, shape: Shape, place: int) -> bool:
+def _is_expired(done: RecordCheck, shape: Shape, place: int) -> bool:
     """Whether the topic may have had it: a partition that does not begin at 0 lacks what is older."""
     topic = done.subject.routes.topic(shape.name)
     for number in range(done.subject.partitions.get(topic, 0)):
@@ -85,7 +85,7 @@ def _is_expired(done: Examination, shape: Shape, place: int) -> bool:
 
 
 def lost_statements(
-    done: Examination, *, publishes: Callable[[str], bool], shadows: Callable[[str], bool]
+    done: RecordCheck, *, publishes: Callable[[str], bool], shadows: Callable[[str], bool]
 ) -> None:
     """Statements without their records."""
     for rank, text, pos in done.truth.store.statements():
@@ -111,11 +111,11 @@ def lost_statements(
             )
 
 
-def _is_before_ddl(done: Examination, rank: int) -> bool:
+def _is_before_ddl(done: RecordCheck, rank: int) -> bool:
     return not done.statements or rank < min(done.statements)
 
 
-def numbers(done: Examination, *, compacted: bool) -> None:
+def numbers(done: RecordCheck, *, compacted: bool) -> None:
     """Numbers up to the cursor's that no record has; and whether the last ones are present."""
     subject, verdict = done.subject, done.verdict
     first = _first_number(done)
@@ -136,7 +136,7 @@ def numbers(done: Examination, *, compacted: bool) -> None:
             )
 
 
-def _first_number(done: Examination) -> int | None:
+def _first_number(done: RecordCheck) -> int | None:
     """The number from which on none may be missing; None if it cannot be determined from any partition."""
     first = 1
     for partition, beginning in done.subject.beginnings.items():
@@ -162,7 +162,7 @@ def _gaps(bits: bytearray, first: int, last: int) -> list[tuple[int, int]]:
     return found
 
 
-def epochs(done: Examination, journal: Journal) -> None:
+def epochs(done: RecordCheck, journal: Journal) -> None:
     """Whether each leader's numbers precede those of the next, in the topics and in the journal."""
     spans: Mapping[int, Span] = done.epochs
     ordered = sorted(spans)
@@ -204,7 +204,7 @@ def epochs(done: Examination, journal: Journal) -> None:
             )
 
 
-def _after_fencing(done: Examination, at: Finding, what: str) -> None:
+def _after_fencing(done: RecordCheck, at: Finding, what: str) -> None:
     done.verdict.add(
         Finding(
             kind=Kind.AFTER_FENCING,
@@ -218,7 +218,7 @@ def _after_fencing(done: Examination, at: Finding, what: str) -> None:
     )
 
 
-def cursor(done: Examination, latest: CursorRecord) -> None:
+def cursor(done: RecordCheck, latest: CursorRecord) -> None:
     """Whether the cursor that was read last includes all that was delivered."""
     if done.greatest > latest.seq:
         what = f"records go up to seq {done.greatest}, the cursor to {latest.seq}"
@@ -233,7 +233,7 @@ def cursor(done: Examination, latest: CursorRecord) -> None:
             done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
 
 
-def values_of(done: Examination, rank: int) -> dict[str, int]:
+def values_of(done: RecordCheck, rank: int) -> dict[str, int]:
     """Records with a value of a transaction, by topic."""
     found: dict[str, int] = {}
     for n, shape in done.truth.store.of(rank):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from app.auditing.change_store import ORDINAL_BITS
-from app.auditing.topics.record_check import Examination
+from app.auditing.topics.record_check import RecordCheck
 from app.auditing.topics.totals import values_of
 from app.auditing.verdict import Finding, Kind
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -26,10 +26,10 @@ class _Open:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-class Borders:
+class MarkerCheck:
     """Takes the topic's records in their order."""
 
-    def __init__(self, done: Examination, topic: str, uncounted: set[str]) -> None:
+    def __init__(self, done: RecordCheck, topic: str, uncounted: set[str]) -> None:
         self._done = done
         self._topic = topic
         self._uncounted = uncounted

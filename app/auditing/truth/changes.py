@@ -99,9 +99,9 @@ class _Reading:
         match event:
             case printed.Row():
                 self._row(event)
-            case printed.Begun():
+            case printed.TransactionBegins():
                 return self._begin(event)
-            case printed.Ended():
+            case printed.TransactionEnds():
                 self._end(event)
             case printed.Statement():
                 self._say(event)
@@ -114,9 +114,9 @@ class _Reading:
                 self._xa_blurred.pop(event.xid, None)
             case printed.XaEnded():
                 self._decide(event)
-            case printed.Unprinted():
+            case printed.UnreadableRows():
                 self._blur(event)
-            case printed.Opened():
+            case printed.FileBegins():
                 self._file = event.file
             case printed.Before():
                 if self._is_first_file:
@@ -124,7 +124,7 @@ class _Reading:
                 self._is_first_file = False
         return False
 
-    def _begin(self, begun: printed.Begun) -> bool:
+    def _begin(self, begun: printed.TransactionBegins) -> bool:
         window, at = self._window, Coordinates(self._file, begun.pos)
         self._name = begun.gtid or f"{window.server_uuid}:{at}"
         self._pos, self._ordinal, self._rank, self._xid = begun.pos, 0, 0, None
@@ -138,7 +138,7 @@ class _Reading:
             self._sets[self._side].add(begun.gtid)
         return self._side is Side.BEHIND and window.may_stop(at)
 
-    def _end(self, ended: printed.Ended) -> None:
+    def _end(self, ended: printed.TransactionEnds) -> None:
         if self._side is Side.WITHIN:
             self.truth.last = Coordinates(self._file, ended.pos)
         self._xid = None
@@ -201,7 +201,7 @@ class _Reading:
         if is_kept and blurred is not None and self._side is Side.WITHIN:
             self.truth.blurred.setdefault(self._place(), blurred)
 
-    def _blur(self, rows: printed.Unprinted) -> None:
+    def _blur(self, rows: printed.UnreadableRows) -> None:
         table = ".".join(rows.shape.name)
         if self._side is Side.WITHIN:
             self.truth.unread[f"{table}: {rows.why}" if rows.why else table] += 1

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from app.auditing.errors import TruthUnreadable, remedy_of
 from app.auditing.table_shape import Shape
-from app.auditing.truth.printed_events import Before, Event, Opened, Row, Transactions, Unprinted
+from app.auditing.truth.printed_events import (
+    Before,
+    Event,
+    FileBegins,
+    Row,
+    Transactions,
+    UnreadableRows,
+)
 from app.auditing.truth.replicated_values import image_of, shape_of
 from app.auditing.truth.witness import WitnessName
 from connectors.mysql.charset.charsets import Charsets
@@ -64,7 +71,7 @@ class ReplicationBinlog:
 
     def events(self, first: str) -> Generator[Event]:
         """See Witness."""
-        reading, told = second_reader.read(self.address, first, self._charset), _Telling()
+        reading, told = second_reader.read(self.address, first, self._charset), _AuditEvents()
         try:
             for each in reading:
                 yield from told.take(each)
@@ -84,7 +91,7 @@ class ReplicationBinlog:
             return None
 
 
-class _Telling(Transactions):
+class _AuditEvents(Transactions):
     """Converts the package's events to the audit's."""
 
     def __init__(self) -> None:
@@ -100,18 +107,18 @@ class _Telling(Transactions):
                 return self._rows(each.what)
             case second_reader.Unread(database, table, why):
                 shape = Shape(database, table, (), None)
-                return iter((Unprinted(shape, self._pos, why),))
-            case second_reader.Said(sql, database):
+                return iter((UnreadableRows(shape, self._pos, why),))
+            case second_reader.QueryRead(sql, database):
                 self._database = database or self._database
                 return self._said(sql.rstrip("\n"))
             case second_reader.Prepared(xid, one_phase):
                 return self._xa(f"XA COMMIT {xid} ONE PHASE" if one_phase else f"XA PREPARE {xid}")
-            case second_reader.Announced(gtid):
+            case second_reader.Started(gtid):
                 return iter((self._begun(None if gtid is None else gtid.encode()),))
             case second_reader.Committed():
                 return iter((self._ended(),))
-            case second_reader.Opened(file):
-                return iter((Opened(file),))
+            case second_reader.FileBegins(file):
+                return iter((FileBegins(file),))
             case second_reader.Previous(gtids):
                 return iter((Before(gtids),))
 

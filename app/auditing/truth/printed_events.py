@@ -19,7 +19,7 @@ from connectors.errors import printed
 from connectors.mysql.binlog.statement_kind import Kind, kind_of
 
 
-class Opened(NamedTuple):
+class FileBegins(NamedTuple):
     """A file begins."""
 
     file: str
@@ -31,7 +31,7 @@ class Before(NamedTuple):
     gtids: str
 
 
-class Begun(NamedTuple):
+class TransactionBegins(NamedTuple):
     """A transaction begins; ``gtid`` is None if the server gives none."""
 
     gtid: str | None
@@ -51,7 +51,7 @@ class Row(NamedTuple):
     after: bytes
 
 
-class Unprinted(NamedTuple):
+class UnreadableRows(NamedTuple):
     """Rows that the witness could not read; their number is not known."""
 
     shape: Shape
@@ -80,13 +80,23 @@ class XaEnded(NamedTuple):
     what: str
 
 
-class Ended(NamedTuple):
+class TransactionEnds(NamedTuple):
     """The transaction is complete; ``pos`` is after it."""
 
     pos: int
 
 
-Event = Opened | Before | Begun | Row | Unprinted | Statement | XaBegun | XaEnded | Ended
+Event = (
+    FileBegins
+    | Before
+    | TransactionBegins
+    | Row
+    | UnreadableRows
+    | Statement
+    | XaBegun
+    | XaEnded
+    | TransactionEnds
+)
 
 _HEADER = re.compile(
     rb"#(\d{6} +\d+:\d\d:\d\d) server id \d+  end_log_pos (\d+)(?: CRC32 0x[0-9a-f]+)? *\t(.*)\n?"
@@ -121,14 +131,14 @@ class Transactions:
         """Whether a transaction was announced or begun, and has not ended."""
         self._ts_ms = 0
 
-    def _begun(self, name: bytes | None) -> Begun:
+    def _begun(self, name: bytes | None) -> TransactionBegins:
         self._is_open = True
         gtid = None if name in (None, b"ANONYMOUS") else (name or b"").decode().lower()
-        return Begun(gtid, self._pos, self._ts_ms)
+        return TransactionBegins(gtid, self._pos, self._ts_ms)
 
-    def _ended(self) -> Ended:
+    def _ended(self) -> TransactionEnds:
         self._is_open = False
-        return Ended(self._end)
+        return TransactionEnds(self._end)
 
     def _said(self, sql: str) -> Iterator[Event]:
         words = sql.upper().split(None, 2)
@@ -218,7 +228,7 @@ class _Reading(Transactions):
         elif text.startswith(b"Xid = "):
             yield self._ended()
         elif text.startswith(b"Rotate to "):
-            yield Opened(text[len(b"Rotate to ") :].partition(b"  pos: ")[0].decode())
+            yield FileBegins(text[len(b"Rotate to ") :].partition(b"  pos: ")[0].decode())
         elif text.startswith(b"Previous-GTIDs"):
             yield Before(self._previous())
         elif text.startswith((b"XA PREPARE", b"XA COMMIT")):
@@ -315,11 +325,11 @@ class _Reading(Transactions):
 
 def _row(
     kind: str, shape: Shape, pos: int, before: list[bytes], after: list[bytes]
-) -> Row | Unprinted:
+) -> Row | UnreadableRows:
     # What it cannot print is the last output of an event.
     for image in (before, after):
         if image and image[-1].partition(b"=")[2].startswith(b"!! "):
-            return Unprinted(shape, pos)
+            return UnreadableRows(shape, pos)
     return Row(kind, shape, pos, b"\n".join(before), b"\n".join(after))
 
 

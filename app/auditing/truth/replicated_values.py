@@ -67,7 +67,7 @@ def printed(value: object, column: read.ReadColumn) -> bytes:
         return b"NULL"
     if value is read.PARTIAL:
         return _PARTIAL
-    if value is read.UNTOLD:
+    if value is read.UNKNOWN_VALUE:
         return UNTOLD
     found = _PRINTED.get(column.code, _plain)(value, column)
     return UNTOLD if found is None else found

@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from app.auditing.errors import NotAuditable
-from app.auditing.truth.printed_events import Before, Begun, Opened
+from app.auditing.truth.printed_events import Before, FileBegins, TransactionBegins
 from app.auditing.truth.witness import Witness
 from app.auditing.window import Bound
 from connectors.mysql.gtid import GtidSet
@@ -50,9 +50,9 @@ def last_of(binlog: Witness, first: str, begin: GtidSet) -> Coordinates | None:
     found, file = None, first
     with closing(binlog.events(first)) as events:
         for event in events:
-            if isinstance(event, Opened):
+            if isinstance(event, FileBegins):
                 file = event.file
-            elif isinstance(event, Begun) and event.gtid is not None:
+            elif isinstance(event, TransactionBegins) and event.gtid is not None:
                 if event.gtid not in begin:
                     break
                 found = Coordinates(file, event.pos)
@@ -63,9 +63,9 @@ def _begins_within(binlog: Witness, file: str, begin: GtidSet) -> bool:
     """Whether the first transaction with a GTID in a file is of a set."""
     with closing(binlog.events(file)) as events:
         for event in events:
-            if isinstance(event, Opened) and event.file != file:
+            if isinstance(event, FileBegins) and event.file != file:
                 break
-            if isinstance(event, Begun) and event.gtid is not None:
+            if isinstance(event, TransactionBegins) and event.gtid is not None:
                 return event.gtid in begin
     return False
 
@@ -93,12 +93,12 @@ def _previous(binlog: Witness, file: str) -> GtidSet:
         for event in events:
             if isinstance(event, Before):
                 return GtidSet.parse(event.gtids)
-            if not isinstance(event, Opened):
+            if not isinstance(event, FileBegins):
                 break
     return GtidSet()
 
 
 def _begins_before(binlog: Witness, file: str, ts_ms: int) -> bool:
     with closing(binlog.events(file)) as events:
-        first = next((event for event in events if isinstance(event, Begun)), None)
+        first = next((event for event in events if isinstance(event, TransactionBegins)), None)
     return first is not None and first.ts_ms < ts_ms

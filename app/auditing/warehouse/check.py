@@ -17,7 +17,7 @@ import orjson
 from app.auditing.table_verdict import TableVerdict
 from app.auditing.topics.topics import Described, Versions
 from app.auditing.warehouse.keys import of_record, of_row
-from app.auditing.warehouse.store import Held, Wanted, WarehouseStore
+from app.auditing.warehouse.store import ExpectedRow, WarehouseRow, WarehouseStore
 from app.auditing.warehouse.values import different
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.routes.routes import Routes
@@ -103,7 +103,7 @@ class Warehouse:
         if told["destination"] == self._destination:
             body = [values, told["unrepresentable"], told["version"]]
             row = (told["seq"], told["delta"], told["epoch"], 0 if told["deleted"] else 1)
-            self._store.hold(Held(table.t, *row, orjson.dumps(body)))
+            self._store.hold(WarehouseRow(table.t, *row, orjson.dumps(body)))
         elif table.key:
             # In a log no row replaces another.
             self._store.leave(table.t, table.key_of(values, told["unrepresentable"]))
@@ -154,7 +154,7 @@ class Warehouse:
             ]
         )
         for delta, image, is_alive in images:
-            wanted = Wanted(
+            wanted = ExpectedRow(
                 t=table.t,
                 key=self._key(key, source) if key else b"%d/%d" % (source["seq"], delta),
                 seq=source["seq"],
@@ -204,7 +204,7 @@ class Warehouse:
             # The topic may have older rows in one partition, while the truncate's partition no
             # longer has it.
             table.may_be_emptied = max(table.may_be_emptied, floor)
-        missing: list[Wanted] = []
+        missing: list[ExpectedRow] = []
         for wanted, told in self._store.wanted(table.t):
             database, name, image, absent = orjson.loads(wanted.image)
             place = (wanted.epoch, wanted.seq)
@@ -226,7 +226,7 @@ class Warehouse:
         for held in self._store.repeated(table.t):
             what = f"seq {held.seq}: this row exists {held.n} times"
             verdict.add("extra", what, times=held.n - 1)
-        extra: list[Held] = []
+        extra: list[WarehouseRow] = []
         for held in self._store.unwanted(table.t):
             if (held.epoch, held.seq) < table.may_be_emptied:
                 verdict.unjudged[_EMPTYING] += 1
@@ -242,7 +242,7 @@ class Warehouse:
 
 def _compare(
     table: _Table,
-    wanted: Wanted,
+    wanted: ExpectedRow,
     told: bytes,
     verdict: TableVerdict,
     *,
@@ -275,18 +275,18 @@ def _lower(unrepresentable: Mapping[str, str] | None) -> dict[str, str]:
     return {name.lower(): text for name, text in (unrepresentable or {}).items()}
 
 
-def _where(wanted: Wanted) -> str:
+def _where(wanted: ExpectedRow) -> str:
     return f"seq {wanted.seq} [{wanted.partition}]@{wanted.offset}"
 
 
 def _stale(
     table: _Table,
-    missing: list[Wanted],
-    extra: list[Held],
+    missing: list[ExpectedRow],
+    extra: list[WarehouseRow],
     verdict: TableVerdict,
 ) -> None:
     """Among missing and surplus rows, find those that have older values."""
-    older: dict[bytes, Held] = {}
+    older: dict[bytes, WarehouseRow] = {}
     if table.key:
         for held in extra:
             values, unrepresentable, _ = orjson.loads(held.told)

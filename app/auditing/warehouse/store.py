@@ -34,7 +34,7 @@ INSERT INTO wanted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (t, key) DO
 _OTHERS = "INSERT OR IGNORE INTO others VALUES (?, ?)"
 
 
-class Held(NamedTuple):
+class WarehouseRow(NamedTuple):
     """A row, or a log's image, of the warehouse."""
 
     t: int
@@ -47,7 +47,7 @@ class Held(NamedTuple):
     told: bytes
 
 
-class Wanted(NamedTuple):
+class ExpectedRow(NamedTuple):
     """The row after the last applied change of a key; of a log, one image."""
 
     t: int
@@ -75,7 +75,7 @@ class WarehouseStore:
     def __exit__(self, *_: object) -> None:
         self._db.close()
 
-    def hold(self, row: Held) -> None:
+    def hold(self, row: WarehouseRow) -> None:
         """Add a row of the warehouse."""
         self._note(_HOLD, row)
 
@@ -88,7 +88,7 @@ class WarehouseStore:
         found = self._db.execute("SELECT 1 FROM others WHERE t = ? AND key = ?", (t, key))
         return found.fetchone() is not None
 
-    def want(self, row: Wanted) -> None:
+    def want(self, row: ExpectedRow) -> None:
         """Add a required row, replacing that of an older change of the same key."""
         self._note(_WANT, row)
 
@@ -97,7 +97,7 @@ class WarehouseStore:
         found = self._db.execute("SELECT 1 FROM held WHERE t = ? AND seq = ?", (t, seq))
         return found.fetchone() is not None
 
-    def wanted(self, t: int) -> Iterator[tuple[Wanted, bytes | None]]:
+    def wanted(self, t: int) -> Iterator[tuple[ExpectedRow, bytes | None]]:
         """The required rows of a table, each with the actual one; deleted rows are none."""
         self.flush()
         rows = self._db.execute(
@@ -106,9 +106,9 @@ class WarehouseStore:
             (t,),
         )
         for row in rows:
-            yield Wanted(*row[:-1]), row[-1]
+            yield ExpectedRow(*row[:-1]), row[-1]
 
-    def unwanted(self, t: int) -> Iterator[Held]:
+    def unwanted(self, t: int) -> Iterator[WarehouseRow]:
         """The surplus rows of a table."""
         self.flush()
         self._db.execute("CREATE INDEX IF NOT EXISTS by_number ON wanted (t, seq, delta)")
@@ -118,12 +118,12 @@ class WarehouseStore:
             (t,),
         )
         for row in rows:
-            yield Held(*row)
+            yield WarehouseRow(*row)
 
-    def repeated(self, t: int) -> Iterator[Held]:
+    def repeated(self, t: int) -> Iterator[WarehouseRow]:
         """The repeated rows of a table."""
         for row in self._db.execute("SELECT * FROM held WHERE t = ? AND n > 1", (t,)):
-            yield Held(*row)
+            yield WarehouseRow(*row)
 
     def empty(self, t: int, floor: tuple[int, int]) -> None:
         """Remove required rows from before a truncate."""

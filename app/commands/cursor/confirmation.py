@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from app.commands.operator import operator
-from app.operations.cursor.epoch_claim import Reason
+from app.operations.cursor.epoch_claim import ChangeReason
 from connectors.errors import NotConfirmed, printed
 
 
@@ -22,9 +22,9 @@ def add_reason(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def reason_of(options: argparse.Namespace) -> Reason:
+def reason_of(options: argparse.Namespace) -> ChangeReason:
     """Return the calling user and the reason."""
-    return Reason(by=operator(), why=options.why)
+    return ChangeReason(by=operator(), why=options.why)
 
 
 def confirm(options: argparse.Namespace, effect: str) -> None:

@@ -9,11 +9,13 @@ import argparse
 
 from app.commands.destination.control import configure as configure
 from app.commands.destination.control import say
-from tables.operator.control import Wish
+from tables.operator.control import DesiredState
 
 
 def run(options: argparse.Namespace) -> int:
     """See ``control.say``."""
     return say(
-        options, Wish.RUN, "requested to run; workers that do not know it reload their settings"
+        options,
+        DesiredState.RUN,
+        "requested to run; workers that do not know it reload their settings",
     )

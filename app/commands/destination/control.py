@@ -21,7 +21,7 @@ from app.commands.waiting import (
 from app.operations.destination.desired_state import request_state
 from app.operations.journal_access import Journal
 from app.settings.model import load
-from tables.operator.control import Wish
+from tables.operator.control import DesiredState
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_format(parser)
 
 
-def say(options: argparse.Namespace, wish: Wish | None, told: str) -> int:
+def say(options: argparse.Namespace, wish: DesiredState | None, told: str) -> int:
     """Request a state; None keeps the present one, and begins a new run.
 
     0 once a worker has reached it, 1 if the destination failed instead. Raises NotApplied if no

@@ -9,13 +9,13 @@ import argparse
 
 from app.commands.destination.control import configure as configure
 from app.commands.destination.control import say
-from tables.operator.control import Wish
+from tables.operator.control import DesiredState
 
 
 def run(options: argparse.Namespace) -> int:
     """See ``control.say``."""
     return say(
         options,
-        Wish.DELETE,
+        DesiredState.DELETE,
         "delete requested; its cursor stays in the journal, and `destination add` resumes from it",
     )

@@ -15,7 +15,7 @@ from app.commands.event_loop import completed
 from app.commands.output import aligned, answer
 from app.operations.destination.listing import ListedDestination, listed
 from app.settings.model import load
-from tables.operator.control import Wish
+from tables.operator.control import DesiredState
 
 _HEAD = (
     "destination",
@@ -40,7 +40,9 @@ def run(options: argparse.Namespace) -> int:
     """Print them; 0 if all answered, 1 if ZooKeeper or a leader did not."""
     found = completed(listed(load()))
     shown = [
-        _value(one) for one in found.destinations if options.all or one.wish is not Wish.DELETE
+        _value(one)
+        for one in found.destinations
+        if options.all or one.wish is not DesiredState.DELETE
     ]
     answer(options.format, shown, aligned(list(_HEAD), [_row(each) for each in shown]))
     if found.fault is not None:

@@ -9,9 +9,9 @@ import argparse
 
 from app.commands.destination.control import configure as configure
 from app.commands.destination.control import say
-from tables.operator.control import Wish
+from tables.operator.control import DesiredState
 
 
 def run(options: argparse.Namespace) -> int:
     """See ``control.say``."""
-    return say(options, Wish.STOP, "stop requested; no worker runs it until it is resumed")
+    return say(options, DesiredState.STOP, "stop requested; no worker runs it until it is resumed")

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from app.commands.arguments import add_destination, add_format
 from app.commands.event_loop import completed
 from app.commands.output import answer
-from app.operations.journal.open_transactions import Where, end_transaction, open_in
+from app.operations.journal.open_transactions import TopicPartition, end_transaction, open_in
 from app.operations.journal_access import Journal
 from app.settings.model import load
 from connectors.errors import UsageError
@@ -53,15 +53,15 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _where(asked: Journal, options: argparse.Namespace) -> Where:
+def _where(asked: Journal, options: argparse.Namespace) -> TopicPartition:
     if (options.topic is None) != (options.partition is None):
         raise UsageError("give --topic and --partition together, or neither for the journal")
     if options.topic is None:
-        return Where.of(asked)
-    return Where(options.topic, options.partition)
+        return TopicPartition.of(asked)
+    return TopicPartition(options.topic, options.partition)
 
 
-def _listed(name: str, where: Where, found: Sequence[OpenTransaction], form: str) -> int:
+def _listed(name: str, where: TopicPartition, found: Sequence[OpenTransaction], form: str) -> int:
     lines = []
     for one in found:
         command = one.ending(*where).replace("DEST", name)

@@ -9,7 +9,7 @@ from app.commands.arguments import add_destination, add_format
 from app.commands.event_loop import completed
 from app.commands.operator import operator
 from app.commands.output import answer
-from app.operations.journal.mend import Mended, mend
+from app.operations.journal.mend import RewrittenRecord, mend
 from app.operations.journal_access import Journal
 from app.settings.model import load
 
@@ -38,6 +38,6 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _value(one: Mended) -> dict[str, Any]:
+def _value(one: RewrittenRecord) -> dict[str, Any]:
     key = one.key.decode("utf-8", "replace")
     return {"offset": one.offset, "key": key, "as_at": one.as_at}

@@ -19,7 +19,7 @@ from app.commands.output import answer
 from app.commands.schema.history_source import Tell, told
 from app.operations.destinations import check_destination
 from app.operations.schema.file_catalog import file_catalog
-from app.operations.schema.impact import Judged, Judgement, Rules, history_catalog, judged
+from app.operations.schema.impact import Judgement, Rules, StatementImpact, history_catalog, judged
 from app.operations.schema.statement_text import statements
 from app.settings.model import Settings, load
 from connectors.errors import SettingsError, UsageError, printed
@@ -158,7 +158,7 @@ def _value(found: Judgement) -> dict[str, Any]:
     }
 
 
-def _lines(found: Sequence[Judged]) -> Iterator[str]:
+def _lines(found: Sequence[StatementImpact]) -> Iterator[str]:
     for number, one in enumerate(found):
         if len(found) > 1:
             yield from ([""] if number else [])

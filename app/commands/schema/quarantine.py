@@ -10,7 +10,7 @@ from app.commands import arguments
 from app.commands.event_loop import completed
 from app.commands.output import answer, given_value, when
 from app.operations.journal_access import Journal
-from app.operations.schema.quarantine import QuarantinedTables, SetAside, quarantined_tables
+from app.operations.schema.quarantine import QuarantinedTable, QuarantinedTables, quarantined_tables
 from app.settings.model import load
 from tables.quarantine import Entry
 
@@ -41,7 +41,7 @@ def _text(destination: str, found: QuarantinedTables) -> list[str]:
     return lines
 
 
-def _lines(one: SetAside) -> list[str]:
+def _lines(one: QuarantinedTable) -> list[str]:
     entry = one.entry
     lines = [
         f"{'.'.join(entry.name)}: {one.waiting} event(s) have waited since {entry.since}",

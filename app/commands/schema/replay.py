@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from app.operations.schema.replay import Replayed, replay
+from app.operations.schema.replay import ReplayedTables, replay
 from connectors.errors import printed
 from connectors.mysql.ddl.definition import Table
 
@@ -92,7 +92,7 @@ def _result(source: Path) -> bytes:
     return orjson.dumps(value_of(replay(source.read_bytes())), option=options)
 
 
-def value_of(result: Replayed) -> dict[str, Any]:
+def value_of(result: ReplayedTables) -> dict[str, Any]:
     """Return a file's result as JSON: ``{"tables": …, "unparsed": …}``."""
     return {
         "tables": {

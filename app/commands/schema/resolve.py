@@ -23,7 +23,7 @@ from app.operations.schema.resolve import (
     Created,
     Definition,
     GivenUp,
-    Tried,
+    ResolutionOutcome,
     resolve,
     waiting_table,
 )
@@ -106,7 +106,7 @@ def _definition(options: argparse.Namespace) -> Definition:
         raise UsageError(f"{options.definition}: {fault.strerror}") from None
 
 
-def _outcome(tried: Tried) -> tuple[int, str]:
+def _outcome(tried: ResolutionOutcome) -> tuple[int, str]:
     """Return the exit code, and the outcome as text."""
     entry = tried.entry
     if entry.is_given_up:

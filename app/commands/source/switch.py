@@ -12,7 +12,7 @@ from app.commands.operator import operator
 from app.commands.output import answer
 from app.commands.waiting import UNCONFIRMED, add_waiting, done_text, seconds_of
 from app.operations.journal_access import Journal
-from app.operations.source_switch import Tried, request_switch
+from app.operations.source_switch import SwitchOutcome, request_switch
 from app.settings.model import load
 
 
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _outcome(tried: Tried) -> tuple[int, str]:
+def _outcome(tried: SwitchOutcome) -> tuple[int, str]:
     """Return the exit code, and the outcome as text."""
     current = tried.current
     if current.refused is not None:

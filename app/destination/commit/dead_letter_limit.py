@@ -14,7 +14,7 @@ from app import metrics
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import DeadLetter
 from app.service.status import DestinationStatus
-from connectors.errors import PoisonLimitReached
+from connectors.errors import DeadLetterLimitReached
 from tables.cursor import Cursor
 from tables.journal_format import Entry
 
@@ -33,7 +33,7 @@ class DeadLetters:
         self._times: deque[float] = deque()
 
     def before(self, piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
-        """Raise PoisonLimitReached with the first row past the limit, if a piece exceeds it."""
+        """Raise DeadLetterLimitReached with the first row past the limit, if a piece exceeds it."""
         letters = piece.dead_letters
         if letters:
             self._admit(letters)
@@ -46,7 +46,7 @@ class DeadLetters:
         left = max(0, self._limit - len(self._times))
         if len(letters) > left:
             first = letters[left]
-            raise PoisonLimitReached(
+            raise DeadLetterLimitReached(
                 f"{self._limit} are allowed: {first.reason}",
                 table=first.table,
                 coordinates=first.coordinates,

@@ -15,7 +15,11 @@ from app.pipeline.piece import Piece
 from app.pipeline.publish.publisher import Publisher
 from app.pipeline.statement_effect import Applied
 from connectors.mysql.binlog.event_names import type_name
-from connectors.mysql.lookup.skipped_transactions import LeftOut, Omitted, passed
+from connectors.mysql.lookup.skipped_transactions import (
+    SkippedTransaction,
+    TransactionSkipper,
+    skipped_up_to,
+)
 from tables.cursor import Cursor
 from tables.journal_format import Entry
 from tables.operator.skips import Skip, Skips, note_of
@@ -23,17 +27,17 @@ from tables.operator.skips import Skip, Skips, note_of
 log = logging.getLogger(__name__)
 
 
-class Skipping:
+class OperatorSkips:
     """The skips of one run of a destination."""
 
     def __init__(self, destination: str, skips: Skips, server_uuid: str) -> None:
         self._destination = destination
         self._pending: dict[str, Skip] = skips.pending
-        self._noted: list[Omitted] = []
-        self.left_out: LeftOut[Applied] | None = None
+        self._noted: list[SkippedTransaction] = []
+        self.left_out: TransactionSkipper[Applied] | None = None
         """Removes them from the chunks read; None if there are none."""
         if self._pending:
-            self.left_out = LeftOut(frozenset(self._pending), server_uuid)
+            self.left_out = TransactionSkipper(frozenset(self._pending), server_uuid)
 
     def begun(self, publisher: Publisher) -> Cursor:
         """The cursor to read from; a skipped transaction is not resumed in its middle."""
@@ -58,8 +62,8 @@ class Skipping:
             for one in self._noted
         ]
 
-    def _passed(self, piece: Piece) -> list[Omitted]:
-        return [] if self.left_out is None else passed(self.left_out.done, piece.coordinates)
+    def _passed(self, piece: Piece) -> list[SkippedTransaction]:
+        return [] if self.left_out is None else skipped_up_to(self.left_out.done, piece.coordinates)
 
     def committed(self, _piece: Piece, _cursor: Cursor) -> None:
         """Log and count the skips in the committed transaction."""

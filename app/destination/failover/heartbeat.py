@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from app import metrics
 from app.destination.plan import Failover, Signals
-from connectors.errors import AqueductError, BeginsAnew, SourceSilent
+from connectors.errors import AqueductError, RunRestarts, SourceSilent
 from connectors.mysql.server.facts import SourceAddress
-from connectors.mysql.server.heartbeat import Beat
+from connectors.mysql.server.heartbeat import HeartbeatCheck
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Heartbeat:
         patience = max(1.0, 3 * failover.interval)
         self._address = replace(address, heartbeat=patience / 3)
         self._silent, self._is_back, self._go_back = silent, is_back, go_back
-        self._beat = Beat(failover.heartbeat) if failover.heartbeat is not None else None
+        self._beat = HeartbeatCheck(failover.heartbeat) if failover.heartbeat is not None else None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="source-heartbeat", daemon=True)
 
@@ -75,7 +75,7 @@ class Heartbeat:
             if next(returned) and not self._over.is_set():
                 if self._go_back is not None:
                     self._go_back()
-                self._signals.leave = BeginsAnew("to go back to an earlier source")
+                self._signals.leave = RunRestarts("to go back to an earlier source")
                 return
             self._over.wait(self._failover.interval)
 

@@ -27,12 +27,12 @@ from connectors.errors import (
     StandbyLags,
 )
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.lookup.after_gtids import place_behind
+from connectors.mysql.lookup.after_gtids import position_after
 from connectors.mysql.lookup.by_time import offset_at_time, told
-from connectors.mysql.lookup.fingerprint.alignment import Aligned, align, goes_on
+from connectors.mysql.lookup.fingerprint.alignment import Aligned, align, count_before_start
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.scan import Scan, scan
-from connectors.mysql.lookup.landmark_search import look
+from connectors.mysql.lookup.landmark_search import find_landmark
 from connectors.mysql.lookup.start import Earliest, check, first_offset, gtids_before
 from connectors.mysql.lookup.transaction_copies import Copies
 from connectors.mysql.lookup.transaction_spans import Spans
@@ -55,7 +55,7 @@ _SAME_CLOCK_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class RelocatedCursor:
     """The position at another server that corresponds to the cursor."""
 
     offset: SourceOffset
@@ -86,7 +86,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
+class Relocation:
     """The relocation of a cursor to a server. Blocks while it queries."""
 
     cursor: Cursor
@@ -101,7 +101,7 @@ class Switch:
     clocks: dict[str, int]
     """Milliseconds by which each server's clock was ahead of ours when it last answered."""
 
-    def moved(self, kept: Fingerprints) -> Moved:
+    def moved(self, kept: Fingerprints) -> RelocatedCursor:
         """The position; raises StandbyLags, SourceDiverged, PositionGone, NoAlignment, LostInReplication."""
         if (same := self._same_binlog()) is not None:
             return same
@@ -117,7 +117,7 @@ class Switch:
             )
         return self._by_gtids(gtids)
 
-    def _by_gtids(self, gtids: Gtids) -> Moved:
+    def _by_gtids(self, gtids: Gtids) -> RelocatedCursor:
         try:
             check(self.cursor.offset, self.facts, self.address)
         except SourceDiverged as error:
@@ -125,10 +125,10 @@ class Switch:
         if not self.failover.accept_errant:
             self._refuse_errant(gtids)
         self._compare(gtids)
-        place = place_behind(gtids, self.facts, self.address)
-        return Moved(offset=self._offset(place, gtids))
+        place = position_after(gtids, self.facts, self.address)
+        return RelocatedCursor(offset=self._offset(place, gtids))
 
-    def _same_binlog(self) -> Moved | None:
+    def _same_binlog(self) -> RelocatedCursor | None:
         """The cursor's own position, if this binlog is the one that was read: a copy of the disk, or a
         server whose server_uuid was changed."""
         landmark, offset = self.cursor.proof.landmark, self.cursor.offset
@@ -136,10 +136,12 @@ class Switch:
             return None
         if self.facts.has_gtids != (offset.gtid_set is not None):
             return None
-        if not look(landmark, self.facts, self.address).is_there:
+        if not find_landmark(landmark, self.facts, self.address).is_there:
             return None
         check(self._offset(offset.coordinates, offset.gtid_set), self.facts, self.address)
-        return Moved(offset=self._offset(offset.coordinates, offset.gtid_set), is_same_binlog=True)
+        return RelocatedCursor(
+            offset=self._offset(offset.coordinates, offset.gtid_set), is_same_binlog=True
+        )
 
     def _refuse_filters(self) -> None:
         """Raise StandbyFiltered if it may have filtered changes of captured tables."""
@@ -201,7 +203,7 @@ class Switch:
                 "or set failover.errant to accept, and they are published.",
             )
 
-    def _by_fingerprints(self, ring: Fingerprints) -> Moved:
+    def _by_fingerprints(self, ring: Fingerprints) -> RelocatedCursor:
         cursor = self.cursor
         if cursor.resume is not None or cursor.prepared:
             raise NoAlignment(
@@ -259,7 +261,7 @@ class Switch:
         # Part of that second was written before.
         begins = (spans.created + 1) * 1000
         before = sum(one.ts_ms + ahead < begins for one in prints)
-        begun = goes_on(prints, scanned.found)
+        begun = count_before_start(prints, scanned.found)
         if begun is not None and begun <= before:
             rest = prints[begun:]
             if len(rest) >= _FEWEST or all(one.original_us for one in rest):
@@ -281,7 +283,7 @@ class Switch:
 
     def _judged(
         self, recent: list[Fingerprint], scanned: Scan, found: Aligned, ahead: int
-    ) -> Moved:
+    ) -> RelocatedCursor:
         if found.places > 1:
             raise NoAlignment(
                 f"the last {len(recent)} are there at {found.places} positions, so the right one is not known",
@@ -309,7 +311,7 @@ class Switch:
         loss = self._loss(lost) if lost else None
         place = found.behind.end
         gtids = gtids_before(place, self.facts, self.address) if self.facts.has_gtids else None
-        return Moved(
+        return RelocatedCursor(
             offset=self._offset(place, gtids),
             lost=lost,
             loss=loss,

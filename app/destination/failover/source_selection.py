@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from app import metrics
 from app.destination.failover.heartbeat import Heartbeat
-from app.destination.failover.relocation import Moved, Switch
+from app.destination.failover.relocation import RelocatedCursor, Relocation
 from app.destination.plan import Plan, Signals, Source
 from connectors.errors import (
     AqueductError,
@@ -43,13 +43,13 @@ _MOST_LOST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SelectedSource:
     """The selected source of a run."""
 
     source: Source
     address: SourceAddress
     facts: ServerFacts
-    moved: Moved | None
+    moved: RelocatedCursor | None
     """The position to resume from, if it is another server than the cursor's."""
     notes: list[Entry] = field(default_factory=list)
 
@@ -94,7 +94,9 @@ class Sources:
         """Record that an earlier source has been fit for long enough."""
         self.prefers_first = True
 
-    def stand(self, state: DestinationState, judge: Judge, tell: Callable[[str], None]) -> Standing:
+    def stand(
+        self, state: DestinationState, judge: Judge, tell: Callable[[str], None]
+    ) -> SelectedSource:
         """Select the source for a run, and its position there. Blocks while it queries and waits.
 
         ``tell`` shows the reason of a wait. Raises the error of the present source, or NoSourceFits
@@ -248,7 +250,7 @@ class Sources:
         *,
         tell: Callable[[str], None],
         patience: float,
-    ) -> Standing:
+    ) -> SelectedSource:
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -268,11 +270,11 @@ class Sources:
         judge: Judge,
         *,
         is_look: bool = False,
-    ) -> Standing:
+    ) -> SelectedSource:
         address, facts = judge(source)
         moved = None
         if cursor is not None and facts.server_uuid != cursor.offset.server_uuid:
-            switch = Switch(
+            switch = Relocation(
                 cursor=cursor,
                 facts=facts,
                 address=address,
@@ -284,7 +286,7 @@ class Sources:
             )
             moved = switch.moved(kept)
             self._compared.add(facts.server_uuid)
-        return Standing(source=source, address=address, facts=facts, moved=moved)
+        return SelectedSource(source=source, address=address, facts=facts, moved=moved)
 
     def _why(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from app.destination.takeover.cursor_verification import Proving
+from app.destination.takeover.cursor_verification import CursorVerification
 from connectors.errors import SourceLost
 from connectors.mysql.lookup.start import check
 from connectors.mysql.server.facts import SourceAddress, read_facts
@@ -19,7 +19,7 @@ from tables.cursor import Cursor
 
 
 @dataclass(slots=True, kw_only=True)
-class ProvingAgain:
+class CursorRecheck:
     """The second proof of one run."""
 
     cursor: Cursor
@@ -43,7 +43,7 @@ class ProvingAgain:
                 source=address,
             )
         check(offset, facts, address)
-        Proving(
+        CursorVerification(
             destination=self.cursor.destination,
             facts=facts,
             address=address,

@@ -19,18 +19,23 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.anonymous_transactions import refuse_skipped
 from connectors.mysql.lookup.binlog_retention import begun_at
-from connectors.mysql.lookup.landmark_search import LARGEST, Found, look, survey
+from connectors.mysql.lookup.landmark_search import (
+    LARGEST,
+    Found,
+    find_landmark,
+    transactions_before,
+)
 from connectors.mysql.lookup.mariadb_start import position_at
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
-from tables.cursor_proof import FileHead, Proof
+from tables.cursor_proof import CursorProof, FileHead
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proving:
+class CursorVerification:
     """The proof of one destination's cursor at one server. Blocks while it queries."""
 
     destination: str
@@ -38,7 +43,7 @@ class Proving:
     address: SourceAddress
     accepts_unproven: bool = False
 
-    def at_home(self, offset: SourceOffset, proof: Proof) -> Proof:
+    def at_home(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
         """The proof to continue with at the server that was read before.
 
         Raises SourceReset or SourceDiverged if its binlog is a different one, SourceUnproven if
@@ -47,7 +52,7 @@ class Proving:
         if proof.is_empty:
             return self.first(offset, proof)
         if proof.landmark is not None:
-            found = look(proof.landmark, self.facts, self.address)
+            found = find_landmark(proof.landmark, self.facts, self.address)
             if not found.is_there and not found.is_purged:
                 raise self._refusal(proof.landmark, found)
             if found.is_there:
@@ -61,15 +66,15 @@ class Proving:
             )
             return replace(proof, head=None, by_gtids_to=self._end())
         self._refuse_unproven(offset, proof)
-        return Proof(recent=proof.recent, by_gtids_to=self._end())
+        return CursorProof(recent=proof.recent, by_gtids_to=self._end())
 
-    def first(self, offset: SourceOffset, proof: Proof) -> Proof:
+    def first(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
         """The proof of a cursor without one: the server's present state, if GTIDs and position agree."""
         position = offset.coordinates
         if position.file not in dict(self.facts.binlogs):
             return replace(proof, by_gtids_to=self._end())
         try:
-            before = survey(position, self.address)
+            before = transactions_before(position, self.address)
         except AnonymousTransaction:
             # Those before the position are not sent again; those after it are refused on arrival.
             created = int(begun_at(self.address, position.file))
@@ -81,17 +86,17 @@ class Proving:
             self._agreed_on_mariadb(offset, offset.gtid_set)
         head = FileHead(file=position.file, created=before.created)
         landmark = before.landmark
-        return Proof(landmark=landmark, head=head, recent=proof.recent, by_gtids_to=to)
+        return CursorProof(landmark=landmark, head=head, recent=proof.recent, by_gtids_to=to)
 
-    def moved(self, offset: SourceOffset, proof: Proof) -> Proof:
+    def moved(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
         """The proof at another server, from which nothing was published yet."""
         file = offset.coordinates.file
         created = int(begun_at(self.address, file))
         to = self._end() if isinstance(offset.gtid_set, GtidSet) else None
         head = FileHead(file=file, created=created)
-        return Proof(head=head, recent=proof.recent, by_gtids_to=to)
+        return CursorProof(head=head, recent=proof.recent, by_gtids_to=to)
 
-    def reads_by_place(self, offset: SourceOffset, proof: Proof) -> bool:
+    def reads_by_place(self, offset: SourceOffset, proof: CursorProof) -> bool:
         """Whether the binlog is read by file and offset; raises AnonymousTransaction if a reader by
         GTIDs would miss one."""
         to, position = proof.by_gtids_to, offset.coordinates
@@ -103,7 +108,7 @@ class Proving:
         refuse_skipped(offset, offset.gtid_set, self.facts, self.address)
         return False
 
-    def _confirmed(self, offset: SourceOffset, proof: Proof) -> Proof:
+    def _confirmed(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
         """A confirmed proof, without a limit that the cursor has passed."""
         to = proof.by_gtids_to
         if to is not None and to.order <= offset.coordinates.order:
@@ -113,7 +118,9 @@ class Proving:
     def _end(self) -> Coordinates:
         return Coordinates(*self.facts.binlogs[-1])
 
-    def _refuse_other_head(self, offset: SourceOffset, proof: Proof, landmark: Landmark) -> None:
+    def _refuse_other_head(
+        self, offset: SourceOffset, proof: CursorProof, landmark: Landmark
+    ) -> None:
         """Raise SourceReset if the cursor is in a later file than the landmark, and that file was
         replaced: the data between them was never read."""
         head, file = proof.head, offset.coordinates.file
@@ -134,12 +141,12 @@ class Proving:
             source=self.address,
         )
 
-    def _has_head(self, offset: SourceOffset, proof: Proof) -> bool:
+    def _has_head(self, offset: SourceOffset, proof: CursorProof) -> bool:
         """Whether the cursor's file is the one that was read; raises SourceReset if it was replaced."""
         head = proof.head
         return head is not None and head.file == offset.coordinates.file and self._is_read(head)
 
-    def _refuse_unproven(self, offset: SourceOffset, proof: Proof) -> None:
+    def _refuse_unproven(self, offset: SourceOffset, proof: CursorProof) -> None:
         """Raise SourceUnproven, unless the settings accept it."""
         position = offset.coordinates
         what = proof.landmark if proof.landmark is not None else position

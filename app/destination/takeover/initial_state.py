@@ -12,18 +12,25 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from app.destination.takeover.cursor_verification import Proving
+from app.destination.takeover.cursor_verification import CursorVerification
 from app.destination.takeover.existing_rows import check_earliest, tell_latest
 from connectors.mysql.ddl.definition import Database, Table, TableName
-from connectors.mysql.lookup.start import Earliest, Latest, Start, as_of_now, check, first_offset
+from connectors.mysql.lookup.start import (
+    Earliest,
+    Latest,
+    Start,
+    check,
+    first_offset,
+    in_current_terms,
+)
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.schema.affected_tables import mentioned, touched
+from connectors.mysql.schema.affected_tables import affected_tables, mentioned
 from connectors.mysql.schema.baseline import Baseline, read_baseline, server_of
 from connectors.mysql.schema.information_schema import InventoryReader
-from connectors.mysql.schema.statements_between import Passage, Written
+from connectors.mysql.schema.statements_between import LoggedStatement, StatementsRead
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.cursor import Cursor
-from tables.cursor_proof import Proof
+from tables.cursor_proof import CursorProof
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 from tables.schema_history.checkpoint import CheckpointPolicy
@@ -33,7 +40,7 @@ from tables.schema_history.codec.journal_records import (
     rewound_records,
 )
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +49,7 @@ _NEAR_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class InitialState:
     """The initial state of a run."""
 
     cursor: Cursor
@@ -51,12 +58,12 @@ class Opened:
     """Journal records for the transaction that claims the destination."""
     is_partial: bool = False
     """Whether the history lacks tables that can be added nearer to the end of the binlog."""
-    by_place: bool = False
+    by_coordinates: bool = False
     """Whether the binlog is read by file and offset, with or without GTIDs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class InitialStateBuilder:
     """The start of a run of one destination at one server. Blocks while it queries the server."""
 
     destination: str
@@ -79,18 +86,18 @@ class Opening:
     accepts_unproven: bool = False
     """Whether to resume without proof that the server is still the one that was read."""
 
-    def open(self, state: DestinationState) -> Opened:
+    def open(self, state: DestinationState) -> InitialState:
         """Return the initial state. Raises PositionGone and related errors if the server lacks the
         position, SourceReset and related errors if its binlog is a different one, HistoryTooShort if
         the history begins after the cursor."""
         opened = self._first() if state.cursor is None else self._again(state, state.cursor)
-        return replace(opened, by_place=self._by_place(opened.cursor))
+        return replace(opened, by_coordinates=self._by_coordinates(opened.cursor))
 
-    def _again(self, state: DestinationState, before: Cursor) -> Opened:
+    def _again(self, state: DestinationState, before: Cursor) -> InitialState:
         """Resume at a cursor."""
         offset, proof = self.moved, before.proof
         if offset is None:
-            offset = as_of_now(before.offset, self.facts, self.address)
+            offset = in_current_terms(before.offset, self.facts, self.address)
             check(offset, self.facts, self.address)
             proof = self._proving.at_home(offset, proof)
         elif not self.is_same_binlog:
@@ -100,7 +107,7 @@ class Opening:
             before, epoch=epoch, offset=offset, by=None, is_new_start=False, proof=proof
         )
         if self.policy is None:
-            return Opened(cursor=replace(cursor, history=None), history=None)
+            return InitialState(cursor=replace(cursor, history=None), history=None)
         history = state.history()
         if history is None or is_new_start:
             return self._from_earlier(cursor, history)
@@ -109,18 +116,20 @@ class Opening:
         return self._rolled_back(history, cursor)
 
     @property
-    def _proving(self) -> Proving:
-        return Proving(
+    def _proving(self) -> CursorVerification:
+        return CursorVerification(
             destination=self.destination,
             facts=self.facts,
             address=self.address,
             accepts_unproven=self.accepts_unproven,
         )
 
-    def _by_place(self, cursor: Cursor) -> bool:
+    def _by_coordinates(self, cursor: Cursor) -> bool:
         return self._proving.reads_by_place(cursor.offset, cursor.proof)
 
-    def _continued(self, history: SchemaHistory, cursor: Cursor, before: SourceOffset) -> Opened:
+    def _continued(
+        self, history: SchemaHistory, cursor: Cursor, before: SourceOffset
+    ) -> InitialState:
         """The history at the old server's position, continued at this one.
 
         Without GTIDs positions of two servers do not compare, so a checkpoint marks the change.
@@ -128,17 +137,17 @@ class Opening:
         history.policy = self.policy or history.policy
         notes = rewound_records(history.rollback(before))
         history.serve(server_of(self.facts))
-        at = HistoryPlace.between(cursor.offset, ts_ms=_now_ms())
+        at = HistoryPosition.between(cursor.offset, ts_ms=_now_ms())
         checkpoint = history.checkpoint(at, made_ms=_now_ms(), count=history.count)
         notes += checkpoint_records(checkpoint)
-        return Opened(
+        return InitialState(
             cursor=replace(cursor, history=history.count),
             history=history,
             notes=notes,
             is_partial=self._lacks(history),
         )
 
-    def _first(self) -> Opened:
+    def _first(self) -> InitialState:
         """Begin at the configured start."""
         self._check_existing_rows()
         if self.policy is not None and isinstance(self.start, Latest):
@@ -148,7 +157,7 @@ class Opening:
             )
         offset = first_offset(self.start, self.facts, self.address)
         if self.policy is None:
-            return Opened(cursor=self._cursor(offset), history=None)
+            return InitialState(cursor=self._cursor(offset), history=None)
         return self._from_earlier(self._cursor(offset))
 
     def _check_existing_rows(self) -> None:
@@ -174,7 +183,7 @@ class Opening:
             seq=0,
             versions=0,
             offset=offset,
-            proof=self._proving.first(offset, Proof()),
+            proof=self._proving.first(offset, CursorProof()),
         )
 
     def _baseline(self) -> Baseline:
@@ -185,18 +194,18 @@ class Opening:
             )
         return baseline
 
-    def _from_earlier(self, cursor: Cursor, before: SchemaHistory | None = None) -> Opened:
+    def _from_earlier(self, cursor: Cursor, before: SchemaHistory | None = None) -> InitialState:
         """A history that begins at a position that may be old.
 
         If the server logs column names with each row, the statements since then are read only if
         that is quick: the logged names are certain too.
         """
         baseline = self._baseline()
-        if tells_columns(self.facts) and not self._is_near(cursor.offset):
+        if has_column_names(self.facts) and not self._is_near(cursor.offset):
             opened = self._begun(cursor, {}, baseline.databases, before)
             return replace(opened, is_partial=bool(baseline.tables))
         kept, changed, views = self._certain(cursor, baseline)
-        if changed and not tells_columns(self.facts):
+        if changed and not has_column_names(self.facts):
             log.warning(
                 "%s: it is not known what these were at %s, and their rows will be set aside until a statement "
                 "makes them anew: %s", self.destination, cursor.offset.coordinates, _listed(changed),
@@ -210,15 +219,15 @@ class Opening:
 
         Also the names of the changed ones, and the views that no statement changed.
         """
-        passage = Passage(
-            begin=cursor.offset, server=baseline.server, by_place=self._by_place(cursor)
+        passage = StatementsRead(
+            begin=cursor.offset, server=baseline.server, by_coordinates=self._by_coordinates(cursor)
         )
         passage.read_to(baseline.at.coordinates, self.address, self.facts.charsets)
         known = baseline.tables.keys()
         changed = {
             name
             for written in passage.statements
-            for name in touched(written.query, written.statement, known)
+            for name in affected_tables(written.query, written.statement, known)
         } & known
         kept = {name: table for name, table in baseline.tables.items() if name not in changed}
         views = {
@@ -245,24 +254,24 @@ class Opening:
         before: SchemaHistory | None = None,
         *,
         views: Iterable[TableName] = (),
-    ) -> Opened:
+    ) -> InitialState:
         """A history that begins at the cursor; numbers continue those of ``before``."""
         now, history = _now_ms(), before or SchemaHistory(policy=self.policy)
         history.policy = self.policy or history.policy
         if before is None:
             history.init(self.destination)
-        at = HistoryPlace.between(cursor.offset, ts_ms=now)
+        at = HistoryPosition.between(cursor.offset, ts_ms=now)
         checkpoint = history.baseline(
             tables, databases, at, server_of(self.facts), made_ms=now, views=views
         )
         log.info("%s: the schema history begins with %d table(s)", self.destination, len(tables))
-        return Opened(
+        return InitialState(
             cursor=replace(cursor, history=history.count),
             history=history,
             notes=checkpoint_records(checkpoint),
         )
 
-    def _rolled_back(self, history: SchemaHistory, cursor: Cursor) -> Opened:
+    def _rolled_back(self, history: SchemaHistory, cursor: Cursor) -> InitialState:
         """The history rolled back to the cursor; later changes are read again."""
         history.policy = self.policy or history.policy
         history.serve(server_of(self.facts))
@@ -271,7 +280,7 @@ class Opening:
         lacks = self._lacks(history)
         if lacks and is_near:
             notes += self._added(history, cursor)
-        return Opened(
+        return InitialState(
             cursor=replace(cursor, history=history.count),
             history=history,
             notes=notes,
@@ -293,21 +302,23 @@ class Opening:
         kept, _, views = self._certain(cursor, baseline)
         now = history.now()
         news = {name: table for name, table in kept.items() if now.state(*name) is None}
-        at = HistoryPlace.between(cursor.offset, ts_ms=_now_ms())
+        at = HistoryPosition.between(cursor.offset, ts_ms=_now_ms())
         records = history.add_baseline(news, baseline.databases if news else {}, at, views)
         if news:
             log.info("%s: the schema history takes in %s", self.destination, _listed(news))
         return [note for record in records for note in history_records(record)]
 
 
-def _concerns(written: Written, name: TableName) -> bool:
+def _concerns(written: LoggedStatement, name: TableName) -> bool:
     """Whether a statement may have created or dropped a view; errs on the side of True."""
     names = (name,)
-    found = touched(written.query, written.statement, names) | mentioned(written.query, names)
+    found = affected_tables(written.query, written.statement, names) | mentioned(
+        written.query, names
+    )
     return name in found
 
 
-def tells_columns(facts: ServerFacts) -> bool:
+def has_column_names(facts: ServerFacts) -> bool:
     """Whether the binlog has column names with each row, so that no history is needed."""
     return facts.variables.get("binlog_row_metadata", "").upper() == "FULL"
 

@@ -38,7 +38,7 @@ def client_id(worker: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Others:
+class OtherWorkers:
     """The check for one destination's runs."""
 
     plan: Plan

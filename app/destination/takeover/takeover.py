@@ -15,14 +15,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 from app import metrics
-from app.coordination.write_permit import Leaving
+from app.coordination.write_permit import StopRequested
 from app.destination.background import beside, in_its_own_thread
-from app.destination.failover.source_selection import Sources, Standing
+from app.destination.failover.source_selection import SelectedSource, Sources
 from app.destination.plan import Accepted, Plan, Signals, Source
-from app.destination.takeover.initial_state import Opened, Opening
+from app.destination.takeover.initial_state import InitialState, InitialStateBuilder
 from app.destination.takeover.journal_verification import Confirm, Verification
 from app.destination.takeover.leader_record import claim_of
-from app.destination.takeover.other_workers import Others
+from app.destination.takeover.other_workers import OtherWorkers
 from app.destination.takeover.recovery import (
     installation_of,
     known_choice,
@@ -34,7 +34,7 @@ from app.destination.takeover.weak_topics import WeakTopics
 from app.failpoints import point
 from app.pipeline.publish.publisher import Publisher
 from app.service.status import DestinationStatus, State
-from connectors.errors import BeginsAnew, HistoryTooShort, WitnessesDiffer
+from connectors.errors import HistoryTooShort, RunRestarts, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
@@ -42,16 +42,16 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.server import preflight
-from connectors.mysql.server.existing_tables import with_left_out
+from connectors.mysql.server.existing_tables import with_excluded_databases
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected, facts_of
 from tables.cursor import Cursor, next_epoch
 from tables.journal.checkpoint import Checkpoint
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
-from tables.operator.control import Wish
+from tables.operator.control import DesiredState
 from tables.quarantine import Quarantine, note_of
 from tables.routes.table_filter import named_databases
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +61,13 @@ _REPLICAS = uuid.UUID("5b1c2a52-6d0e-4a5c-8f2e-3f1f0c7d9a11")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Led:
+class TakenOver:
     """A destination whose epoch this worker has claimed."""
 
     publisher: Publisher
     state: DestinationState
     """The state in the journal before the claim."""
-    opened: Opened
+    opened: InitialState
     facts: ServerFacts
     address: SourceAddress
     names: frozenset[TableName]
@@ -84,7 +84,7 @@ class _EarlyAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leading:
+class Takeover:
     """The takeover of one destination by this worker."""
 
     plan: Plan
@@ -99,7 +99,7 @@ class Leading:
     """The tables of the servers that were asked, by address."""
 
     @contextlib.asynccontextmanager
-    async def lead(self, unreadable: list[WitnessesDiffer]) -> AsyncIterator[Led]:
+    async def lead(self, unreadable: list[WitnessesDiffer]) -> AsyncIterator[TakenOver]:
         """Lead within the block; the producer is discarded at its end.
 
         Tables that the previous run could not read are quarantined, and the list is cleared.
@@ -148,7 +148,7 @@ class Leading:
         topics: Topics,
         installation: str,
         confirmed: asyncio.Task[str],
-    ) -> Led:
+    ) -> TakenOver:
         """The steps before the claim; the known installation is confirmed by then."""
         # Requests after the end that is read below are followed from here on, so that none is missed.
         await self.signals.following()
@@ -156,14 +156,14 @@ class Leading:
         lease = self.signals.mandate.lease
         await lease.confirm()
         if not lease.shared:
-            await Others(self.plan, self.checkpoint).check(self.signals.claimed)
+            await OtherWorkers(self.plan, self.checkpoint).check(self.signals.claimed)
         await producer.init_transactions()
         self.phases.reached("id taken over")
         point("init.after")
 
         async def confirm(*, is_new: bool) -> None:
             if await confirmed != installation:
-                raise BeginsAnew(f"as the journal is of {await confirmed}, not of {installation}")
+                raise RunRestarts(f"as the journal is of {await confirmed}, not of {installation}")
             await self.plan.topics.ready(topics, self.plan.name, is_new=is_new)
 
         # The previous leader is fenced, so the server has all transactions that the journal mentions.
@@ -184,7 +184,7 @@ class Leading:
         ahead: _EarlyAnswer,
         *,
         confirm: Confirm,
-    ) -> Led:
+    ) -> TakenOver:
         """Determine the position to resume from, and whether the server has it."""
         plan = self.plan
         state = await self._recovered(installation, confirm)
@@ -193,7 +193,7 @@ class Leading:
         standing = await self._selected(state, installation, ahead)
         self.phases.reached("server asked")
         facts, address = standing.facts, standing.address
-        opening = Opening(
+        opening = InitialStateBuilder(
             destination=plan.name,
             installation=installation,
             start=standing.source.start,
@@ -227,7 +227,7 @@ class Leading:
             mandate=self.signals.mandate,
             written={one.topic: one.partitions for one in state.versions.values()},
         )
-        return Led(
+        return TakenOver(
             publisher=publisher,
             state=state,
             opened=opened,
@@ -256,7 +256,7 @@ class Leading:
         with connected(address) as cursor:
             facts, routes = facts_of(cursor), self.plan.rules.routes
             if not self.plan.accepts(Accepted.BINLOG_FILTERS):
-                facts = with_left_out(facts, cursor, routes.include, routes.captures)
+                facts = with_excluded_databases(facts, cursor, routes.include, routes.captures)
             preflight.check(
                 facts,
                 address,
@@ -270,7 +270,7 @@ class Leading:
 
     async def _selected(
         self, state: DestinationState, installation: str, ahead: _EarlyAnswer
-    ) -> Standing:
+    ) -> SelectedSource:
         """The first source that fits; waits for one. The first one may have been asked already."""
         status = self.status
         answers: dict[str, asyncio.Task[Answer | None]] = {}
@@ -307,8 +307,8 @@ class Leading:
             signals.control is None or control.offset > signals.control.offset
         ):
             signals.control = control
-        if signals.control is not None and signals.control.wish is not Wish.RUN:
-            raise Leaving
+        if signals.control is not None and signals.control.wish is not DesiredState.RUN:
+            raise StopRequested
 
     async def _recovered(
         self,
@@ -332,7 +332,7 @@ class Leading:
         metrics.EPOCH.labels(name).set(cursor.epoch)
         log.info("%s: leads in epoch %d, from %s", name, cursor.epoch, cursor.offset)
 
-    def _quarantined(self, unreadable: list[WitnessesDiffer], led: Led) -> list[Note]:
+    def _quarantined(self, unreadable: list[WitnessesDiffer], led: TakenOver) -> list[Note]:
         """Return the notes that quarantine the tables that the previous run could not read."""
         found = unreadable[:]
         unreadable.clear()
@@ -346,7 +346,7 @@ def _noted(
 ) -> Note:
     position, gtid = error.where.get("coordinates"), error.where.get("gtid")
     at = position if isinstance(position, Coordinates) else cursor.offset.coordinates
-    since = HistoryPlace(
+    since = HistoryPosition(
         server_uuid=facts.server_uuid,
         start=at,
         end=at,

@@ -16,7 +16,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.start import previous_of
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from tables.cursor_proof import Proof
+from tables.cursor_proof import CursorProof
 
 _MARGIN = 2
 """Seconds; both times are of the server's clock, and each is rounded."""
@@ -28,7 +28,7 @@ _COUNTERS = "SHOW GLOBAL STATUS WHERE variable_name IN ('Uptime', 'Com_reset')"
 
 
 def uninterrupted(
-    offset: SourceOffset, proof: Proof, facts: ServerFacts, address: SourceAddress
+    offset: SourceOffset, proof: CursorProof, facts: ServerFacts, address: SourceAddress
 ) -> bool:
     """Whether the server proves it; False if it cannot."""
     landmark, gtids = proof.landmark, offset.gtid_set

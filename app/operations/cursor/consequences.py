@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from connectors.errors import PositionGone
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.lookup.landmark_search import look
+from connectors.mysql.lookup.landmark_search import find_landmark
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
@@ -56,7 +56,7 @@ def _is_anew(before: Cursor, facts: ServerFacts, address: SourceAddress) -> str:
     landmark = before.proof.landmark
     if landmark is not None:
         try:
-            found = look(landmark, facts, address)
+            found = find_landmark(landmark, facts, address)
         except PositionGone:
             return ""
         return "" if found.is_there or found.is_purged else found.detail

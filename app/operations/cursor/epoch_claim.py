@@ -52,14 +52,16 @@ installation's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class ChangeReason:
     """The author of a cursor change, and the reason; kept with the change."""
 
     by: str
     why: str
 
 
-async def claim(asked: Journal, make: Make, *, reason: Reason, sets: bool = False) -> Intervention:
+async def claim(
+    asked: Journal, make: Make, *, reason: ChangeReason, sets: bool = False
+) -> Intervention:
     """Make a change; raise Fenced if workers repeatedly take the destination over meanwhile.
 
     A change that ``sets`` the cursor does so in a journal that is older than what was published,
@@ -75,7 +77,7 @@ async def claim(asked: Journal, make: Make, *, reason: Reason, sets: bool = Fals
     raise AssertionError
 
 
-async def _claimed(asked: Journal, make: Make, reason: Reason, *, sets: bool) -> Intervention:
+async def _claimed(asked: Journal, make: Make, reason: ChangeReason, *, sets: bool) -> Intervention:
     plan = asked.plan
     topics = Topics(asked.options)
     await topics.ensure(plan.topics.journal())
@@ -150,7 +152,7 @@ def _seen(sent: asyncio.Future[Any]) -> None:
 
 
 def _intervention(
-    name: str, state: DestinationState, change: Change, reason: Reason
+    name: str, state: DestinationState, change: Change, reason: ChangeReason
 ) -> Intervention:
     old = state.cursor
     return Intervention(

@@ -14,8 +14,8 @@ from app.operations.cursor.consequences import Effect
 from app.operations.cursor.epoch_claim import Change
 from app.operations.cursor.move import Move, cursor_at, planned
 from app.operations.journal_access import Journal
-from app.operations.source_connection import Reached, Report, reached
-from connectors.mysql.lookup.start import as_of_now, check
+from app.operations.source_connection import ReachableSource, Report, reached
+from connectors.mysql.lookup.start import check, in_current_terms
 from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
@@ -47,8 +47,8 @@ async def planned_import(asked: Journal, given: Cursor, report: Report) -> Move:
     return await planned(asked, begun.cursor, offset, source, change=change)
 
 
-def _checked(given: Cursor, source: Reached) -> SourceOffset:
+def _checked(given: Cursor, source: ReachableSource) -> SourceOffset:
     """Return the position as the server has it now; raise if it cannot resume there."""
-    offset = as_of_now(given.offset, source.facts, source.address)
+    offset = in_current_terms(given.offset, source.facts, source.address)
     check(offset, source.facts, source.address)
     return offset

@@ -13,13 +13,13 @@ from functools import partial
 
 from app.destination.background import in_its_own_thread
 from app.operations.cursor.consequences import Effect, effect
-from app.operations.cursor.epoch_claim import Change, Reason, claim
+from app.operations.cursor.epoch_claim import Change, ChangeReason, claim
 from app.operations.journal_access import Journal
-from app.operations.source_connection import Reached
-from connectors.errors import HistoryTooShort, PlaceUnknown
+from app.operations.source_connection import ReachableSource
+from connectors.errors import HistoryTooShort, PositionUnknown
 from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
-from tables.cursor_proof import Proof
+from tables.cursor_proof import CursorProof
 from tables.journal.state import DestinationState
 from tables.operator.interventions import Intervention
 
@@ -32,7 +32,7 @@ class Move:
     """A planned move: its position, its source, and its effect by the journal as it was read."""
 
     asked: Journal
-    source: Reached
+    source: ReachableSource
     offset: SourceOffset
     effect: Effect
     change: MakeChange
@@ -42,7 +42,7 @@ async def planned(
     asked: Journal,
     before: Cursor | None,
     offset: SourceOffset,
-    source: Reached,
+    source: ReachableSource,
     *,
     change: MakeChange,
 ) -> Move:
@@ -51,7 +51,7 @@ async def planned(
     return Move(asked=asked, source=source, offset=offset, effect=found, change=change)
 
 
-async def made(move: Move, reason: Reason) -> Intervention:
+async def made(move: Move, reason: ChangeReason) -> Intervention:
     """Make the move; raise Fenced if workers repeatedly take the destination over meanwhile."""
 
     def change(state: DestinationState, installation: str) -> Change:
@@ -61,7 +61,7 @@ async def made(move: Move, reason: Reason) -> Intervention:
     return await claim(move.asked, change, reason=reason, sets=True)
 
 
-def _effect(before: Cursor | None, offset: SourceOffset, source: Reached) -> Effect:
+def _effect(before: Cursor | None, offset: SourceOffset, source: ReachableSource) -> Effect:
     return effect(before, offset, source.address, source.facts)
 
 
@@ -84,7 +84,7 @@ def cursor_at(
         offset=offset,
         resume=None,
         prepared={},
-        proof=Proof(),
+        proof=CursorProof(),
         is_new_start=not (is_back and _reaches(state, offset)),
     )
 
@@ -96,6 +96,6 @@ def _reaches(state: DestinationState, offset: SourceOffset) -> bool:
         return False
     try:
         history.rollback(offset)
-    except (HistoryTooShort, PlaceUnknown):
+    except (HistoryTooShort, PositionUnknown):
         return False
     return True

@@ -13,7 +13,7 @@ from app.operations.cursor.consequences import Effect
 from app.operations.cursor.epoch_claim import Change
 from app.operations.cursor.move import Move, cursor_at, planned
 from app.operations.journal_access import Journal
-from app.operations.source_connection import Reached, Report, reached
+from app.operations.source_connection import ReachableSource, Report, reached
 from connectors.errors import SourceDiverged
 from connectors.mysql.lookup.start import AtCoordinates, AtTime, Start, first_offset
 from tables.journal.state import DestinationState
@@ -60,7 +60,7 @@ def _server_of(server: str | None, state: DestinationState) -> str | None:
     return state.cursor.offset.server_uuid
 
 
-def _refuse_anothers(source: Reached, whose: str | None, asked: Journal) -> None:
+def _refuse_anothers(source: ReachableSource, whose: str | None, asked: Journal) -> None:
     """Raise SourceDiverged if the server that answers is not the file's."""
     found = source.facts.server_uuid
     if whose is None:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.destination.background import in_its_own_thread
-from app.operations.cursor.epoch_claim import Change, Reason, claim
+from app.operations.cursor.epoch_claim import Change, ChangeReason, claim
 from app.operations.journal_access import Journal
 from app.operations.source_connection import Report, reached
-from connectors.errors import AlreadyBehind, PositionWithin, SourceDiverged, UsageError
+from connectors.errors import AlreadyPast, PositionWithin, SourceDiverged, UsageError
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
@@ -44,7 +44,7 @@ class PlannedSkip:
 
 
 async def planned_skip(asked: Journal, named: Named, report: Report) -> PlannedSkip:
-    """Return the named transaction; raise UsageError if it is none, AlreadyBehind if it is published."""
+    """Return the named transaction; raise UsageError if it is none, AlreadyPast if it is published."""
     state = await asked.state(whole_history=False)
     cursor = state.cursor
     assert cursor is not None
@@ -54,8 +54,8 @@ async def planned_skip(asked: Journal, named: Named, report: Report) -> PlannedS
     return PlannedSkip(asked=asked, transaction=transaction, effect=effect)
 
 
-async def skipped(planned: PlannedSkip, reason: Reason) -> Intervention:
-    """Request the skip; raise AlreadyBehind if the transaction was published meanwhile."""
+async def skipped(planned: PlannedSkip, reason: ChangeReason) -> Intervention:
+    """Request the skip; raise AlreadyPast if the transaction was published meanwhile."""
 
     def change(state: DestinationState, _installation: str) -> Change:
         now = state.cursor
@@ -145,4 +145,4 @@ def _refuse_if_behind(transaction: str, cursor: Cursor) -> None:
             and Coordinates.parse(place).order < cursor.offset.coordinates.order
         )
     if is_behind:
-        raise AlreadyBehind(transaction, destination=cursor.destination, cursor=cursor.offset)
+        raise AlreadyPast(transaction, destination=cursor.destination, cursor=cursor.offset)

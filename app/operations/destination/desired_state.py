@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from app.operations.journal_access import Journal
 from app.operations.request_outcome import Outcome, request
-from tables.operator.control import Control, Wish
+from tables.operator.control import Control, DesiredState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Requested:
 
 
 async def request_state(
-    asked: Journal, wish: Wish | None, *, by: str, wait: float | None
+    asked: Journal, wish: DesiredState | None, *, by: str, wait: float | None
 ) -> Requested:
     """Request a state; None keeps the present one, and begins a new run. ``wait``: seconds; None:
     do not.
@@ -35,7 +35,7 @@ async def request_state(
     """
     last = (await asked.now()).control
     if wish is None:
-        wish, restart = (last.wish if last else Wish.RUN), uuid.uuid4().hex[:12]
+        wish, restart = (last.wish if last else DesiredState.RUN), uuid.uuid4().hex[:12]
     else:
         restart = last.restart if last else ""
     control = Control(

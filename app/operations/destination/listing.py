@@ -21,9 +21,9 @@ from connectors.errors import AqueductError
 from connectors.zookeeper.kazoo_session import opens
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
-from tables.operator.control import Wish
+from tables.operator.control import DesiredState
 
-_NOT_LED = (Wish.STOP, Wish.DELETE)
+_NOT_LED = (DesiredState.STOP, DesiredState.DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class ListedDestination:
     """One destination."""
 
     name: str
-    wish: Wish
+    wish: DesiredState
     said_by: str | None
     leader: str | None
     address: str | None
@@ -97,7 +97,7 @@ def _run(
     fault: AqueductError | None,
 ) -> RunStatus:
     """Return the run as the leader reports it; ``fault``: why ZooKeeper does not name one."""
-    wish = state.control.wish if state.control else Wish.RUN
+    wish = state.control.wish if state.control else DesiredState.RUN
     if fault is not None:
         return RunStatus(error=f"the leader is unknown: {fault.name}")
     if leader is None:
@@ -124,7 +124,7 @@ def _listed(
         worker, address = (leader.worker, leader.address) if leader else (None, None)
     return ListedDestination(
         name=name,
-        wish=said.wish if said else Wish.RUN,
+        wish=said.wish if said else DesiredState.RUN,
         said_by=said.by if said else None,
         leader=worker,
         address=address or None,

@@ -26,7 +26,7 @@ Pair = tuple[StoredRecord, StoredRecord]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mended:
+class RewrittenRecord:
     """A record that could not be read, and the offset of the one that was written again."""
 
     offset: int
@@ -34,7 +34,7 @@ class Mended:
     as_at: int
 
 
-async def mend(asked: Journal, *, by: str, why: str) -> tuple[Mended, ...]:
+async def mend(asked: Journal, *, by: str, why: str) -> tuple[RewrittenRecord, ...]:
     """Repair them all; return nothing if every record can be read."""
     if not (await _found_in(asked)).bad:
         return ()
@@ -54,7 +54,8 @@ async def mend(asked: Journal, *, by: str, why: str) -> tuple[Mended, ...]:
     finally:
         await producer.discard()
     return tuple(
-        Mended(offset=record.offset, key=record.key, as_at=good.offset) for record, good in pairs
+        RewrittenRecord(offset=record.offset, key=record.key, as_at=good.offset)
+        for record, good in pairs
     )
 
 

@@ -14,14 +14,14 @@ from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.open_transactions import OpenTransaction, open_transactions
 
 
-class Where(NamedTuple):
+class TopicPartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
     partition: int
 
     @classmethod
-    def of(cls, asked: Journal) -> Where:
+    def of(cls, asked: Journal) -> TopicPartition:
         """Return the destination's partition of the journal."""
         return cls(asked.topic, asked.partition)
 
@@ -29,12 +29,12 @@ class Where(NamedTuple):
         return f"--topic {shlex.quote(self.topic)} --partition {self.partition}"
 
 
-async def open_in(asked: Journal, where: Where) -> tuple[OpenTransaction, ...]:
+async def open_in(asked: Journal, where: TopicPartition) -> tuple[OpenTransaction, ...]:
     """Return the transactions that are open in a partition."""
     return tuple(await open_transactions(asked.options, where.topic, where.partition))
 
 
-async def end_transaction(asked: Journal, where: Where, transactional_id: str) -> None:
+async def end_transaction(asked: Journal, where: TopicPartition, transactional_id: str) -> None:
     """Make the broker abort the transaction of a transactional id; raise StateUnknown if none is open."""
     if transactional_id not in {one.transactional_id for one in await open_in(asked, where)}:
         raise StateUnknown(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.operations.given_place import GivenPlace
+from app.operations.given_position import GivenPosition
 from app.operations.schema.destination_history import ReadHistory
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.ddl.show_create import create_table
@@ -47,7 +47,7 @@ class Rebuilt:
 
 
 async def table_at(
-    read: ReadHistory, table: TableName, place: GivenPlace | None, *, server: str | None = None
+    read: ReadHistory, table: TableName, place: GivenPosition | None, *, server: str | None = None
 ) -> TableAt:
     """Return a table as of a position; without one, at the end of the history."""
     found = await read()
@@ -58,7 +58,7 @@ async def table_at(
 async def compared(
     read: ReadHistory,
     table: TableName,
-    places: tuple[GivenPlace | None, GivenPlace | None],
+    places: tuple[GivenPosition | None, GivenPosition | None],
     *,
     server: str | None = None,
 ) -> Comparison:
@@ -71,7 +71,7 @@ async def compared(
 
 async def rebuilt(
     read: ReadHistory,
-    place: GivenPlace | None,
+    place: GivenPosition | None,
     *,
     server: str | None = None,
     database: str | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from app.operations.given_place import GivenPlace
+from app.operations.given_position import GivenPosition
 from connectors.errors import HistoryTooShort
 from connectors.mysql.ddl.definition import TableName
 from tables.cursor import Cursor
@@ -44,18 +44,18 @@ class DestinationHistory:
         server = self.history.checkpoints[-1].server
         return (name[0].lower(), name[1].lower()) if server.lower_case_table_names else name
 
-    def asked(self, place: GivenPlace, server: str | None = None) -> Asked:
+    def asked(self, place: GivenPosition, server: str | None = None) -> Asked:
         """Return a given position as a query for this history."""
         offset = self.cursor.offset
         return place.asked(server or offset.server_uuid, offset.coordinates)
 
-    def at(self, place: GivenPlace | None, server: str | None = None) -> SchemaView:
-        """Return all schemas as of a position, or now; raise HistoryTooShort or PlaceUnknown."""
+    def at(self, place: GivenPosition | None, server: str | None = None) -> SchemaView:
+        """Return all schemas as of a position, or now; raise HistoryTooShort or PositionUnknown."""
         if place is None:
             return self.history.now()
         return self.history.at(self.asked(place, server))
 
-    def quarantined(self, name: TableName, place: GivenPlace | None = None) -> Entry | None:
+    def quarantined(self, name: TableName, place: GivenPosition | None = None) -> Entry | None:
         """Return the entry of a table that was quarantined before a position and is not released."""
         for other, entry in self.quarantine.items():
             if self.key(other) == self.key(name) and entry.outcome is not Outcome.RELEASED:

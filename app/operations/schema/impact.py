@@ -47,7 +47,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class StatementImpact:
     """One statement, and its impact."""
 
     sql: str
@@ -59,7 +59,7 @@ class Judged:
 class Judgement:
     """All statements in their order."""
 
-    statements: tuple[Judged, ...]
+    statements: tuple[StatementImpact, ...]
 
     @property
     def severity(self) -> Severity:
@@ -93,14 +93,14 @@ class _Judge:
         self._rules = rules
         self._last: dict[TableName, Table] = {}
 
-    def each(self, given: Iterable[str], session: Session) -> Iterator[Judged]:
+    def each(self, given: Iterable[str], session: Session) -> Iterator[StatementImpact]:
         for sql in given:
             if (database := used_database(sql)) is not None:
                 session = replace(session, database=database)
             else:
                 yield self._one(sql, session)
 
-    def _one(self, sql: str, session: Session) -> Judged:
+    def _one(self, sql: str, session: Session) -> StatementImpact:
         route_of = self._rules.routes.of
         statement = parse_statement(sql, self._catalog.server, session)
         self._last |= dict(self._catalog.items())
@@ -114,10 +114,10 @@ class _Judge:
             )
         if statement.type == "TRUNCATE TABLE":
             emptied = [truncated(name, route_of) for name in sorted(statement.tables)]
-            return Judged(sql=sql, type=statement.type, impacts=sum(emptied, ()))
+            return StatementImpact(sql=sql, type=statement.type, impacts=sum(emptied, ()))
         meant = logical(
             effect.changes, self._rules.shadows, known=self._catalog, before=self._last.get
         )
         renames = renamed_columns(statement)
         impacts = impact(meant, route_of, renames=renames)
-        return Judged(sql=sql, type=statement.type, impacts=impacts)
+        return StatementImpact(sql=sql, type=statement.type, impacts=impacts)

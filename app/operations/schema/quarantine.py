@@ -15,7 +15,7 @@ from tables.quarantine import Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetAside:
+class QuarantinedTable:
     """A quarantined table, and the number of its waiting events."""
 
     entry: Entry
@@ -26,7 +26,7 @@ class SetAside:
 class QuarantinedTables:
     """All quarantined tables of a destination, by name."""
 
-    set_aside: tuple[SetAside, ...]
+    set_aside: tuple[QuarantinedTable, ...]
     given_up: tuple[Entry, ...]
 
 
@@ -37,7 +37,8 @@ async def quarantined_tables(asked: Journal) -> QuarantinedTables:
     waiting = await _waiting(asked, entries) if entries else {}
     return QuarantinedTables(
         set_aside=tuple(
-            SetAside(entry=entry, waiting=waiting[name]) for name, entry in sorted(entries.items())
+            QuarantinedTable(entry=entry, waiting=waiting[name])
+            for name, entry in sorted(entries.items())
         ),
         given_up=tuple(entry for _, entry in sorted(quarantine.given_up.items())),
     )

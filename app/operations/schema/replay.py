@@ -34,7 +34,7 @@ class MalformedLine(ValueError):
     """A line is not a statement with its database and SQL mode."""
 
 
-class TookTooLong(BaseException):
+class StatementTimeout(BaseException):
     """A statement timed out. Not an Exception, so no caller takes it for an error of the statement."""
 
 
@@ -57,7 +57,7 @@ class Unparsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class ReplayedTables:
     """The tables that the statements of a file make, and the lines that changed nothing."""
 
     tables: Mapping[TableName, Table]
@@ -65,7 +65,7 @@ class Replayed:
     unparsed: tuple[Unparsed, ...]
 
 
-def replay(lines: bytes, *, longest: float = LONGEST) -> Replayed:
+def replay(lines: bytes, *, longest: float = LONGEST) -> ReplayedTables:
     """The result of a file of JSON lines."""
     catalog = Catalog(SERVER, logged=False)
     unparsed = []
@@ -75,7 +75,7 @@ def replay(lines: bytes, *, longest: float = LONGEST) -> Replayed:
             if error is not None:
                 unparsed.append(Unparsed(line=number, sql=sql, error=error))
     named = sorted(catalog.items(), key=lambda item: item[0])
-    return Replayed(tables=dict(named), unparsed=tuple(unparsed))
+    return ReplayedTables(tables=dict(named), unparsed=tuple(unparsed))
 
 
 def parsed(raw: bytes) -> Line:
@@ -113,7 +113,7 @@ def _one(catalog: Catalog, raw: bytes, longest: float) -> tuple[str | None, str]
         return fault.detail or str(fault), line.sql
     except RecursionError:
         return "it is nested too deeply", line.sql
-    except TookTooLong:
+    except StatementTimeout:
         return f"it took longer than {longest:g} s", line.sql
     except MemoryError:
         return "it needs too much memory", line.sql
@@ -139,4 +139,4 @@ def _within(seconds: float) -> Iterator[None]:
 
 
 def _over(_number: int, _frame: object) -> None:
-    raise TookTooLong
+    raise StatementTimeout

@@ -17,7 +17,7 @@ from app.destination.background import in_its_own_thread
 from app.operations.journal_access import Journal
 from app.operations.request_outcome import untried
 from app.operations.source_connection import Report, reached
-from connectors.errors import NotSetAside, UsageError
+from connectors.errors import NotQuarantined, UsageError
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableName
 from connectors.mysql.schema.baseline import read_baseline, server_of
@@ -66,7 +66,7 @@ _SOURCES: dict[type[Definition], str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class QuarantinedTable:
     """A quarantined table, and its destination's state in the journal."""
 
     asked: Journal
@@ -75,7 +75,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class ResolutionOutcome:
     """A worker's result of a resolution."""
 
     entry: Entry
@@ -89,20 +89,25 @@ class Resolved:
     """The written resolution, and its outcome; None if that was not waited for."""
 
     resolution: Resolution
-    tried: Tried | None
+    tried: ResolutionOutcome | None
 
 
-async def waiting_table(asked: Journal, table: TableName, *, gives_up: bool) -> Waiting:
-    """Return the table; raise NotSetAside if there is nothing to resolve, or to give up."""
+async def waiting_table(asked: Journal, table: TableName, *, gives_up: bool) -> QuarantinedTable:
+    """Return the table; raise NotQuarantined if there is nothing to resolve, or to give up."""
     state = await asked.state()
     entry = state.quarantine.entries.get(table)
     if entry is None or not (entry.is_set_aside or (entry.is_given_up and not gives_up)):
-        raise NotSetAside(table=".".join(table), destination=asked.plan.name)
-    return Waiting(asked=asked, state=state, entry=entry)
+        raise NotQuarantined(table=".".join(table), destination=asked.plan.name)
+    return QuarantinedTable(asked=asked, state=state, entry=entry)
 
 
 async def resolve(
-    waiting: Waiting, definition: Definition, report: Report, *, by: str, wait: float | None
+    waiting: QuarantinedTable,
+    definition: Definition,
+    report: Report,
+    *,
+    by: str,
+    wait: float | None,
 ) -> Resolved:
     """Request a definition for a table; ``wait``: seconds for a worker to try it, None: do not.
 
@@ -125,7 +130,7 @@ async def resolve(
     return Resolved(resolution=resolution, tried=tried)
 
 
-async def _table(waiting: Waiting, definition: Definition, report: Report) -> Table | None:
+async def _table(waiting: QuarantinedTable, definition: Definition, report: Report) -> Table | None:
     match definition:
         case AsInBinlog() | GivenUp():
             return None
@@ -137,7 +142,7 @@ async def _table(waiting: Waiting, definition: Definition, report: Report) -> Ta
             return await _made(waiting, _before(waiting), sql, report)
 
 
-def _before(waiting: Waiting) -> Table:
+def _before(waiting: QuarantinedTable) -> Table:
     """Return the history's definition before the table was quarantined."""
     history, entry = waiting.state.history(), waiting.entry
     before = history.at(entry.since).find(*entry.name) if history is not None else None
@@ -149,7 +154,7 @@ def _before(waiting: Waiting) -> Table:
     return before
 
 
-async def _as_on_the_server(waiting: Waiting, report: Report) -> Table:
+async def _as_on_the_server(waiting: QuarantinedTable, report: Report) -> Table:
     name = waiting.entry.name
     source = await reached(waiting.asked, waiting.state, report)
     baseline = await in_its_own_thread(partial(read_baseline, source.address, source.facts))
@@ -161,7 +166,7 @@ async def _as_on_the_server(waiting: Waiting, report: Report) -> Table:
     return table
 
 
-async def _made(waiting: Waiting, before: Table | None, sql: str, report: Report) -> Table:
+async def _made(waiting: QuarantinedTable, before: Table | None, sql: str, report: Report) -> Table:
     """Return the table after a statement; DdlUnresolved names what is not understood."""
     name, history = waiting.entry.name, waiting.state.history()
     catalog = Catalog(server_of((await reached(waiting.asked, waiting.state, report)).facts))
@@ -176,7 +181,9 @@ async def _made(waiting: Waiting, before: Table | None, sql: str, report: Report
     return table
 
 
-async def _tried(asked: Journal, resolution: Resolution, seconds: float, began: float) -> Tried:
+async def _tried(
+    asked: Journal, resolution: Resolution, seconds: float, began: float
+) -> ResolutionOutcome:
     def is_tried(state: DestinationState) -> bool:
         entry = state.quarantine.entries[resolution.name]
         return entry.resolution == resolution.id and entry.outcome is not Outcome.RELEASING
@@ -186,4 +193,4 @@ async def _tried(asked: Journal, resolution: Resolution, seconds: float, began: 
         raise await untried(asked, "schema resolve", seconds)
     worker = state.leader.worker if state.leader is not None else None
     entry = state.quarantine.entries[resolution.name]
-    return Tried(entry=entry, worker=worker, seconds=time.monotonic() - began)
+    return ResolutionOutcome(entry=entry, worker=worker, seconds=time.monotonic() - began)

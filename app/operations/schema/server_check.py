@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from app.operations.schema.destination_history import DestinationHistory, ReadHistory
 from connectors.mysql.schema.baseline import Baseline
-from tables.schema_history.position import HistoryPlace, reached
+from tables.schema_history.position import HistoryPosition, reached
 from tables.schema_history.server_check import Deviation, deviations
 
 _PAUSE = 1.0
@@ -64,4 +64,4 @@ async def _at_the_server(
 
 
 def _has_reached(found: DestinationHistory, server: Baseline) -> bool:
-    return bool(reached(HistoryPlace.between(server.at, ts_ms=0), found.cursor.offset))
+    return bool(reached(HistoryPosition.between(server.at, ts_ms=0), found.cursor.offset))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.operations.given_place import GivenPlace
+from app.operations.given_position import GivenPosition
 from app.operations.schema.destination_history import DestinationHistory, ReadHistory
 from connectors.mysql.ddl.definition import TableName
 from tables.schema_history.position import AtTime
@@ -19,8 +19,8 @@ from tables.schema_history.record import SchemaRecord
 class Filters:
     """The selection; without any filter, everything."""
 
-    since: GivenPlace | None = None
-    until: GivenPlace | None = None
+    since: GivenPosition | None = None
+    until: GivenPosition | None = None
     server: str | None = None
     """The server of given files and offsets; None: the one that is read now."""
     types: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ def _found(found: DestinationHistory, filters: Filters) -> Iterator[SchemaRecord
 
 
 def _mark(
-    found: DestinationHistory, place: GivenPlace | None, server: str | None
+    found: DestinationHistory, place: GivenPosition | None, server: str | None
 ) -> AtTime | int | None:
     """Return a time, or the number of the last step as of a position."""
     if place is None:

@@ -13,7 +13,7 @@ from app.operations.schema.destination_history import DestinationHistory, ReadHi
 from connectors.mysql.ddl.definition import TableChange, TableName
 from tables.quarantine import Entry
 from tables.schema_history.diff import Difference, differences
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord, TableState
 
 
@@ -29,7 +29,7 @@ class Step:
 class TableHistory:
     """All steps of one table."""
 
-    begin: HistoryPlace
+    begin: HistoryPosition
     """The beginning of the history."""
     at_begin: TableState | None
     """The table at that position."""

@@ -14,12 +14,12 @@ from itertools import chain
 
 from app.failpoints import point
 from app.pipeline.capture.inlet import Inlet
-from app.pipeline.capture.schema_tracker import Historian
+from app.pipeline.capture.schema_tracker import SchemaTracker
 from app.pipeline.decoders.protocols import Decoders
 from app.pipeline.portions.captured_chunk import CapturedChunk
 from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
-from connectors.mysql.lookup.skipped_transactions import LeftOut
+from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.replica import BinlogStream
@@ -37,8 +37,8 @@ class Reader(threading.Thread):
         self,
         stream: BinlogStream,
         decoders: Decoders,
-        historian: Historian | None = None,
-        left_out: LeftOut[Applied] | None = None,
+        historian: SchemaTracker | None = None,
+        left_out: TransactionSkipper[Applied] | None = None,
     ) -> None:
         super().__init__(name="binlog-reader", daemon=True)
         self._stream = stream

@@ -22,19 +22,19 @@ from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
 from connectors.mysql.ddl.online.cut_over import Noise, logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.ddl.online.table_names import Standing
+from connectors.mysql.ddl.online.table_names import TableNames
 from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord
 
 _MOST_GONE = 1000
 
 
-class Historian:
+class SchemaTracker:
     """Applies the statements of one source to its history."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Historian:
     ) -> None:
         self._history = history
         now = history.now()
-        self._there = Standing(shadows, (*now.tables(), *now.unresolved()))
+        self._there = TableNames(shadows, (*now.tables(), *now.unresolved()))
         """The tables that there are; kept beside the history, since each statement asks for all of them."""
         self._server = server
         self._server_uuid = server_uuid
@@ -62,7 +62,7 @@ class Historian:
             self._remember(record)
 
     @classmethod
-    def of(cls, history: SchemaHistory, spec: StageSpec) -> Historian:
+    def of(cls, history: SchemaHistory, spec: StageSpec) -> SchemaTracker:
         """The one of a run whose decoders are made of ``spec``."""
         return cls(
             history,
@@ -85,9 +85,9 @@ class Historian:
             return None
         return None if listener.told is None else self._applied(listener.told)
 
-    def _applied(self, told: _Told) -> Applied | None:
+    def _applied(self, told: _FoundStatement) -> Applied | None:
         transaction, query = told.transaction, told.query
-        place = HistoryPlace(
+        place = HistoryPosition(
             server_uuid=self._server_uuid,
             start=Coordinates(transaction.file, told.pos),
             end=Coordinates(transaction.file, told.end),
@@ -157,7 +157,7 @@ class Historian:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _FoundStatement:
     transaction: Transaction
     query: Query
     pos: int
@@ -168,7 +168,7 @@ class _Listener:
     """Takes note of the statement of a chunk, and of nothing else."""
 
     def __init__(self) -> None:
-        self.told: _Told | None = None
+        self.told: _FoundStatement | None = None
 
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
@@ -181,7 +181,7 @@ class _Listener:
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
         """The last one is what the chunk ends with."""
         # Where it ends is told after it, if that is the end of its transaction.
-        self.told = _Told(transaction, query, pos, pos + 1)
+        self.told = _FoundStatement(transaction, query, pos, pos + 1)
 
     def change(self, transaction: Transaction, query: Query) -> None:
         """Not noted."""

@@ -26,8 +26,8 @@ from app.pipeline.decoders.messages import (
     Finished,
     Given,
     Numbered,
+    PickledState,
     Ready,
-    Turn,
 )
 from app.pipeline.decoders.protocols import Decoded, Stage
 from app.pipeline.portions.portion import Portion
@@ -48,7 +48,7 @@ class Decoder:
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._given: deque[Given] = deque()
         self._decoded: deque[tuple[Given, Decoded]] = deque()
-        self._turns: dict[int, Turn] = {}
+        self._turns: dict[int, PickledState] = {}
 
     def run(self) -> None:
         """Work until the parent is gone."""

@@ -39,7 +39,7 @@ _OURS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 """The last asks the worker to read its settings again."""
 
 
-class _Nursery:
+class _ForkServerProcess:
     """The process, once it is ready."""
 
     def __init__(self) -> None:
@@ -90,12 +90,12 @@ class _Nursery:
         self._talk.join(1.0)
 
 
-class Nursery:
+class ForkServer:
     """Makes decoders; any thread may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._one: _Nursery | None = None
+        self._one: _ForkServerProcess | None = None
 
     def ready(self) -> None:
         """Have it ready, so that the next decoder is there at once; raises OSError where that cannot be."""
@@ -120,7 +120,7 @@ class Nursery:
             raise OSError(told)
         return Copy(self, maker, int(told))
 
-    def told(self, maker: _Nursery, request: str, *, within: float) -> str:
+    def told(self, maker: _ForkServerProcess, request: str, *, within: float) -> str:
         """What its maker says of a decoder: ``alive``, ``status`` and which, or ``gone``.
 
         ``alive``, too, where others keep it busy for all of that time.
@@ -151,12 +151,12 @@ class Nursery:
 
     # --- under the lock ---------------------------------------------------------------------------
 
-    def _ready(self) -> _Nursery:
+    def _ready(self) -> _ForkServerProcess:
         if self._one is None:
-            self._one = _Nursery()
+            self._one = _ForkServerProcess()
         return self._one
 
-    def _answer(self, maker: _Nursery) -> str:
+    def _answer(self, maker: _ForkServerProcess) -> str:
         try:
             return maker.answer()
         except OSError:
@@ -175,7 +175,7 @@ class Nursery:
 class Copy:
     """A decoder's process, as who asked for it knows it; any thread may ask."""
 
-    def __init__(self, nursery: Nursery, maker: _Nursery, pid: int) -> None:
+    def __init__(self, nursery: ForkServer, maker: _ForkServerProcess, pid: int) -> None:
         self.pid = pid
         self._nursery, self._maker = nursery, maker
         self._lock = threading.Lock()
@@ -249,7 +249,7 @@ class _Handle:
                 self._descriptor = None
 
 
-NURSERY = Nursery()
+NURSERY = ForkServer()
 """The one of this process."""
 atexit.register(NURSERY.close)
 

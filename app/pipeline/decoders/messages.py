@@ -44,7 +44,7 @@ class Given(NamedTuple):
     """The effects of earlier portions since it was last given one."""
 
 
-class Turn(NamedTuple):
+class PickledState(NamedTuple):
     """To a decoder: the pickled state before a portion that it was given or is about to be given."""
 
     number: int

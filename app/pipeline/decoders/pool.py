@@ -12,12 +12,20 @@ import pickle
 import threading
 from typing import Any
 
-from app.pipeline.decoders.messages import Begin, Failed, Finished, Given, Numbered, Ready, Turn
+from app.pipeline.decoders.messages import (
+    Begin,
+    Failed,
+    Finished,
+    Given,
+    Numbered,
+    PickledState,
+    Ready,
+)
 from app.pipeline.decoders.pending import Pending
 from app.pipeline.decoders.process import DecoderProcess
 from app.pipeline.decoders.protocols import Deliver, Fail, Limits, StageSpec
 from app.pipeline.decoders.relay import Relay, Worker
-from app.pipeline.decoders.stall_watch import Watch
+from app.pipeline.decoders.stall_watch import StallWatch
 from app.pipeline.portions.portion import Portion
 from connectors.errors import AqueductError, DecoderLost, DecoderStalled, MalformedEvent
 
@@ -59,7 +67,7 @@ class Pool:
             for worker in self._workers
         ]
         self._threads.append(threading.Thread(target=self._run, name="decoded", daemon=True))
-        self._watch = Watch(limit=self._limits.stall_seconds)
+        self._watch = StallWatch(limit=self._limits.stall_seconds)
         self._threads.append(threading.Thread(target=self._look, name="watch", daemon=True))
         for thread in self._threads:
             thread.start()
@@ -123,7 +131,7 @@ class Pool:
 
     # --- listening ------------------------------------------------------------------------------
 
-    def _send(self, turn: tuple[Worker, Turn] | None) -> None:
+    def _send(self, turn: tuple[Worker, PickledState] | None) -> None:
         if turn is not None:
             turn[0].process.send(turn[1])
 

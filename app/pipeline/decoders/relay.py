@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from app.pipeline.decoders.messages import Numbered, Turn
+from app.pipeline.decoders.messages import Numbered, PickledState
 from app.pipeline.decoders.process import DecoderProcess
 from app.pipeline.decoders.protocols import Limits
 from app.pipeline.portions.portion import Effect
@@ -66,11 +66,11 @@ class Relay:
                     other.news.append(message.news)
         self._state = (message.number + 1, message.state)
 
-    def turn(self) -> tuple[Worker, Turn] | None:
+    def turn(self) -> tuple[Worker, PickledState] | None:
         """The state and who is to have it, once both are known."""
         if self._state is None or self._state[0] not in self._owners:
             return None
         (number, state), self._state = self._state, None
         owner = self._owners.pop(number)
         news, owner.news = owner.news, []
-        return owner, Turn(number, state, news)
+        return owner, PickledState(number, state, news)

@@ -34,7 +34,7 @@ def cpu_seconds(pid: int) -> float | None:
 
 
 @dataclass(slots=True)
-class Watch:
+class StallWatch:
     """Looks at one decoder at a time, again and again."""
 
     limit: float = STALL_SECONDS

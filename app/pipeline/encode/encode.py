@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from app.pipeline.encode.dead_letter import letter_of, record_of_dead
 from app.pipeline.encode.oversize import Lightening, claim_store
-from app.pipeline.encode.transaction_markers import Begun, Borders
+from app.pipeline.encode.transaction_markers import Begun, MarkerWriter
 from app.pipeline.formats.protocol import Emitted, RecordFormat, Records, WriteRows
 from app.pipeline.formats.registry import form_named
 from app.pipeline.gather.items import Ddl, Item, ParkedRows, Rows
@@ -102,11 +102,11 @@ class Encoding:
         self._first, self._first_begun, self._cut = first, begun, cut
         self._transaction: Transaction | None = None
         self._ordinal = self._order = 0
-        self._all_borders: Borders | None = None
+        self._all_borders: MarkerWriter | None = None
         if rules.borders or rules.borders_of_parts:
             topic = transactions_topic(rules.prefix, rules.destination)
-            self._all_borders = Borders(rules, self._single(topic), self._own)
-        self._borders: Borders | None = None
+            self._all_borders = MarkerWriter(rules, self._single(topic), self._own)
+        self._borders: MarkerWriter | None = None
         """Of the transaction that is encoded, where any may be told."""
         self._lightening = None if rules.oversize == "stop" else Lightening(rules, encoder.claims)
         self.partitions: dict[str, int] = {}

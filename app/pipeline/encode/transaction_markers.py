@@ -31,7 +31,7 @@ class Begun:
     """Published values by topic, of this part."""
 
 
-class Borders:
+class MarkerWriter:
     """Publishes them, for one chunk."""
 
     __slots__ = (

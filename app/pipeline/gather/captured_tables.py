@@ -22,7 +22,7 @@ from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.schema.column_type import column_charset, column_type
 from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
 from connectors.mysql.schema.hidden_columns import row_hashes
-from connectors.mysql.schema.table_map_completion import tells_all
+from connectors.mysql.schema.table_map_completion import has_full_metadata
 from tables.routes.routes import Route, Routes
 from tables.schema_history.record import SchemaRecord, remakes
 from tables.table_version import Column, Definition
@@ -46,7 +46,7 @@ class CapturedTable:
         route: Route,
         left_out: frozenset[int] = frozenset(),
         never_null: frozenset[int] = frozenset(),
-        key_is_told: bool = True,
+        key_is_logged: bool = True,
         known: Table | None = None,
     ) -> None:
         """``known``: the definition that its history has, from which ``table_map`` does not differ."""
@@ -58,7 +58,7 @@ class CapturedTable:
             key=key,
             rules=route.column_rules,
             left_out=left_out,
-            key_is_told=key_is_told,
+            key_is_logged=key_is_logged,
         ).rows
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
@@ -242,7 +242,7 @@ class TableBook:
             return ParkedTable(name)
         if isinstance(known, GivenUp):
             return DroppedTable()
-        names_columns = tells_all(table_map)
+        names_columns = has_full_metadata(table_map)
         never_null: frozenset[int] = frozenset()
         if known is not None:
             told, table_map = table_map, self._completed(table_map, name, known)
@@ -260,7 +260,7 @@ class TableBook:
             route=route,
             left_out=left_out,
             never_null=never_null,
-            key_is_told=names_columns,
+            key_is_logged=names_columns,
             known=known,
         )
 
@@ -276,7 +276,7 @@ class TableBook:
         faults = differences(table_map, known, self._charsets, server=self._server)
         if faults:
             raise WitnessesDiffer.of(name, "; ".join(faults))
-        if tells_all(table_map):
+        if has_full_metadata(table_map):
             return with_nullability(table_map, known, self._charsets, server=self._server)
         try:
             return completed_map(table_map, known, self._charsets, server=self._server)

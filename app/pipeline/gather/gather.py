@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from app.pipeline.gather.captured_tables import DroppedTable, ParkedTable, TableBook
 from app.pipeline.gather.gathered import Gathered
-from app.pipeline.gather.items import Ddl, End, Item, ParkedRows, Rows, Use, ValuesOf
-from app.pipeline.gather.statement_changes import Passing, passed
+from app.pipeline.gather.items import Ddl, End, Item, ParkedRows, Rows, TableUse, ValuesOf
+from app.pipeline.gather.statement_changes import StatementJudge, passed
 from app.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
 from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
@@ -22,10 +22,10 @@ from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_
 from connectors.mysql.binlog.statement_kind import Kind, statement_type, truncated_table
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.lookup.fingerprint.fingerprint import Prints
-from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
+from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
 from connectors.mysql.rows.compiled.generate import Row
-from connectors.mysql.stream.prepared_xa import PreparedAt
+from connectors.mysql.stream.prepared_xa import PreparedPosition
 
 _tuple = tuple.__new__
 
@@ -43,8 +43,8 @@ class Gathering:
         values_of: Callable[[str], ValuesOf],
         *,
         applied: Applied | None = None,
-        prints: Prints | Recents | None = None,
-        passing: Passing | None = None,
+        prints: FingerprintWindow | RecentTransactions | None = None,
+        passing: StatementJudge | None = None,
     ) -> None:
         """``values_of``: what counts the records of rows, by the name of their format."""
         self._tables = tables
@@ -60,12 +60,12 @@ class Gathering:
         """Rows that cannot be decoded."""
         self._begin(prints)
 
-    def _begin(self, prints: Prints | Recents | None) -> None:
+    def _begin(self, prints: FingerprintWindow | RecentTransactions | None) -> None:
         """Have gathered nothing yet, and meet tables anew."""
         self.gathered = Gathered(prints=prints)
-        self._uses: dict[TableName, Use] = {}
+        self._uses: dict[TableName, TableUse] = {}
         self._map: TableMap | None = None
-        self._use: Use | None = None
+        self._use: TableUse | None = None
         """What ``_map`` describes; None where it is not captured."""
         self._aside: ParkedTable | DroppedTable | None = None
         """The same, if it is quarantined or given up."""
@@ -150,7 +150,7 @@ class Gathering:
         use = self._uses.get(table.name)
         if use is None or use.table is not table:
             count = self._values_of(table.route.format)
-            use = self._uses[table.name] = Use(table, transaction, pos, values_of=count)
+            use = self._uses[table.name] = TableUse(table, transaction, pos, values_of=count)
             gathered.uses.append(use)
         self._use = use
 
@@ -215,7 +215,7 @@ class Gathering:
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Note what became of an XA transaction; its own transaction ends here too."""
-        place = PreparedAt(transaction.start, transaction.gtid) if is_prepared else None
+        place = PreparedPosition(transaction.start, transaction.gtid) if is_prepared else None
         self.gathered.decisions.append((xid, place))
 
     def end(self, transaction: Transaction, pos: int) -> None:

@@ -9,22 +9,22 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from app.pipeline.gather.gtid_runs import GtidRuns
-from app.pipeline.gather.items import End, Item, Rows, Use, values_of
+from app.pipeline.gather.items import End, Item, Rows, TableUse, values_of
 from app.pipeline.piece_parts import Decision
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
-from connectors.mysql.lookup.fingerprint.fingerprint import Prints
-from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
+from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Gathered:
     """Items and counts, from the first transaction to the last."""
 
-    prints: Prints | Recents | None = None
+    prints: FingerprintWindow | RecentTransactions | None = None
     """Digests transactions: all of them, where there are no GTIDs, or the last ones."""
     items: list[Item] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
+    uses: list[TableUse] = field(default_factory=list)
     """The tables in the order in which their rows first come."""
     first: Transaction | None = None
     """The first transaction of which anything was noted."""

@@ -5,7 +5,7 @@ Invariant: what a transaction costs here is one comparison, as long as numbers f
 
 from __future__ import annotations
 
-from app.pipeline.piece_parts import Run, add_run
+from app.pipeline.piece_parts import GtidInterval, add_run
 
 
 class GtidRuns:
@@ -14,7 +14,7 @@ class GtidRuns:
     __slots__ = ("_first", "_runs", "last", "source")
 
     def __init__(self) -> None:
-        self._runs: list[Run] = []
+        self._runs: list[GtidInterval] = []
         self.source: str | None = None
         """What the last GTID begins with; None where the last transaction has none."""
         self._first = self.last = 0
@@ -27,7 +27,7 @@ class GtidRuns:
             self.source, self._first = source, number
         self.last = number
 
-    def found(self) -> list[Run]:
+    def found(self) -> list[GtidInterval]:
         """All runs."""
         self._close()
         return self._runs

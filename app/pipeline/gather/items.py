@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     """The rows of one event."""
 
     transaction: Transaction
-    use: Use
+    use: TableUse
     rows: list[Row]
     event_type: int
     pos: int
@@ -83,7 +83,7 @@ class End(NamedTuple):
 Item = Rows | Ddl | ParkedRows | DeadRows | End
 
 
-class Use:
+class TableUse:
     """A table as rows of this chunk have it, from its first rows on."""
 
     __slots__ = ("pos", "table", "transaction", "values_of", "version")

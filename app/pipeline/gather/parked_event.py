@@ -77,7 +77,7 @@ def place_of(transaction: Transaction, pos: int, ordinal: int) -> dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parked:
+class ParkedEvent:
     """One event that waits."""
 
     offset: int
@@ -104,7 +104,7 @@ class Parked:
         return RowsEvent(self.transaction, self.table_map, *event)
 
 
-def parked_of(key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int) -> Parked:
+def parked_of(key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int) -> ParkedEvent:
     """Read what ``record_of_rows`` and ``record_of_statement`` wrote."""
     name, meta = orjson.loads(key), orjson.loads(headers[META])
     if meta["format"] != FORMAT:
@@ -120,7 +120,7 @@ def parked_of(key: bytes, value: bytes, headers: Mapping[str, bytes], offset: in
     )
     transaction.thread = meta["thread"]
     is_rows = meta["kind"] == "rows"
-    return Parked(
+    return ParkedEvent(
         offset=offset,
         name=(name["database"], name["table"]),
         transaction=transaction,

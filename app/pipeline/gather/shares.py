@@ -17,21 +17,21 @@ from app.pipeline.gather.captured_tables import TableBook
 from app.pipeline.gather.gather import Gathering, weight_of_rows
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import ValuesOf
-from app.pipeline.gather.statement_changes import Passing
+from app.pipeline.gather.statement_changes import StatementJudge
 from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.landmark import Landmark
-from connectors.mysql.lookup.fingerprint.fingerprint import Prints
-from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
+from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
 from connectors.mysql.rows.compiled.generate import Row
 
 
 class Digests(Protocol):
     """Makes what digests the transactions of a share."""
 
-    def __call__(self, *, is_cut: bool) -> Prints | Recents | None:
+    def __call__(self, *, is_cut: bool) -> FingerprintWindow | RecentTransactions | None:
         """``is_cut``: whether the share begins within a transaction."""
 
 
@@ -54,7 +54,7 @@ class Sharing(Gathering):
         values_of: Callable[[str], ValuesOf],
         *,
         applied: Applied | None,
-        passing: Passing,
+        passing: StatementJudge,
         digests: Digests,
         landmark: Callable[[Transaction], Landmark | None],
         is_cut: bool,

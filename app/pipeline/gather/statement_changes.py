@@ -14,11 +14,11 @@ from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.query_session import databases_of
 from connectors.mysql.ddl.definition import Server, Session, TableName
 from connectors.mysql.dml.tools import is_tools_own
-from connectors.mysql.dml.written import written
+from connectors.mysql.dml.written import written_tables
 from tables.routes.table_filter import expressions
 
 
-class Passing:
+class StatementJudge:
     """Judges statements that change rows, for one destination."""
 
     def __init__(self, tables: TableBook, server: Server, trusted: str) -> None:
@@ -30,7 +30,7 @@ class Passing:
         """The tables that a statement has changed, none of them captured; else raise StatementBasedChange."""
         session = Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
         try:
-            names = written(query.sql, self._server, session)
+            names = written_tables(query.sql, self._server, session)
         except ValueError as error:
             raise StatementBasedChange(
                 f"which tables it writes is not certain: {error}", database=query.database
@@ -67,7 +67,7 @@ class Passing:
         )
 
 
-def passed(passing: Passing | None, query: Query) -> frozenset[TableName]:
+def passed(passing: StatementJudge | None, query: Query) -> frozenset[TableName]:
     """The same where nothing is passed by without a judge."""
     if passing is None:
         raise StatementBasedChange(database=query.database)

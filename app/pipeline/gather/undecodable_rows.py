@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-from connectors.errors import AqueductError, MalformedEvent, PoisonLimitReached, RowUnreadable
+from connectors.errors import AqueductError, DeadLetterLimitReached, MalformedEvent, RowUnreadable
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.rows.compiled.generate import Row
@@ -36,7 +36,7 @@ class DeadRows(NamedTuple):
     reason: str
 
 
-class Sifted(NamedTuple):
+class SiftedRows(NamedTuple):
     """Some rows of an event, in a row; or one that cannot be decoded."""
 
     rows: list[Row]
@@ -56,35 +56,35 @@ class Sifted(NamedTuple):
 
 def sifted(
     decode: Callable[[int, bytes], list[Row]], event: DeadRows, error: AqueductError
-) -> list[Sifted]:
+) -> list[SiftedRows]:
     """The rows of an event that could not be decoded as a whole, in their order; ``error`` says why."""
     event_type, body = event.event_type, event.body
     try:
         borders = row_borders(event.table_map, event_type, body)
     except MalformedEvent:
-        return [Sifted([], body, EVENT, error.detail)]
+        return [SiftedRows([], body, EVENT, error.detail)]
     head, found, is_sound = body[: borders[0]], [], True
     for begin, end in pairwise(borders):
         one = head + body[begin:end]
         try:
             rows = decode(event_type, one)
         except (MalformedEvent, RowUnreadable) as why:
-            found.append(Sifted([], one, ROW, why.detail))
+            found.append(SiftedRows([], one, ROW, why.detail))
             is_sound = False
             continue
         if found and found[-1].rows:
             found[-1].rows.extend(rows)
         else:
-            found.append(Sifted(rows))
+            found.append(SiftedRows(rows))
     # Where each row by itself is well, it is their event that is not.
-    return [Sifted([], body, EVENT, error.detail)] if is_sound else found
+    return [SiftedRows([], body, EVENT, error.detail)] if is_sound else found
 
 
-def refused(part: Sifted, error: AqueductError, *, limit: int, row: int) -> AqueductError:
+def refused(part: SiftedRows, error: AqueductError, *, limit: int, row: int) -> AqueductError:
     """Why a destination stops at what cannot be decoded; ``row`` counts the rows of its event from 0."""
     table = error.where.get("table")
     if limit:
-        return PoisonLimitReached(f"{limit} are allowed: {part.reason}", table=table)
+        return DeadLetterLimitReached(f"{limit} are allowed: {part.reason}", table=table)
     remedy = (
         "Nothing was skipped. Set the destination's poison to dead_letter to put such rows aside, "
         "or report it with the coordinates above."

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from app.coordination.write_permit import Mandate
+from app.coordination.write_permit import WritePermit
 from app.failpoints import point
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import Decision
@@ -24,7 +24,7 @@ from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.rejected_record import refused_batch, too_large
 from connectors.kafka.topics.topics import Compaction, TopicPlan, Topics
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.stream.prepared_xa import PreparedAt
+from connectors.mysql.stream.prepared_xa import PreparedPosition
 from connectors.wire import (
     ddl_topic,
     dead_letters_topic,
@@ -133,7 +133,7 @@ class Publisher:
         plans: TopicPlans,
         topics: Topics,
         cursor: Cursor,
-        mandate: Mandate | None = None,
+        mandate: WritePermit | None = None,
         written: Mapping[str, int | None] | None = None,
     ) -> None:
         """``written``: the topics of rows that were written to before, and over how many partitions."""
@@ -141,7 +141,7 @@ class Publisher:
         self._written = dict(written or {})
         self._plans = plans
         self._topics = topics
-        self._mandate = mandate or Mandate()
+        self._mandate = mandate or WritePermit()
         self._single = {plan.name for plan in plans.of(cursor.destination)}
         self.cursor = cursor
         """What was last committed, or is to be claimed."""
@@ -269,8 +269,8 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
 
 
 def _decided(
-    prepared: Mapping[str, PreparedAt], decisions: list[Decision]
-) -> Mapping[str, PreparedAt]:
+    prepared: Mapping[str, PreparedPosition], decisions: list[Decision]
+) -> Mapping[str, PreparedPosition]:
     """The XA transactions that are prepared, once these were prepared or decided."""
     if not decisions:
         return prepared

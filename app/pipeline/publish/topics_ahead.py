@@ -25,7 +25,7 @@ _PORTION = 200
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 
-class Ahead:
+class TopicPreparation:
     """Makes topics for one run of a destination."""
 
     def __init__(self, publisher: Publisher, tables: TableBook) -> None:

@@ -30,7 +30,7 @@ def packed(data: bytes, at: int) -> tuple[int, int]:
     return uint(data, at + 1, size), at + 1 + size
 
 
-def taken(data: _Bytes, at: int, size: int) -> tuple[_Bytes, int]:
+def read_bytes(data: _Bytes, at: int, size: int) -> tuple[_Bytes, int]:
     """``size`` bytes from ``at``, all of them, and their end."""
     end = at + size
     if end > len(data):
@@ -41,7 +41,7 @@ def taken(data: _Bytes, at: int, size: int) -> tuple[_Bytes, int]:
 def packed_bytes(data: bytes, at: int) -> tuple[bytes, int]:
     """The length-encoded byte string at ``at``, and its end."""
     size, at = packed(data, at)
-    return taken(data, at, size)
+    return read_bytes(data, at, size)
 
 
 def bits(data: bytes, count: int, *, most_significant_first: bool = False) -> list[bool]:

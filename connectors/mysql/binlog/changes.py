@@ -94,7 +94,7 @@ class Changes(Protocol):
         """The end of a transaction, at ``pos``; everything before it is final."""
 
 
-class Nobody:
+class QueryTextOnly:
     """A receiver that keeps only the current statement's text: all else was reported with an earlier chunk."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from connectors.errors import CorruptEvent
-from connectors.mysql.binlog.buffer import packed, packed_bytes, taken, uint
+from connectors.mysql.binlog.buffer import packed, packed_bytes, read_bytes, uint
 from connectors.mysql.binlog.query_session import CHARSET, SQL_MODE, status_variables
 from connectors.mysql.charset.charsets import Charsets, text_decoder
 
@@ -192,8 +192,8 @@ class Query:
 def parse_query(body: bytes, charsets: Charsets) -> Query:
     """Parse the body of a QUERY event; its text is in the character set of the client that sent it."""
     thread, _, database_size, error_code, status_size = struct.unpack_from("<IIBHH", body)
-    raw_status, at = taken(body, 13, status_size)
-    database, at = taken(body, at, database_size)
+    raw_status, at = read_bytes(body, 13, status_size)
+    database, at = read_bytes(body, at, database_size)
     status = status_variables(raw_status)
     collation = uint(status[CHARSET], 0, 2) if CHARSET in status else None
     return Query(
@@ -256,7 +256,7 @@ def payload_events(body: bytes) -> bytes:
         kind, at = packed(body, at)
         value, at = packed_bytes(body, at)
         fields[kind] = packed(value, 0)[0]
-    content, _ = taken(body, at + 1, fields[1])
+    content, _ = read_bytes(body, at + 1, fields[1])
     return _decompressed(content, fields.get(2, _NO_COMPRESSION), fields.get(3, 0))
 
 

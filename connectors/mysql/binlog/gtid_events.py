@@ -23,7 +23,7 @@ Announced = tuple[int, str | None, int, str, int]
 and its commit time at its source, milliseconds since 1970, or 0 if unknown."""
 
 
-class Place(NamedTuple):
+class EventHeader(NamedTuple):
     """An event off the hot path: its start and end, and header fields."""
 
     file: str
@@ -34,20 +34,20 @@ class Place(NamedTuple):
     server_id: int
 
 
-def tagged(body: bytes, place: Place) -> Announced:
+def tagged(body: bytes, place: EventHeader) -> Announced:
     """The transaction of a GTID_TAGGED event."""
     source, tag, number, committed = parse_gtid_tagged(body)
     source = f"{source}:{tag}" if tag else source
     return place.pos, source, number, f"{source}:{number}", committed // 1000
 
 
-def without_gtid(announced: Announced | None, place: Place, server_uuid: str) -> Announced:
+def without_gtid(announced: Announced | None, place: EventHeader, server_uuid: str) -> Announced:
     """The transaction of an ANONYMOUS_GTID event, which has the form of a GTID event."""
     committed = announced[4] if announced is not None else 0
     return place.pos, None, 0, f"{server_uuid}:{place.file}:{place.pos}", committed
 
 
-def by_mariadb(gtid: str, place: Place) -> Announced:
+def by_mariadb(gtid: str, place: EventHeader) -> Announced:
     """The transaction of a MariaDB GTID event, ``domain-server-sequence``."""
     source, _, number = gtid.rpartition("-")
     if number == "0":
@@ -76,7 +76,7 @@ def _mariadb(event: bytes | memoryview) -> MariadbGtid:
     return parse_gtid(bytes(event[HEADER_SIZE:]), HEADER.unpack_from(event)[2])
 
 
-def placed(last: int, end_pos: int, size: int, open_: Transaction | None) -> tuple[int, int]:
+def event_bounds(last: int, end_pos: int, size: int, open_: Transaction | None) -> tuple[int, int]:
     """Start and end of an event in a file of more than 4 GiB: offsets only grow within a file.
 
     An event without a position has its transaction's start, wherever its chunk was cut.

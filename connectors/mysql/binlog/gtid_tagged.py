@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.binlog.buffer import taken
+from connectors.mysql.binlog.buffer import read_bytes
 
 _VERSION = 1
 _FLAGS, _UUID, _NUMBER, _TAG, _LAST_COMMITTED, _SEQUENCE, _COMMITTED, _ORIGINAL = range(8)
@@ -40,7 +40,7 @@ def parse_gtid_tagged(body: bytes) -> tuple[str, str, int, int]:
             source, at = _uuid(body, at)
         elif field == _TAG:
             length, at = integer(body, at)
-            raw, at = taken(body, at, length)
+            raw, at = read_bytes(body, at, length)
             tag = raw.decode("ascii")
         else:
             numbers[field], at = (signed if field in _SIGNED else integer)(body, at)
@@ -63,7 +63,7 @@ def original_us_tagged(body: bytes) -> int:
             _, at = _uuid(body, at)
         elif field == _TAG:
             length, at = integer(body, at)
-            _, at = taken(body, at, length)
+            _, at = read_bytes(body, at, length)
         else:
             value, at = (signed if field in _SIGNED else integer)(body, at)
             if field == _ORIGINAL:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 from connectors.errors import CorruptEvent, UnsupportedEvent
-from connectors.mysql.binlog.buffer import packed, taken, uint
+from connectors.mysql.binlog.buffer import packed, read_bytes, uint
 from connectors.mysql.binlog.events import LARGEST, EventType
 
 
@@ -133,8 +133,8 @@ def parse_gtid(body: bytes, server_id: int) -> MariadbGtid:
 
 def _xid(body: bytes, at: int) -> tuple[str, int]:
     number, global_size, branch_size = uint(body, at, 4), body[at + 4], body[at + 5]
-    name, at = taken(body, at + 6, global_size)
-    branch, at = taken(body, at, branch_size)
+    name, at = read_bytes(body, at + 6, global_size)
+    branch, at = read_bytes(body, at, branch_size)
     return f"X'{name.hex()}',X'{branch.hex()}',{number}", at
 
 
@@ -151,7 +151,7 @@ _COUNT_BITS = (1 << 28) - 1
 def parse_gtid_list(body: bytes) -> list[tuple[int, int, int]]:
     """(domain, server, sequence) of a GTID_LIST event; a domain's last entry is its last transaction."""
     count = uint(body, 0, 4) & _COUNT_BITS
-    raw, _ = taken(body, 4, 16 * count)
+    raw, _ = read_bytes(body, 4, 16 * count)
     return [
         (uint(raw, at, 4), uint(raw, at + 4, 4), uint(raw, at + 8, 8))
         for at in range(0, len(raw), 16)
@@ -210,7 +210,7 @@ def _unpacked(data: bytes, at: int) -> bytes:
     head = data[at]
     if not head & _COMPRESSED or head & _ALGORITHM:
         raise UnsupportedEvent(f"a compressed event with the head {head:#04x}, which is not zlib's")
-    length, at = taken(data, at + 1, head & _LENGTH_SIZE)
+    length, at = read_bytes(data, at + 1, head & _LENGTH_SIZE)
     return inflated(data[at:], int.from_bytes(length, "big"))
 
 

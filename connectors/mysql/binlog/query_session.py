@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from connectors.mysql.binlog.buffer import taken, uint
+from connectors.mysql.binlog.buffer import read_bytes, uint
 from connectors.mysql.binlog.sql_modes import of_number
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Session
@@ -44,7 +44,7 @@ def _variables(status: bytes) -> Iterator[tuple[int, bytes]]:
         size = _SIZES[code]
         if size is None:
             size = _value_size(code, status, at + 1)
-        value, end = taken(status, at + 1, size)
+        value, end = read_bytes(status, at + 1, size)
         yield code, value
         at = end
 
@@ -129,7 +129,7 @@ def user_of(status: bytes) -> str | None:
     value = status_variables(status).get(_INVOKER)
     if not value:
         return None
-    user, at = taken(value, 1, value[0])
-    host, _ = taken(value, at + 1, value[at])
+    user, at = read_bytes(value, 1, value[0])
+    host, _ = read_bytes(value, at + 1, value[at])
     name = f"{user.decode('utf-8', 'replace')}@{host.decode('utf-8', 'replace')}"
     return name if name != "@" else None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from connectors.mysql.binlog.buffer import bits, packed, packed_bytes, taken, uint
+from connectors.mysql.binlog.buffer import bits, packed, packed_bytes, read_bytes, uint
 
 
 class FieldType(IntEnum):
@@ -142,15 +142,15 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
     ``mariadb``: whether MariaDB wrote it, which the event itself does not show.
     """
     size, at = body[8], 9
-    database, at = taken(body, at, size)
+    database, at = read_bytes(body, at, size)
     size, at = body[at + 1], at + 2
-    table, at = taken(body, at, size)
+    table, at = read_bytes(body, at, size)
     count, at = packed(body, at + 1)
     if not 0 < count <= _MOST_COLUMNS:
         raise ValueError(f"no table has {count} columns")
-    types, at = taken(body, at, count)
+    types, at = read_bytes(body, at, count)
     metadata, at = packed_bytes(body, at)
-    nullable, at = taken(body, at, (count + 7) // 8)
+    nullable, at = read_bytes(body, at, (count + 7) // 8)
     columns = [
         MappedColumn(type=kind, metadata=value, nullable=null)
         for (kind, value), null in zip(_typed(types, metadata), bits(nullable, count), strict=True)
@@ -179,7 +179,7 @@ def _typed(types: bytes, metadata: bytes) -> Iterator[tuple[int, int]]:
     at = 0
     for kind in types:
         size = _METADATA_SIZE.get(kind, 0)
-        raw, at = taken(metadata, at, size)
+        raw, at = read_bytes(metadata, at, size)
         value = int.from_bytes(raw, "little")
         kind, value = _real_type(kind, raw) if kind == FieldType.STRING else (kind, value)
         if not _is_possible(kind, value):

@@ -20,7 +20,7 @@ _MODIFIERS = frozenset({"LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "Q
 _REST = frozenset({"WHERE", "ORDER", "LIMIT", "RETURNING", END, ";"})
 
 
-def written(sql: str, server: Server, session: Session) -> frozenset[TableName]:
+def written_tables(sql: str, server: Server, session: Session) -> frozenset[TableName]:
     """The tables that a statement writes; raises LexicalFault or GrammarFault if that is uncertain."""
     if "ORACLE" in session.sql_mode:
         raise GrammarFault("in sql_mode ORACLE a name may call a function")

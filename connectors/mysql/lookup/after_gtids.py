@@ -16,7 +16,7 @@ from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.replica import BinlogStream
 
 
-def place_behind(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> Coordinates:
+def position_after(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> Coordinates:
     """The coordinates; raises PositionGone if the server has purged transactions after the set."""
     if not facts.binlogs:
         raise EndPositionUnknown("it lists no binlog files", source=address)
@@ -25,7 +25,7 @@ def place_behind(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> Co
     # The server reported this end before the dump was requested, so no transaction in between is missed.
     end = Coordinates(*facts.binlogs[-1])
     begin = SourceOffset(server_uuid=facts.server_uuid, coordinates=end, gtid_set=gtids)
-    stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), begin)
+    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), begin)
     stream.open()
     try:
         for placed in stream.events_there_are():

@@ -27,7 +27,7 @@ _VARIABLES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Retention:
     """A server's binlog files and retention limits at one moment."""
 
     binlogs: tuple[tuple[str, int], ...]
@@ -69,14 +69,14 @@ class Kept:
         return math.inf if self.space is None else max(0, self.space - self.behind(place))
 
 
-def read_kept(address: SourceAddress) -> Kept:
+def read_kept(address: SourceAddress) -> Retention:
     """Query the server; raise SourceLost or SourceRefused if it does not answer."""
     with connected(address) as cursor:
         wanted = ", ".join(["%s"] * len(_VARIABLES))
         cursor.execute(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({wanted})", _VARIABLES)
         variables = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
         binlogs = binlog_files(cursor)
-    return Kept(binlogs=binlogs, seconds=age_limit(variables), space=space_limit(variables))
+    return Retention(binlogs=binlogs, seconds=age_limit(variables), space=space_limit(variables))
 
 
 def age_limit(variables: dict[str, str]) -> float | None:

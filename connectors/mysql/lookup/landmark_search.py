@@ -45,7 +45,7 @@ class Found:
     """What was found instead."""
 
 
-def look(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
+def find_landmark(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
     """Whether a server has a transaction at the position it was read from, with the same bytes."""
     sizes = dict(facts.binlogs)
     for place in (landmark.start, landmark.end):
@@ -148,7 +148,7 @@ def _by_gtid(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> 
 def event_at(place: Coordinates, address: SourceAddress) -> Event | None:
     """The event that begins at a position; None if none does."""
     offset = SourceOffset(server_uuid="", coordinates=place)
-    stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), offset)
+    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
     stream.open()
     try:
         for placed in stream.events_there_are():
@@ -166,7 +166,7 @@ def first_event_of(gtid: str, address: SourceAddress) -> Event | None:
     """The event that announces a MySQL transaction, wherever it is in the binlog; None if there is none."""
     known = gtids_but(gtid, address)
     begin = SourceOffset(server_uuid="", coordinates=Coordinates("", 4), gtid_set=known)
-    stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), begin)
+    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), begin)
     stream.open()
     try:
         for placed in stream.events_there_are():
@@ -178,7 +178,7 @@ def first_event_of(gtid: str, address: SourceAddress) -> Event | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class PrecedingTransactions:
     """The contents of a file before a position."""
 
     gtids: GtidSet
@@ -187,7 +187,7 @@ class Before:
     created: int
 
 
-def survey(place: Coordinates, address: SourceAddress) -> Before:
+def transactions_before(place: Coordinates, address: SourceAddress) -> PrecedingTransactions:
     """Read a file's headers up to a position; raise PositionWithin if that is within a transaction."""
     spans, within = Spans(address, place.file), GtidSet()
     last: Span | None = None
@@ -207,7 +207,9 @@ def survey(place: Coordinates, address: SourceAddress) -> Before:
             within.add(span.gtid)
     within.merge(spans.previous)
     created = spans.created or spans.begun()
-    return Before(within, _landmark(last, address) if last is not None else None, created)
+    return PrecedingTransactions(
+        within, _landmark(last, address) if last is not None else None, created
+    )
 
 
 _DASHES_OF_UUID = 4

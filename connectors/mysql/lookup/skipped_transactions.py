@@ -41,7 +41,7 @@ _LOW = 0xFFFFFFFF
 
 
 @dataclass(slots=True)
-class Omitted:
+class SkippedTransaction:
     """A skipped transaction."""
 
     id: str
@@ -55,21 +55,21 @@ class Omitted:
 class _Open(Generic[Effect]):
     """The transaction being skipped."""
 
-    omitted: Omitted
+    omitted: SkippedTransaction
     head: bytes
     """Its first event, if that announces it."""
     is_begun: bool
     effect: Effect | None = None
 
 
-class LeftOut(Generic[Effect]):
+class TransactionSkipper(Generic[Effect]):
     """Removes transactions from chunks; ``wanted`` are their GTIDs, or ``server_uuid:file:pos`` without.
 
     The effect of a skipped statement is kept with the chunk that replaces it.
     """
 
     def __init__(self, wanted: frozenset[str], server_uuid: str) -> None:
-        self.done: list[Omitted] = []
+        self.done: list[SkippedTransaction] = []
         """Transactions skipped so far; the publisher reads this after their ends."""
         self._left = set(wanted)
         self._server_uuid = server_uuid
@@ -113,7 +113,7 @@ class LeftOut(Generic[Effect]):
                     self._left.discard(name)
                     if at - prefix > begin:
                         yield _part(chunk, begin, at - prefix, start), None
-                    omitted = Omitted(name, event_start, pos)
+                    omitted = SkippedTransaction(name, event_start, pos)
                     head = event if kind in GTIDS else b""
                     self._open = _Open(omitted, head, is_begun)
             if self._open is None:
@@ -157,7 +157,7 @@ class LeftOut(Generic[Effect]):
         return gtid_of(event) or f"{self._server_uuid}:{start}"
 
 
-def passed(done: list[Omitted], reached: Coordinates) -> list[Omitted]:
+def skipped_up_to(done: list[SkippedTransaction], reached: Coordinates) -> list[SkippedTransaction]:
     """The transactions that end at or before a position."""
     return [one for one in done if one.end.order <= reached.order]
 

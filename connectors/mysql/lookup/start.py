@@ -12,8 +12,8 @@ from connectors.errors import (
     AnonymousTransaction,
     BinlogFileMissing,
     EndPositionUnknown,
-    PositionAhead,
     PositionGone,
+    PositionPastEnd,
     PositionPurged,
     PositionWithin,
     SourceDiverged,
@@ -128,7 +128,7 @@ def _check_gtids(
             # It continued from an earlier point: some published transactions are no
             # longer part of its history.
             raise SourceDiverged(detail, source=address)
-        error = PositionAhead if facts.gtid_executed else SourceReset
+        error = PositionPastEnd if facts.gtid_executed else SourceReset
         raise error(detail, source=address)
     if not facts.gtid_purged.issubset(gtid_set):
         raise PositionPurged(
@@ -152,7 +152,7 @@ def _check_coordinates(offset: SourceOffset, facts: ServerFacts, address: Source
     detail, (last, _) = f"{place} is not in its binlogs: {held}", facts.binlogs[-1]
     is_alike = place.file.rpartition(".")[0] == last.rpartition(".")[0]
     if is_alike and place.order > Coordinates(last, 0).order:
-        raise PositionAhead(detail, source=address)
+        raise PositionPastEnd(detail, source=address)
     if is_alike and place.order < head_of(facts).order:
         raise PositionPurged(detail, source=address)
     raise BinlogFileMissing(detail, source=address)
@@ -184,7 +184,9 @@ def _check_index(offset: SourceOffset, facts: ServerFacts, address: SourceAddres
         raise BinlogFileMissing(f"{detail}, and the cursor is at {gtids}", source=address)
 
 
-def as_of_now(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
+def in_current_terms(
+    offset: SourceOffset, facts: ServerFacts, address: SourceAddress
+) -> SourceOffset:
     """The same position in the server's current terms: it may have gained or lost GTIDs since."""
     if facts.is_mariadb and offset.gtid_set is not None:
         return replace(offset, gtid_set=_in_words_of(facts, offset.gtid_set))

@@ -22,7 +22,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark, Mark
 from connectors.mysql.lookup.by_time import offset_at_time
 from connectors.mysql.lookup.fingerprint.recent import Part, Recent, digest
-from connectors.mysql.lookup.landmark_search import first_event_of, survey
+from connectors.mysql.lookup.landmark_search import first_event_of, transactions_before
 from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
@@ -122,7 +122,7 @@ class Copies:
         """The digests of these transactions, of those in its binlog."""
         listener = _Listener(self.captures, set(wanted))
         stream = BinlogStream(
-            replace(self.address, server_id=dump_command.NOBODY), self._begin(wanted)
+            replace(self.address, server_id=dump_command.UNREGISTERED_ID), self._begin(wanted)
         )
         stream.open()
         facts = self.facts
@@ -161,7 +161,7 @@ class Copies:
         if updates.upper() in ("ON", "1"):
             # After a restart with this setting, every transaction in no file counts as purged.
             return ""
-        logged = survey(Coordinates(*self.facts.binlogs[-1]), self.address).gtids
+        logged = transactions_before(Coordinates(*self.facts.binlogs[-1]), self.address).gtids
         with connected(self.address) as cursor:
             cursor.execute(
                 "SELECT GTID_SUBTRACT(GTID_SUBTRACT(%s, %s), %s)",

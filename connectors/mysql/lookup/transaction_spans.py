@@ -84,7 +84,7 @@ class Spans:
     """The GTIDs of all earlier files, from the first file's head."""
     created: int = 0
     """The creation time of the first file, from its first event; seconds since 1970."""
-    told_ms: int = 0
+    last_committed_ms: int = 0
     """The commit time, as far as known, of the last transaction met; 0 before the first."""
     _has_head: bool = False
     _start: Coordinates | None = None
@@ -101,8 +101,8 @@ class Spans:
     def first_ms(self) -> int | None:
         """The first one's commit time, as far as its first event contains it; None if there is none."""
         for _ in self.steps():
-            if self.told_ms:
-                return self.told_ms
+            if self.last_committed_ms:
+                return self.last_committed_ms
         return None
 
     def begun(self) -> int:
@@ -139,7 +139,7 @@ class Spans:
                     # The transaction before had no end of its own.
                     yield self._ended(start)
                 committed, latest = self._begin(kind, start), timestamp
-                self.told_ms = committed or latest * 1000 + 999
+                self.last_committed_ms = committed or latest * 1000 + 999
                 yield None
             elif timestamp > latest:
                 latest = timestamp
@@ -148,7 +148,7 @@ class Spans:
                 event = self._packets.event()
                 ends, self._is_begun = statement_ends(event, kind, is_begun=self._is_begun)
             if ends:
-                self.told_ms = committed or latest * 1000 + 999
+                self.last_committed_ms = committed or latest * 1000 + 999
                 yield self._ended(Coordinates(file, pos))
 
     def _heads(self) -> Iterator[_Head]:
@@ -157,7 +157,7 @@ class Spans:
             server_uuid="", coordinates=Coordinates(self.file, dump_command.FIRST_EVENT)
         )
         # NOBODY: a reader with our own server_id would end the running one.
-        stream = BinlogStream(replace(self.address, server_id=dump_command.NOBODY), head)
+        stream = BinlogStream(replace(self.address, server_id=dump_command.UNREGISTERED_ID), head)
         packets = self._packets
         stream.open()
         try:
@@ -219,7 +219,9 @@ class Spans:
 
     def _ended(self, end: Coordinates) -> Span:
         assert self._start is not None
-        span = Span(start=self._start, end=end, gtid=self._gtid, committed_ms=self.told_ms)
+        span = Span(
+            start=self._start, end=end, gtid=self._gtid, committed_ms=self.last_committed_ms
+        )
         self._start = None
         return span
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 
 from connectors.errors import MalformedEvent
-from connectors.mysql.binlog.buffer import bits, packed, taken, uint
+from connectors.mysql.binlog.buffer import bits, packed, read_bytes, uint
 from connectors.mysql.binlog.mariadb_events import plain_rows
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.rows.decoder import PARTIAL, UPDATES, V1, partial_columns
@@ -75,7 +75,7 @@ def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
     count, at = packed(body, at)
     images = []
     for _ in range(2 if event_type in UPDATES else 1):
-        present, at = taken(body, at, (count + 7) // 8)
+        present, at = read_bytes(body, at, (count + 7) // 8)
         chosen = zip(extents, bits(present, count), strict=True)
         images.append([extent for extent, is_present in chosen if is_present])
     if at < len(body) and not any(images):
@@ -91,7 +91,7 @@ def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
 
 
 def _skip(extents: list[tuple[int, int]], body: bytes, at: int) -> int:
-    nulls, at = taken(body, at, (len(extents) + 7) // 8)
+    nulls, at = read_bytes(body, at, (len(extents) + 7) // 8)
     for n, (size, length_size) in enumerate(extents):
         if not nulls[n >> 3] >> (n & 7) & 1:
             at += size + (length_size + uint(body, at, length_size) if length_size else 0)

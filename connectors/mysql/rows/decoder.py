@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, Final
 
 from connectors.errors import MalformedEvent, RowUnreadable, UnsupportedEvent
-from connectors.mysql.binlog.buffer import bits, packed, taken, uint
+from connectors.mysql.binlog.buffer import bits, packed, read_bytes, uint
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import FieldType, TableMap
 from connectors.mysql.charset.charsets import Charsets
@@ -102,14 +102,14 @@ class RowDecoder:
         count, at = packed(body, at)
         if count != len(self._readers):
             raise ValueError(f"{count} columns, the table map has {len(self._readers)}")
-        first, at = taken(body, at, (count + 7) // 8)
+        first, at = read_bytes(body, at, (count + 7) // 8)
         return bits(first, count), at
 
     def _rows(self, event_type: int, body: bytes) -> Iterator[RowChange]:
         first_columns, at = self._head(event_type, body)
         count, second_columns = len(first_columns), None
         if event_type in UPDATES:
-            second, at = taken(body, at, (count + 7) // 8)
+            second, at = read_bytes(body, at, (count + 7) // 8)
             second_columns = bits(second, count)
         if not any(first_columns) and not any(second_columns or ()):
             raise UnsupportedEvent(
@@ -141,7 +141,7 @@ class RowDecoder:
     ) -> tuple[Image, int]:
         """One image; the columns of ``patches`` contain the changes to their value in ``before``."""
         held = sum(present)
-        nulls, at = taken(body, at, (held + 7) // 8)
+        nulls, at = read_bytes(body, at, (held + 7) // 8)
         values: list[Any] = []
         n = 0
         for reader, is_present in zip(self._readers, present, strict=True):
@@ -151,7 +151,7 @@ class RowDecoder:
             if nulls[n >> 3] >> (n & 7) & 1:
                 values.append(None)
             elif len(values) in patches:
-                diffs, at = taken(body, at + _DIFFS_LENGTH, uint(body, at, _DIFFS_LENGTH))
+                diffs, at = read_bytes(body, at + _DIFFS_LENGTH, uint(body, at, _DIFFS_LENGTH))
                 values.append(self._patched(before[len(values)], diffs))
             else:
                 value, at = reader(body, at)
@@ -182,6 +182,6 @@ def partial_columns(body: bytes, at: int, json_columns: list[int]) -> tuple[froz
     options, at = packed(body, at)
     if not options & _PARTIAL_JSON:
         return frozenset(), at
-    raw, at = taken(body, at, (len(json_columns) + 7) // 8)
+    raw, at = read_bytes(body, at, (len(json_columns) + 7) // 8)
     flags = bits(raw, len(json_columns))
     return frozenset(n for n, flag in zip(json_columns, flags, strict=True) if flag), at

@@ -27,7 +27,9 @@ def session_for(query: Query) -> Session:
     return Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
 
 
-def touched(query: Query, statement: ParsedStatement, names: Iterable[TableName]) -> set[TableName]:
+def affected_tables(
+    query: Query, statement: ParsedStatement, names: Iterable[TableName]
+) -> set[TableName]:
     """The tables that a statement may have changed, of those names and any others that it names."""
     found = set(statement.tables)
     if statement.database is not None:

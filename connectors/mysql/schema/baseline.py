@@ -30,12 +30,12 @@ from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.mariadb_start import position_at
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.schema.affected_tables import sets_defaults, touched
+from connectors.mysql.schema.affected_tables import affected_tables, sets_defaults
 from connectors.mysql.schema.information_schema import Inventory, InventoryReader
 from connectors.mysql.schema.server_columns import end_of_binlog, hold, prepare
-from connectors.mysql.schema.statements_between import Passage, Written
+from connectors.mysql.schema.statements_between import LoggedStatement, StatementsRead
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from connectors.mysql.server.privileges import Sight, remedy
+from connectors.mysql.server.privileges import Privileges, remedy
 from connectors.mysql.server.remedies import account
 from connectors.mysql.server.system_databases import SYSTEM
 
@@ -125,7 +125,7 @@ class _Reading:
     def baseline(self) -> Baseline:
         """All tables, once they are known for one position."""
         for _ in range(_WHOLE):
-            passage = Passage(begin=self._begin(), server=self._server)
+            passage = StatementsRead(begin=self._begin(), server=self._server)
             listed = set() if self._is_atomic else self._reader.names()
             inventory, views = self._reader.all(), self._reader.views()
             at = self._read_to_end(passage)
@@ -147,13 +147,17 @@ class _Reading:
             )
         return self._settled(inventory, views, passage, missed)
 
-    def _read_to_end(self, passage: Passage) -> Coordinates:
+    def _read_to_end(self, passage: StatementsRead) -> Coordinates:
         at = self._end()
         passage.read_to(at, self._address, self._facts.charsets)
         return at
 
     def _settled(
-        self, inventory: Inventory, views: set[TableName], passage: Passage, missed: set[TableName]
+        self,
+        inventory: Inventory,
+        views: set[TableName],
+        passage: StatementsRead,
+        missed: set[TableName],
     ) -> Baseline:
         """The same, with the tables that changed meanwhile as of a later position."""
         known = _names(inventory) | missed
@@ -173,7 +177,7 @@ class _Reading:
         views = self._replayed(views, passage.up_to(moment.at))
         return self._result(joined, views, passage.at(moment.at), restless=restless)
 
-    def _replayed(self, views: set[TableName], written: list[Written]) -> set[TableName]:
+    def _replayed(self, views: set[TableName], written: list[LoggedStatement]) -> set[TableName]:
         """Views listed during statements, after these have taken effect."""
         catalog = Catalog(self._server)
         for name in views:
@@ -185,7 +189,7 @@ class _Reading:
         return set(catalog.views)
 
     def _restless(
-        self, changed: set[TableName], moment: _Moment, late: list[Written]
+        self, changed: set[TableName], moment: _Moment, late: list[LoggedStatement]
     ) -> set[TableName]:
         """The tables whose state is uncertain at a moment."""
         if moment.again is None:
@@ -264,7 +268,7 @@ class _Reading:
         restless: Collection[TableName] = (),
     ) -> Baseline:
         """The tables with a certain state, and the reasons why others are missing."""
-        user, sight = self._account(), Sight(self._facts.grants)
+        user, sight = self._account(), Privileges(self._facts.grants)
         unseen = {
             name: f"only some of its columns may be seen: {remedy(name, user)}"
             for name in inventory.tables
@@ -291,11 +295,11 @@ def _names(inventory: Inventory) -> set[TableName]:
     return {*inventory.tables, *inventory.undescribed}
 
 
-def _touched(statements: Iterable[Written], names: Collection[TableName]) -> set[TableName]:
-    return {name for one in statements for name in touched(one.query, one.statement, names)}
+def _touched(statements: Iterable[LoggedStatement], names: Collection[TableName]) -> set[TableName]:
+    return {name for one in statements for name in affected_tables(one.query, one.statement, names)}
 
 
-def _is_late(one: Written, low: SourceOffset) -> bool:
+def _is_late(one: LoggedStatement, low: SourceOffset) -> bool:
     """Whether a statement may not yet have taken effect at a position."""
     if isinstance(low.gtid_set, GtidSet) and one.gtid:
         return one.gtid not in low.gtid_set

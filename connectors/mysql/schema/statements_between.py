@@ -38,7 +38,7 @@ _CHANGES_NO_TABLE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class LoggedStatement:
     """A statement that may have changed tables or databases."""
 
     query: Query
@@ -48,14 +48,14 @@ class Written:
 
 
 @dataclass(slots=True, kw_only=True)
-class Passage:
+class StatementsRead:
     """The binlog read after a position."""
 
     begin: SourceOffset
     server: Server
-    by_place: bool = False
+    by_coordinates: bool = False
     """Whether it is read by file and offset although the position has GTIDs."""
-    statements: list[Written] = field(default_factory=list)
+    statements: list[LoggedStatement] = field(default_factory=list)
     gtids: list[tuple[str, Coordinates]] = field(default_factory=list)
     """The GTIDs of all transactions, each with its start."""
     _reached: Coordinates = _NOWHERE
@@ -67,7 +67,7 @@ class Passage:
             self._reached = max(self._reached, self.begin.coordinates, key=lambda one: one.order)
         deadline = time.monotonic() + _PATIENCE
         while self._reached.order < end.order:
-            self._read(replace(address, server_id=dump_command.NOBODY), charsets)
+            self._read(replace(address, server_id=dump_command.UNREGISTERED_ID), charsets)
             if self._is_all(end):
                 return
             if time.monotonic() > deadline:
@@ -85,9 +85,9 @@ class Passage:
 
     @property
     def _by_gtids(self) -> bool:
-        return self.begin.gtid_set is not None and not self.by_place
+        return self.begin.gtid_set is not None and not self.by_coordinates
 
-    def up_to(self, end: Coordinates) -> list[Written]:
+    def up_to(self, end: Coordinates) -> list[LoggedStatement]:
         """The statements that end at or before a position."""
         return [one for one in self.statements if one.end.order <= end.order]
 
@@ -130,7 +130,7 @@ class Passage:
             statement = parsed(query, self.server)
             if not statement.changes_nothing:
                 self.statements.append(
-                    Written(query=query, statement=statement, gtid=gtid, end=end)
+                    LoggedStatement(query=query, statement=statement, gtid=gtid, end=end)
                 )
 
     def _start(self, known: object) -> Coordinates:

@@ -24,7 +24,7 @@ _TEXTUAL = CHARACTER | {_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
 _LABELLED = {_T.ENUM, _T.SET}
 
 
-def tells_all(table_map: TableMap) -> bool:
+def has_full_metadata(table_map: TableMap) -> bool:
     """Whether rows can be read by the table map alone."""
     return all(
         column.name is not None

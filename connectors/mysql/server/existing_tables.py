@@ -29,7 +29,7 @@ def captured_there(cursor: Cursor, include: str, captures: Captures) -> Captured
     )
 
 
-def with_left_out(
+def with_excluded_databases(
     facts: ServerFacts, cursor: Cursor, include: str, captures: Captures
 ) -> ServerFacts:
     """The facts with the captured databases that the server's binlog excludes."""

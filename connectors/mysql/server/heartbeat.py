@@ -18,7 +18,7 @@ _READS = ("SELECT", "SHOW")
 
 
 @dataclass(slots=True)
-class Beat:
+class HeartbeatCheck:
     """Checks one server repeatedly."""
 
     statement: str

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from connectors.errors import Faults, PreflightError, ServerIdConflict
 from connectors.mysql.server import mariadb_preflight as mariadb
 from connectors.mysql.server.facts import REPORTED_HOST, Replica, ServerFacts, SourceAddress
-from connectors.mysql.server.privileges import Sight
+from connectors.mysql.server.privileges import Privileges
 from connectors.mysql.server.remedies import PERSISTS, account, database_pattern, grant, setting
 
 _WANTED = {
@@ -84,7 +84,7 @@ def _faults(
         yield from _setting_faults(facts, history=history)
     yield from _filter_faults(facts)
     yield from _grant_faults(facts, address)
-    if history and not _names_columns(facts) and Sight(facts.grants).is_nothing:
+    if history and not _names_columns(facts) and Privileges(facts.grants).is_nothing:
         to = account(facts.current_user, address.user)
         places = sorted(map(database_pattern, databases)) or ["*.*"]
         yield (

@@ -69,7 +69,7 @@ class _Extent:
         return not (self._everywhere or self._databases or self._tables)
 
 
-class Sight:
+class Privileges:
     """The tables visible to an account, from its SHOW GRANTS."""
 
     def __init__(self, grants: Iterable[str]) -> None:

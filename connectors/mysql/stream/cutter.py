@@ -39,13 +39,13 @@ from connectors.mysql.stream.packet_buffer import (
     LOOK,
     RECEIVE,
     Packets,
-    heartbeat_place,
+    heartbeat_position,
     look,
-    named,
+    with_position,
 )
-from connectors.mysql.stream.prepared_xa import Prepared
+from connectors.mysql.stream.prepared_xa import PreparedTransactions
 from connectors.mysql.stream.transaction_payload import Payload
-from connectors.mysql.stream.xa_buffer import Again, Withheld
+from connectors.mysql.stream.xa_buffer import Again, WithheldRows
 
 TARGET = 1024 * 1024
 """Target size of a chunk, bytes: large enough that the cost per chunk is negligible, and small
@@ -72,7 +72,7 @@ class Cutter:
         checksum: bool,
         target: int = TARGET,
         aim: Callable[[], int] | None = None,
-        prepared: Prepared | None = None,
+        prepared: PreparedTransactions | None = None,
         again: Again | None = None,
     ) -> None:
         self.place = place
@@ -82,7 +82,7 @@ class Cutter:
         self._packets = Packets(target + 2 * RECEIVE, checksum=checksum)
         self._began = False  # an open transaction continues until its commit
         self._context = Context()
-        self._withheld = Withheld(self._packets, prepared, again, most=target)
+        self._withheld = WithheldRows(self._packets, prepared, again, most=target)
         self._passed: dict[int, int] = {}
         self._begun = 0  # when the file was created, while only its head has been received
 
@@ -112,7 +112,7 @@ class Cutter:
         packets.filled += received
         if self._aim is not None:
             self._target = min(self._aim(), self._most)
-        with named(self.place):
+        with with_position(self.place):
             while (step := self._walk()) != event_actions.MORE:
                 if step == event_actions.ODD:
                     if not packets.join(self.place):
@@ -181,7 +181,7 @@ class Cutter:
     def _placed(self, step: int) -> Iterator[Chunk]:
         """Run the action of one event; errors carry the event's position."""
         place = self._packets.coordinates(self._packets.at, self.place)
-        with named(place[0], f"an event of type {self._packets.kind()}: "):
+        with with_position(place[0], f"an event of type {self._packets.kind()}: "):
             yield from self._stepped(step)
 
     def _stepped(self, step: int) -> Iterator[Chunk]:
@@ -369,7 +369,7 @@ class Cutter:
             self._begun = 0
         elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
             # It reports the server's position, which is past everything not yet emitted.
-            file, pos = heartbeat_place(event)
+            file, pos = heartbeat_position(event)
             if packets.at == packets.begin and file == self.place.file:
                 self.place = Coordinates(file, max(pos, self.place.pos))
         elif event.end_pos:

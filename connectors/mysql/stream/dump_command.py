@@ -20,7 +20,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import REPORTED_HOST, SourceAddress
 
 FIRST_EVENT = 4
-NOBODY = 0
+UNREGISTERED_ID = 0
 """The server_id of a client that is no replica: the server sends what it has, ends, and
 disconnects no other client with that id. mysqlbinlog uses it; it is never registered."""
 _UP_TO_THE_END = 1
@@ -43,7 +43,7 @@ def settings(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> 
         "master_heartbeat_period": heartbeat,
         "source_heartbeat_period": heartbeat,
     }
-    if address.server_id != NOBODY:
+    if address.server_id != UNREGISTERED_ID:
         found["slave_uuid"] = found["replica_uuid"] = address.replica_uuid
     if mariadb:
         found["mariadb_slave_capability"] = _KNOWS_GTIDS
@@ -68,13 +68,13 @@ def request(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> t
     if mariadb:
         # With @slave_connect_state set, the server finds the position itself.
         place = Coordinates("", FIRST_EVENT) if gtids else offset.coordinates
-        return _by_place(address, place, flags=_ANNOTATIONS if address.statements else 0)
+        return _by_coordinates(address, place, flags=_ANNOTATIONS if address.statements else 0)
     if isinstance(gtids, GtidSet) and gtids:
         return _by_gtids(address, gtids)
-    return _by_place(address, offset.coordinates, flags=_HEARTBEAT_V2)
+    return _by_coordinates(address, offset.coordinates, flags=_HEARTBEAT_V2)
 
 
-def _by_place(address: SourceAddress, place: Coordinates, *, flags: int) -> tuple[int, bytes]:
+def _by_coordinates(address: SourceAddress, place: Coordinates, *, flags: int) -> tuple[int, bytes]:
     if place.pos > _LARGEST:
         raise PositionGone(
             "without GTIDs, a server sends nothing from an offset beyond 4 GiB in a file",
@@ -94,4 +94,4 @@ def _by_gtids(address: SourceAddress, gtids: GtidSet) -> tuple[int, bytes]:
 
 
 def _flags(address: SourceAddress) -> int:
-    return _UP_TO_THE_END if address.server_id == NOBODY else 0
+    return _UP_TO_THE_END if address.server_id == UNREGISTERED_ID else 0

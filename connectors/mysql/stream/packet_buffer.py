@@ -249,7 +249,7 @@ def packed_again(events: bytes, *, checksum: bool, end: int = 0) -> bytes:
     return b"".join(found)
 
 
-def heartbeat_place(event: Event) -> tuple[str, int]:
+def heartbeat_position(event: Event) -> tuple[str, int]:
     """The file and offset in a heartbeat; version 1 has the offset's low 32 bits only.
 
     Source: control_events.h, Heartbeat_event and Heartbeat_event_v2: fields of type, length and
@@ -269,7 +269,7 @@ def heartbeat_place(event: Event) -> tuple[str, int]:
 
 
 @contextlib.contextmanager
-def named(place: Coordinates, what: str = "") -> Iterator[None]:
+def with_position(place: Coordinates, what: str = "") -> Iterator[None]:
     """Add the position to errors, and turn errors of malformed bytes into MalformedEvent."""
     try:
         yield

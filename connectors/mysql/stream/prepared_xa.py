@@ -23,7 +23,7 @@ KEPT = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedAt:
+class PreparedPosition:
     """The binlog position of a prepared transaction."""
 
     coordinates: Coordinates
@@ -34,16 +34,16 @@ class PreparedAt:
         return f"{self.coordinates} ({self.gtid})" if self.gtid else str(self.coordinates)
 
 
-class Prepared:
+class PreparedTransactions:
     """The transactions prepared and not yet decided at the reader's position."""
 
-    def __init__(self, known: Mapping[str, PreparedAt], *, keep: int = KEPT) -> None:
+    def __init__(self, known: Mapping[str, PreparedPosition], *, keep: int = KEPT) -> None:
         self._places = dict(known)
         self._rows: dict[str, bytes] = {}
         self._keep = keep
         self._size = 0
 
-    def add(self, xid: str, place: PreparedAt, rows: bytes | None) -> None:
+    def add(self, xid: str, place: PreparedPosition, rows: bytes | None) -> None:
         """Record a prepared transaction; ``rows`` is None if they are too many to keep."""
         self.take(xid)
         self._places[xid] = place
@@ -55,7 +55,7 @@ class Prepared:
             # The transactions that have waited longest are the likeliest to keep waiting.
             self._size -= len(self._rows.pop(next(iter(self._rows))))
 
-    def take(self, xid: str) -> tuple[PreparedAt | None, bytes | None]:
+    def take(self, xid: str) -> tuple[PreparedPosition | None, bytes | None]:
         """Remove a decided transaction: return its position, None if unknown, and its rows if
         they were kept."""
         rows = self._rows.pop(xid, None)
@@ -64,7 +64,7 @@ class Prepared:
 
 
 def rows_again(
-    events: Iterable[bytes], xid: str, place: PreparedAt, *, enough: int
+    events: Iterable[bytes], xid: str, place: PreparedPosition, *, enough: int
 ) -> Iterator[bytes]:
     """An XA transaction's rows, from events that are read again, in pieces cut after rows.
 

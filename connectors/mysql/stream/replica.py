@@ -46,8 +46,8 @@ from connectors.mysql.server.facts import (
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import TARGET, Cutter
-from connectors.mysql.stream.packet_buffer import Packets, heartbeat_place
-from connectors.mysql.stream.prepared_xa import Prepared, PreparedAt, rows_again
+from connectors.mysql.stream.packet_buffer import Packets, heartbeat_position
+from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransactions, rows_again
 
 _TYPE_OFFSET, _ERROR = 4, 0xFF
 _FACTS = (
@@ -59,7 +59,7 @@ LINGER = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedEvent:
+class PositionedEvent:
     """An event with its start and end."""
 
     event: Event
@@ -75,9 +75,9 @@ class BinlogStream:
         address: SourceAddress,
         offset: SourceOffset,
         *,
-        prepared: Mapping[str, PreparedAt] | None = None,
+        prepared: Mapping[str, PreparedPosition] | None = None,
         aim: Callable[[], int] | None = None,
-        by_place: bool = False,
+        by_coordinates: bool = False,
         server: str = "",
     ) -> None:
         """``aim``: the current target size of a chunk in bytes, which may be below TARGET;
@@ -86,11 +86,11 @@ class BinlogStream:
         self._server = server
         self._aim = aim
         self._address = address
-        self._asked = replace(offset, gtid_set=None) if by_place else offset
+        self._asked = replace(offset, gtid_set=None) if by_coordinates else offset
         self._place = offset.coordinates
         self._checksum = False
         self._offset = offset
-        self._prepared = Prepared(prepared or {})
+        self._prepared = PreparedTransactions(prepared or {})
         self._connection: pymysql.Connection | None = None
         self._other: BinlogStream | None = None
         self._lock = threading.Lock()
@@ -159,19 +159,19 @@ class BinlogStream:
         # After ``close`` there may be another replica with this id, whose dump the server
         # would end for this one.
         self._refuse_if_closed()
-        if self._address.server_id != dump_command.NOBODY:
+        if self._address.server_id != dump_command.UNREGISTERED_ID:
             connection._write_bytes(dump_command.registration(self._address))
             connection._next_seq_id = 1
             connection._read_packet()
         self._refuse_if_closed()
         connection._execute_command(command, body)
 
-    def events(self) -> Iterator[PlacedEvent]:
+    def events(self) -> Iterator[PositionedEvent]:
         """Yield each event in order, for ever; ends only with an error, which is SourceLost after ``close``."""
         yield from self.events_there_are()
         raise SourceLost("it ended the stream", source=self._address, coordinates=self._place)
 
-    def events_there_are(self) -> Iterator[PlacedEvent]:
+    def events_there_are(self) -> Iterator[PositionedEvent]:
         """Yield each event in order, up to the current end of the binlog; for a client that is no replica."""
         while (data := self._packet()) is not None:
             try:
@@ -283,9 +283,9 @@ class BinlogStream:
             if not self._is_used:
                 connection._force_close()
 
-    def _again(self, xid: str, place: PreparedAt) -> Iterator[bytes]:
+    def _again(self, xid: str, place: PreparedPosition) -> Iterator[bytes]:
         """An XA transaction's events, read over a connection of their own."""
-        address = replace(self._address, server_id=dump_command.NOBODY)
+        address = replace(self._address, server_id=dump_command.UNREGISTERED_ID)
         try:
             self._other = BinlogStream(address, self._offset_of(place))
             self._refuse_if_closed()
@@ -296,7 +296,7 @@ class BinlogStream:
             if self._other is not None:
                 self._other.close()
 
-    def _offset_of(self, place: PreparedAt) -> SourceOffset:
+    def _offset_of(self, place: PreparedPosition) -> SourceOffset:
         """The offset from which to read a transaction again: by its GTID, which another server knows too."""
         known: Gtids | None = None
         if place.gtid and isinstance(self._offset.gtid_set, GtidSet):
@@ -338,25 +338,25 @@ class BinlogStream:
         """The position after the last event yielded singly."""
         return self._place
 
-    def _placed(self, event: Event) -> PlacedEvent:
+    def _placed(self, event: Event) -> PositionedEvent:
         if event.type in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
             return self._beaten(event)
         if not event.end_pos:
-            return PlacedEvent(event, self._place, self._place)
+            return PositionedEvent(event, self._place, self._place)
         # The header has 32 bits for the offset, and a file may be larger; offsets only grow in a file.
         end = self._place.pos & ~0xFFFFFFFF | event.end_pos
         if end < self._place.pos:
             end += 1 << 32
         start = Coordinates(self._place.file, max(end - event.size, 0))
         self._place = Coordinates(self._place.file, end)
-        return PlacedEvent(event, start, self._place)
+        return PositionedEvent(event, start, self._place)
 
-    def _beaten(self, event: Event) -> PlacedEvent:
+    def _beaten(self, event: Event) -> PositionedEvent:
         """A heartbeat is in no file; it contains the server's position within events it does not send."""
-        file, pos = heartbeat_place(event)
+        file, pos = heartbeat_position(event)
         if file == self._place.file:
             self._place = Coordinates(file, max(pos, self._place.pos))
-        return PlacedEvent(event, self._place, self._place)
+        return PositionedEvent(event, self._place, self._place)
 
 
 def gathered(

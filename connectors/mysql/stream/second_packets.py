@@ -99,7 +99,7 @@ def foreign(codes: bytes) -> str:
     return names and f"a column of type {names}"
 
 
-class Heard:
+class PacketTap:
     """Keeps the packets of a connection until they are taken."""
 
     def __init__(self) -> None:

@@ -24,13 +24,13 @@ from pymysqlreplication.constants import FIELD_TYPE, NONE_SOURCE
 from pymysqlreplication.json_binary import JsonDiff
 
 from connectors.mysql.server.facts import SourceAddress, connection_to
-from connectors.mysql.stream.dump_command import FIRST_EVENT, NOBODY
+from connectors.mysql.stream.dump_command import FIRST_EVENT, UNREGISTERED_ID
 from connectors.mysql.stream.second_packets import (
     EVENTS,
     ROWS,
     TABLE_MAP,
-    Heard,
     Packet,
+    PacketTap,
     foreign,
     labels_of,
     read_long_names,
@@ -61,15 +61,15 @@ class Unreadable(Exception):
     """The package is unreliable, or cannot continue, from here."""
 
 
-class Untold(Enum):
+class UnknownValue(Enum):
     """A value that the package does not return exactly."""
 
-    UNTOLD = "untold"
+    UNKNOWN_VALUE = "untold"
     PARTIAL = "partial"
     """A difference from the previous document."""
 
 
-UNTOLD, PARTIAL = Untold.UNTOLD, Untold.PARTIAL
+UNKNOWN_VALUE, PARTIAL = UnknownValue.UNKNOWN_VALUE, UnknownValue.PARTIAL
 
 
 class Document(NamedTuple):
@@ -108,7 +108,7 @@ class ReadTable:
     primary_key: tuple[str, ...] | None
 
 
-class Opened(NamedTuple):
+class FileBegins(NamedTuple):
     """The start of a file."""
 
     file: str
@@ -120,13 +120,13 @@ class Previous(NamedTuple):
     gtids: str
 
 
-class Announced(NamedTuple):
+class Started(NamedTuple):
     """The start of a transaction; ``gtid`` is None if it has none."""
 
     gtid: str | None
 
 
-class Said(NamedTuple):
+class QueryRead(NamedTuple):
     """A QUERY event."""
 
     sql: str
@@ -164,7 +164,7 @@ class Unread(NamedTuple):
     why: str
 
 
-What = Opened | Previous | Announced | Said | Committed | Prepared | Changed | Unread
+What = FileBegins | Previous | Started | QueryRead | Committed | Prepared | Changed | Unread
 
 
 class Read(NamedTuple):
@@ -186,7 +186,7 @@ def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[
     read_long_names()
     stream = BinLogStreamReader(
         connection_settings={"charset": "utf8mb4"},
-        server_id=NOBODY,
+        server_id=UNREGISTERED_ID,
         blocking=False,
         resume_stream=True,
         log_file=file,
@@ -195,7 +195,7 @@ def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[
         filter_non_implemented_events=False,
         verify_checksum=True,
         enable_logging=False,
-        pymysql_wrapper=_Connections(address, heard := Heard()).connect,
+        pymysql_wrapper=_Connections(address, heard := PacketTap()).connect,
     )
     try:
         yield from _Reading(charset_of, heard).all(stream.fetchone)
@@ -207,7 +207,7 @@ def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[
 class _Connections:
     """Makes the connections of one reading and no more: the package would silently restart."""
 
-    def __init__(self, address: SourceAddress, heard: Heard) -> None:
+    def __init__(self, address: SourceAddress, heard: PacketTap) -> None:
         self._address = address
         self._heard = heard
         self._made = 0
@@ -225,7 +225,7 @@ class _Connections:
 
 
 class _Reading:
-    def __init__(self, charset_of: CharsetOf, heard: Heard) -> None:
+    def __init__(self, charset_of: CharsetOf, heard: PacketTap) -> None:
         self._charset_of = charset_of
         self._heard = heard
         self._file = ""
@@ -290,7 +290,7 @@ class _Reading:
         if isinstance(event, package.RotateEvent) and packet.log_pos == 0:
             self._file, self._end = event.next_binlog, FIRST_EVENT
             self._tables, self._unread = {}, {}
-            yield Read(0, FIRST_EVENT, 0, Opened(self._file))
+            yield Read(0, FIRST_EVENT, 0, FileBegins(self._file))
             return
         if packet.log_pos == 0 or isinstance(event, package.HeartbeatLogEvent):
             return
@@ -309,11 +309,11 @@ class _Reading:
             case package_rows.RowsEvent():
                 return self._changed(event)
             case package.GtidEvent():
-                return Announced(event.gtid)
+                return Started(event.gtid)
             case package.QueryEvent():
                 # Bytes that are not UTF-8 come escaped, like text that looks escaped.
                 sql = _ESCAPED.sub("\ufffd", event.query)
-                return Said(sql, event.schema.decode("utf-8", "replace"))
+                return QueryRead(sql, event.schema.decode("utf-8", "replace"))
             case package.XidEvent():
                 return Committed()
             case package.XAPrepareEvent():
@@ -328,9 +328,9 @@ class _Reading:
                 return self._unknown(event.packet.event_type)
         return None
 
-    def _unknown(self, code: int) -> Announced | None:
+    def _unknown(self, code: int) -> Started | None:
         if code == _ANONYMOUS:
-            return Announced(None)
+            return Started(None)
         if code not in _HARMLESS:
             what = _KNOWN.get(code, f"an event of type {code}")
             raise Unreadable(f"it does not read the event at {self.place()}: {what}")
@@ -419,7 +419,7 @@ def _image(table: ReadTable, values: dict[str, Any], why: dict[str, str]) -> Ima
         if column.code == FIELD_TYPE.SET and (value is not None or reason == NONE_SOURCE.EMPTY_SET):
             value = Bits(frozenset(value or ()))
         elif value is None and reason != NONE_SOURCE.NULL:
-            value = UNTOLD
+            value = UNKNOWN_VALUE
         elif isinstance(value, str) and column.code != FIELD_TYPE.BIT:
             value = value.encode(_RAW)
         found[number] = value
@@ -432,9 +432,9 @@ def _document(call: Callable[[int, bool], Any], size: int, is_partial: bool) -> 
         value = call(size, is_partial)
     except Exception:
         # The bytes are read by then; the value has a date or time that Python cannot represent.
-        value = UNTOLD
-    if value is UNTOLD and not is_partial:
-        return UNTOLD
+        value = UNKNOWN_VALUE
+    if value is UNKNOWN_VALUE and not is_partial:
+        return UNKNOWN_VALUE
     return PARTIAL if is_partial or isinstance(value, JsonDiff) else Document(value)
 
 

@@ -15,10 +15,10 @@ from connectors.mysql.binlog.gtid_events import gtid_of
 from connectors.mysql.binlog.xa import Frame, parse_xa_prepare, starts, verb_of, xid_of
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.packet_buffer import Packets, packed_again, unpacked
-from connectors.mysql.stream.prepared_xa import Prepared, PreparedAt
+from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransactions
 from connectors.mysql.stream.transaction_payload import Payload
 
-Again = Callable[[str, PreparedAt], Iterator[bytes]]
+Again = Callable[[str, PreparedPosition], Iterator[bytes]]
 """Reads an XA transaction's events again, without checksums, in pieces cut after rows."""
 
 
@@ -26,28 +26,33 @@ Again = Callable[[str, PreparedAt], Iterator[bytes]]
 class Open:
     """An XA transaction in progress."""
 
-    place: PreparedAt
+    place: PreparedPosition
     head: int
     """Bytes from its start to its first rows."""
     is_large: bool = False
     """Whether some of its rows were dropped: they are read again if it is committed."""
 
 
-def _never(xid: str, place: PreparedAt) -> Iterator[bytes]:
+def _never(xid: str, place: PreparedPosition) -> Iterator[bytes]:
     raise PreparedRowsGone("nothing reads them again", xid=xid, prepared_at=place)
 
 
-class Withheld:
+class WithheldRows:
     """Takes rows out of the packets, and puts them back in.
 
     A transaction begins where the last one was done; methods act on the next event.
     """
 
     def __init__(
-        self, packets: Packets, prepared: Prepared | None, again: Again | None, *, most: int
+        self,
+        packets: Packets,
+        prepared: PreparedTransactions | None,
+        again: Again | None,
+        *,
+        most: int,
     ) -> None:
         self._packets = packets
-        self._prepared = prepared or Prepared({})
+        self._prepared = prepared or PreparedTransactions({})
         self._again = again or _never
         self._most = most
         """Most bytes of rows kept of one transaction."""
@@ -62,10 +67,10 @@ class Withheld:
         """End the transaction in progress."""
         self.open = None
 
-    def _place(self, place: Coordinates) -> PreparedAt:
+    def _place(self, place: Coordinates) -> PreparedPosition:
         packets = self._packets
         start = packets.coordinates(packets.done, place)[0]
-        return PreparedAt(start, gtid_of(packets.event_at(packets.done)))
+        return PreparedPosition(start, gtid_of(packets.event_at(packets.done)))
 
     def drop(self) -> bool:
         """Drop the rows received so far of the transaction in progress; return whether there were any."""

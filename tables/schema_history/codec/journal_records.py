@@ -18,7 +18,7 @@ from tables.schema_history.codec.fold import BASELINE, CHECKPOINT, HEAD, HISTORY
 from tables.schema_history.codec.record_json import head_json, items_json, record_json
 from tables.schema_history.definition_json import PACK_BYTES
 from tables.schema_history.record import SchemaRecord
-from tables.schema_history.segment import Rewound
+from tables.schema_history.segment import RewoundHistory
 
 _KINDS = {"statement": HISTORY, "baseline": BASELINE, "resolution": RESOLVED}
 
@@ -100,7 +100,7 @@ def gone_records(
     return [gone(key) for key in keys]
 
 
-def rewound_records(rewound: Rewound) -> list[Entry]:
+def rewound_records(rewound: RewoundHistory) -> list[Entry]:
     """The journal entries of a rollback, for the transaction of the cursor that goes back."""
     found = gone_records(rewound.forgotten, rewound.heads)
     for record in rewound.records:

@@ -22,11 +22,11 @@ from tables.schema_history.definition_json import (
     server_json,
     session_json,
 )
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import Given, SchemaRecord, Unresolved
 
 
-def place_json(place: HistoryPlace) -> dict[str, Any]:
+def place_json(place: HistoryPosition) -> dict[str, Any]:
     """A position in the stream."""
     found: dict[str, Any] = {
         "server_uuid": place.server_uuid,
@@ -131,12 +131,12 @@ class Reading:
     def _text(self, text: str) -> str:
         return self._texts.setdefault(text, text)
 
-    def place(self, value: dict[str, Any]) -> HistoryPlace:
+    def place(self, value: dict[str, Any]) -> HistoryPosition:
         """Read what ``place_json`` wrote."""
         file, gtid_set = self._text(value["file"]), value.get("gtid_set")
         start = Coordinates(file, value["pos"])
         end_file = self._text(value["end_file"]) if "end_file" in value else file
-        return HistoryPlace(
+        return HistoryPosition(
             server_uuid=self._text(value["server_uuid"]),
             start=start,
             end=Coordinates(end_file, value["end_pos"]),
@@ -193,7 +193,7 @@ class Reading:
         tables: dict[TableName, Table] = {}
         databases: dict[str, Database] = {}
         unresolved: dict[TableName, Unresolved] = {}
-        dropped: dict[TableName, HistoryPlace] = {}
+        dropped: dict[TableName, HistoryPosition] = {}
         given: list[SchemaRecord] = []
         views: set[TableName] = set()
         for kind, name, value in items:

@@ -43,20 +43,20 @@ def purged(at: Scene) -> str:
 
 
 @fault(
-    "binlog.reset", "RESET BINARY LOGS AND GTIDS while the worker is away", error="PositionAhead"
+    "binlog.reset", "RESET BINARY LOGS AND GTIDS while the worker is away", error="PositionPastEnd"
 )
 def reset(at: Scene) -> str:
     _down_behind(at)
     at.earlier, at.is_another = at.binlog(), True
     at.servers.run("RESET BINARY LOGS AND GTIDS")
     at.servers.run("INSERT INTO shop.moves VALUES (90000000, 1, 'after')")
-    return _stopped(at, "PositionAhead")
+    return _stopped(at, "PositionPastEnd")
 
 
 @fault(
     "binlog.reset-idle",
     "RESET BINARY LOGS AND GTIDS while the worker waits for changes, and one change then",
-    error="PositionAhead",
+    error="PositionPastEnd",
 )
 def reset_idle(at: Scene) -> str:
     at.begin()
@@ -67,7 +67,7 @@ def reset_idle(at: Scene) -> str:
     at.servers.run("RESET BINARY LOGS AND GTIDS")
     at.servers.run("INSERT INTO shop.moves VALUES (90000000, 1, 'after')")
     error = at.wait_state("FAILED")
-    assert error == "PositionAhead", f"it stopped with {error}"
+    assert error == "PositionPastEnd", f"it stopped with {error}"
     after = at.topics().cursors[-1]
     assert after["gtid_set"] == before["gtid_set"], "its cursor has moved"
     return f"stopped: {error}; the cursor stays"

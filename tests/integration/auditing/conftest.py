@@ -14,7 +14,7 @@ from app.auditing.audit import Scope, audit
 from app.auditing.topics.topics import KafkaTopics, RecordedTopics
 from app.auditing.truth.mysql_replication import ReplicationBinlog
 from app.auditing.truth.mysqlbinlog import BinlogFiles
-from app.auditing.truth.printed_events import Event, Opened
+from app.auditing.truth.printed_events import Event, FileBegins
 from app.auditing.truth.witness import Witness, WitnessName
 from app.auditing.verdict import Verdict
 from app.operations.audit import beside_kafka
@@ -106,7 +106,7 @@ class Remembered:
         if first < self.first:
             yield from self.witness.events(first)
             return
-        yield from self.held[self.held.index(Opened(first)) :]
+        yield from self.held[self.held.index(FileBegins(first)) :]
 
 
 @pytest.fixture(scope="package")

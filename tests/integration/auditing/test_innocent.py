@@ -334,7 +334,7 @@ def test_the_second_witness_names_tables_that_it_cannot_read_and_reads_the_other
         database=DATABASE,
     )
     events = list(ReplicationBinlog.of(address_of(mysql)).events(file))
-    unread = [(e.shape.table, e.why) for e in events if isinstance(e, printed.Unprinted)]
+    unread = [(e.shape.table, e.why) for e in events if isinstance(e, printed.UnreadableRows)]
     vectors = ("vectors", "a column of type VECTOR")
     day = ("days", "ValueError: day is out of range for month")
     assert unread == [vectors, day, vectors]

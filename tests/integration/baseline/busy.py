@@ -105,10 +105,10 @@ class Logged:
     end: Coordinates
 
     def is_before(self, at: SourceOffset) -> bool:
-        by_place = self.end.order <= at.coordinates.order
+        by_coordinates = self.end.order <= at.coordinates.order
         if isinstance(at.gtid_set, GtidSet) and self.gtid:
-            assert (self.gtid in at.gtid_set) == by_place, "the place and its GTIDs differ"
-        return by_place
+            assert (self.gtid in at.gtid_set) == by_coordinates, "the place and its GTIDs differ"
+        return by_coordinates
 
 
 def logged(mysql: Mysql, begin: Coordinates) -> list[Logged]:

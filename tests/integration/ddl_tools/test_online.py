@@ -12,7 +12,13 @@ import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableName
-from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, SetAside, logical
+from connectors.mysql.ddl.online.cut_over import (
+    Logical,
+    Noise,
+    OnlineAlter,
+    TableMovedAway,
+    logical,
+)
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.definition_check import completed_map, differences
@@ -139,9 +145,11 @@ def test_a_table_changed_online_is_altered_once_and_no_shadow_is_seen(
     assert [column.name for column in after.columns] == [*AFTER]
     alters = [each for each in reader.told if isinstance(each, OnlineAlter)]
     assert [(alter.name, alter.new) for alter in alters] == [(ORDERS, after)]
-    asides = [each for each in reader.told if isinstance(each, SetAside)]
+    asides = [each for each in reader.told if isinstance(each, TableMovedAway)]
     assert len(asides) == (name in TWO_STEPS)
-    others = [each for each in reader.told if not isinstance(each, OnlineAlter | SetAside | Noise)]
+    others = [
+        each for each in reader.told if not isinstance(each, OnlineAlter | TableMovedAway | Noise)
+    ]
     # The database and the table are made before the tool begins.
     assert len(others) == 2
     updated = [] if name == "LHM" else [(2, 2)]

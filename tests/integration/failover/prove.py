@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from app.destination.failover.relocation import Moved, Switch
+from app.destination.failover.relocation import RelocatedCursor, Relocation
 from app.destination.plan import Failover
-from app.destination.takeover.cursor_verification import Proving
+from app.destination.takeover.cursor_verification import CursorVerification
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import landmark_in
-from connectors.mysql.lookup.fingerprint.recent import Recents
+from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
 from connectors.mysql.lookup.start import Earliest, check, first_offset
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server.facts import ServerFacts
@@ -20,7 +20,7 @@ from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
 from tables.cursor import Cursor
-from tables.cursor_proof import Proof
+from tables.cursor_proof import CursorProof
 from tests.integration.worker.source import address_of, facts_of
 from tests.integration.worker.streams import at, opened
 from tests.unit.app.pipeline.runs import RULES
@@ -30,7 +30,7 @@ def published(mysql: Mysql) -> Cursor:
     """With its proof, as a run makes it chunk by chunk."""
     facts, address = facts_of(mysql), address_of(mysql)
     begin = first_offset(Earliest(), facts, address)
-    proof, listener = Proof(), _Listener()
+    proof, listener = CursorProof(), _Listener()
     reader = TransactionReader(facts.server_uuid, facts.charsets, mariadb=facts.is_mariadb)
     stream = opened(address, at(begin.coordinates))
     try:
@@ -53,7 +53,7 @@ def published(mysql: Mysql) -> Cursor:
     )
 
 
-def _is_all(proof: Proof, facts: ServerFacts) -> bool:
+def _is_all(proof: CursorProof, facts: ServerFacts) -> bool:
     file, size = facts.binlogs[-1]
     end = proof.landmark.end if proof.landmark is not None else None
     return end is not None and (end.file, end.pos) == (file, size)
@@ -63,7 +63,7 @@ class _Listener:
     """What a decoder takes note of."""
 
     def __init__(self) -> None:
-        self.recents = Recents(lambda database, _: database == "shop")
+        self.recents = RecentTransactions(lambda database, _: database == "shop")
         self.last: Transaction | None = None
 
     def rows(self, _: Any, table_map: Any, event_type: int, body: bytes, pos: int) -> None:  # noqa: ARG002
@@ -89,14 +89,16 @@ class _Listener:
         self.last = transaction
 
 
-def _after(proof: Proof, reader: TransactionReader, chunk: Chunk, listener: _Listener) -> Proof:
+def _after(
+    proof: CursorProof, reader: TransactionReader, chunk: Chunk, listener: _Listener
+) -> CursorProof:
     landmark = landmark_in(chunk, reader.ended, listener.last) if listener.last else None
     return proof.after(landmark, listener.recents.found())
 
 
-def moved(cursor: Cursor, server: Mysql, **failover: Any) -> Moved:
+def moved(cursor: Cursor, server: Mysql, **failover: Any) -> RelocatedCursor:
     """Where it goes on at a server."""
-    return Switch(
+    return Relocation(
         cursor=cursor,
         facts=facts_of(server),
         address=address_of(server),
@@ -112,10 +114,10 @@ def refused(cursor: Cursor, server: Mysql, kind: type[AqueductError], text: str)
         moved(cursor, server)
 
 
-def at_home(cursor: Cursor, server: Mysql) -> Proof:
+def at_home(cursor: Cursor, server: Mysql) -> CursorProof:
     """What a run finds that begins at the server that was read before."""
     facts, address = facts_of(server), address_of(server)
     check(cursor.offset, facts, address)
-    return Proving(destination="shop", facts=facts, address=address).at_home(
+    return CursorVerification(destination="shop", facts=facts, address=address).at_home(
         cursor.offset, cursor.proof
     )

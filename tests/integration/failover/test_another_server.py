@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.destination.failover.relocation import Moved, Switch
+from app.destination.failover.relocation import RelocatedCursor, Relocation
 from app.destination.plan import Failover
 from connectors.errors import LostInReplication, NoAlignment, PositionPurged, StandbyLags
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
@@ -130,7 +130,7 @@ def _prints(server: Mysql, begin: Coordinates) -> list[Fingerprint]:
 
 def _moved(
     both: Pair, kept: list[Fingerprint], *, ahead: int = 0, report_lost: bool = False
-) -> Moved:
+) -> RelocatedCursor:
     """Where the standby is gone on with."""
     uuid = _uuid(both.master)
     ring = Fingerprints("shop")
@@ -143,7 +143,7 @@ def _moved(
         versions=0,
         offset=SourceOffset(server_uuid=uuid, coordinates=kept[-1].end),
     )
-    switch = Switch(
+    switch = Relocation(
         cursor=cursor,
         facts=facts_of(both.standby),
         address=address_of(both.standby),

@@ -20,7 +20,7 @@ from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.cursor import Cursor
-from tables.cursor_proof import Proof
+from tables.cursor_proof import CursorProof
 from tests.harness.sql import ask
 from tests.harness.wait import until
 from tests.integration.failover.prove import at_home, moved, published, refused
@@ -182,7 +182,7 @@ def test_a_cursor_without_proof_gets_one_where_its_place_and_its_gtids_agree(bot
     insert(both.master, "one more")
     cursor = published(both.master)
     facts = facts_of(both.master)
-    old = replace(cursor, proof=Proof())
+    old = replace(cursor, proof=CursorProof())
     found = at_home(old, both.master)
     assert found.landmark is not None
     assert cursor.proof.landmark is not None

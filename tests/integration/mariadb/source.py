@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from connectors.mysql.lookup.start import as_of_now
+from connectors.mysql.lookup.start import in_current_terms
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.stream.replica import BinlogStream, PlacedEvent
+from connectors.mysql.stream.replica import BinlogStream, PositionedEvent
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
 from tests.harness.sql import connected, run
@@ -42,7 +42,7 @@ def steps_from(
 ) -> list[Step]:
     """All steps behind an offset, up to the server's end or so many transactions."""
     facts, address = facts_of(mariadb), address_of(mariadb, statements=statements)
-    reached, found, ends = as_of_now(begin, facts, address), list[Step](), 0
+    reached, found, ends = in_current_terms(begin, facts, address), list[Step](), 0
     if reached.gtid_set == facts.gtids_at_end:
         return found
     stream = BinlogStream(address, begin)
@@ -60,7 +60,7 @@ def steps_from(
     return found
 
 
-def events(mariadb: Mysql, begin: SourceOffset, end: Coordinates) -> Iterator[PlacedEvent]:
+def events(mariadb: Mysql, begin: SourceOffset, end: Coordinates) -> Iterator[PositionedEvent]:
     """All events behind an offset up to a place."""
     if begin.gtid_set == facts_of(mariadb).gtids_at_end:
         return

@@ -1,6 +1,6 @@
 """Where a MariaDB goes on behind a position of another server: it finds the place by itself."""
 
-from connectors.mysql.lookup.after_gtids import place_behind
+from connectors.mysql.lookup.after_gtids import position_after
 from connectors.mysql.server.facts import read_facts
 from devstack.mysql import Mysql
 from tests.integration.mariadb.source import end_of, place_of, written
@@ -12,6 +12,6 @@ def test_the_place_is_that_of_the_first_transaction_that_is_not_in_it(newest: My
     before = place_of(newest)
     assert before.gtid_set is not None
     source = address_of(newest)
-    assert place_behind(before.gtid_set, read_facts(source), source) == end_of(newest)
+    assert position_after(before.gtid_set, read_facts(source), source) == end_of(newest)
     written(newest, "INSERT INTO behind.t VALUES (1)", "INSERT INTO behind.t VALUES (2)")
-    assert place_behind(before.gtid_set, read_facts(source), source) == before.coordinates
+    assert position_after(before.gtid_set, read_facts(source), source) == before.coordinates

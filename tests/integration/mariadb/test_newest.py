@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.mysql.lookup.unread import read_end
+from connectors.mysql.lookup.binlog_end import read_end
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import RowDecoder
 from devstack.mysql import Mysql

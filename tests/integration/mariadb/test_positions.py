@@ -11,9 +11,9 @@ from connectors.mysql.lookup.start import (
     AtCoordinates,
     Earliest,
     Latest,
-    as_of_now,
     check,
     first_offset,
+    in_current_terms,
 )
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -144,7 +144,7 @@ def test_a_cursor_without_gtids_is_put_into_them(
     mariadb: Mysql, domains: tuple[SourceOffset, list[tuple[str | None, int]]]
 ) -> None:
     begin, _ = domains
-    assert as_of_now(without_gtids(begin), facts_of(mariadb), address_of(mariadb)) == begin
+    assert in_current_terms(without_gtids(begin), facts_of(mariadb), address_of(mariadb)) == begin
 
 
 def test_a_place_within_an_event_is_refused(
@@ -256,7 +256,7 @@ def test_reading_goes_on_at_a_replica_that_takes_over(
         run(second, "STOP SLAVE", "INSERT INTO d.t VALUES (3)")
         facts, address = facts_of(second), address_of(second)
         preflight.check(facts, address)
-        check(as_of_now(begin, facts, address), facts, address)
+        check(in_current_terms(begin, facts, address), facts, address)
         found = rows_in(second, steps_from(second, begin))
         assert [n for _, n in found] == [2, 3]
         assert [str(gtid).split("-")[:2] for gtid, _ in found] == [["0", "1"], ["0", "2"]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.destination.failover.relocation import Moved, Switch
+from app.destination.failover.relocation import RelocatedCursor, Relocation
 from app.destination.plan import Failover
 from connectors.errors import SourceDiverged, SourceRefused
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
@@ -137,12 +137,12 @@ def _has(server: Mysql, note: str) -> bool:
     return bool(ask(server, f"SELECT 1 FROM shop.t WHERE note = '{note}'"))
 
 
-def _moved(both: Pair, position: Gtids, *, accept_errant: bool = False) -> Moved:
+def _moved(both: Pair, position: Gtids, *, accept_errant: bool = False) -> RelocatedCursor:
     """Where the master is gone on with behind the standby's position."""
     place = SourceOffset(
         server_uuid="standby", coordinates=Coordinates("binlog.000001", 4), gtid_set=position
     )
-    switch = Switch(
+    switch = Relocation(
         cursor=Cursor(
             destination="shop", installation="i", epoch=1, seq=5, versions=0, offset=place
         ),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.stream.prepared_xa import PreparedAt
+from connectors.mysql.stream.prepared_xa import PreparedPosition
 from connectors.mysql.stream.replica import BinlogStream
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
@@ -35,7 +35,7 @@ def insert(*ids: int, size: int = 1) -> str:
 
 
 def read(
-    mariadb: Mysql, begin: SourceOffset, known: dict[str, PreparedAt] | None = None
+    mariadb: Mysql, begin: SourceOffset, known: dict[str, PreparedPosition] | None = None
 ) -> list[Step]:
     """All steps from an offset to the server's end, of a stream that knows no more than it is told."""
     facts = facts_of(mariadb)
@@ -93,7 +93,7 @@ def test_who_begins_behind_the_prepare_reads_its_rows_again(mariadb: Mysql, size
     run(mariadb, insert(5000))
     middle = now(mariadb)
     places = {
-        step.xid: PreparedAt(step.transaction.start, step.transaction.gtid)
+        step.xid: PreparedPosition(step.transaction.start, step.transaction.gtid)
         for step in read(mariadb, begin)
         if isinstance(step, Xa)
     }

@@ -14,8 +14,8 @@ from connectors.mysql.lookup.start import (
     Earliest,
     Latest,
     Start,
-    as_of_now,
     first_offset,
+    in_current_terms,
 )
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server import preflight
@@ -157,7 +157,7 @@ def test_reading_goes_on_behind_a_set_of_gtids(with_gtids: Mysql) -> None:
         assert sum(isinstance(step, Rows) for step in found) == count
     # A cursor of before the server had GTIDs finds them out.
     facts, address = read_facts(address_of(with_gtids)), address_of(with_gtids)
-    assert as_of_now(replace(middle, gtid_set=None), facts, address) == middle
+    assert in_current_terms(replace(middle, gtid_set=None), facts, address) == middle
 
 
 def test_a_quiet_server_is_alive_and_is_heard_again(mysql: Mysql) -> None:

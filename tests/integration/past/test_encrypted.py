@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mysql.lookup.after_gtids import place_behind
+from connectors.mysql.lookup.after_gtids import position_after
+from connectors.mysql.lookup.binlog_end import read_end
 from connectors.mysql.lookup.binlog_retention import read_kept
-from connectors.mysql.lookup.landmark_search import survey
+from connectors.mysql.lookup.landmark_search import transactions_before
 from connectors.mysql.lookup.start import Latest, check, first_offset
-from connectors.mysql.lookup.unread import read_end
 from connectors.mysql.position import Coordinates
 from devstack.mysql import Mysql
 from devstack.mysql_software import MysqlSoftware, find_or_fetch
@@ -73,8 +73,8 @@ def _ends_where_positions_do(server: Mysql, cursor: Cursor) -> None:
     latest = first_offset(Latest(), facts, address)
     assert latest.coordinates == end
     check(latest, facts, address)
-    assert place_behind(facts.gtid_executed, facts, address) == end
-    assert survey(end, address).gtids == facts.gtid_executed
+    assert position_after(facts.gtid_executed, facts, address) == end
+    assert transactions_before(end, address).gtids == facts.gtid_executed
     kept = read_kept(address)
     assert kept.is_end(end)
     assert not kept.is_end(replace(end, pos=end.pos - 1))

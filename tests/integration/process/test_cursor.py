@@ -99,7 +99,7 @@ def test_one_transaction_is_skipped_before_and_after_the_worker_meets_it(
         code, _, err = say(
             "skip", "shop", "--gtid", f"{uuid}:1", "--why", "x", "--yes-lose-changes"
         )
-        assert (code, "AlreadyBehind" in err) == (1, True)
+        assert (code, "AlreadyPast" in err) == (1, True)
         assert worker.destination()["cursor"]["epoch"] == first
 
         code, out, _ = say(
@@ -225,7 +225,7 @@ def test_without_gtids_a_transaction_is_skipped_by_where_it_begins(
         worker.wait(lambda status: status["state"] == "RUNNING")
         back = ("set", "shop", "--earliest", "--why", "x", "--yes-lose-changes")
         skip = ("skip", "shop", "--file", place.file, "--why", "x", "--yes-lose-changes", "--pos")
-        assert "AlreadyBehind" in say(*skip, str(place.pos))[2]
+        assert "AlreadyPast" in say(*skip, str(place.pos))[2]
         worker.process.kill()
         worker.process.wait()
     assert say(*back)[0] == 0

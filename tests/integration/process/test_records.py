@@ -118,7 +118,7 @@ def test_a_large_row_is_claimed_and_one_that_cannot_be_decoded_is_put_aside_and_
         worker.wait(lambda status: status["rows"] == 7)
         run(mysql, "INSERT INTO shop.old VALUES (6, 0x98)", "INSERT INTO shop.old VALUES (7, 'g')")
         error = worker.wait(lambda status: status["state"] == "FAILED")["error"]
-        assert error.startswith("PoisonLimitReached")
+        assert error.startswith("DeadLetterLimitReached")
         assert "table=shop.old" in error
         assert "gtid=" in error
         assert "coordinates=" in error

@@ -30,7 +30,7 @@ from tables.journal import state as journal
 from tables.journal_format import Entry
 from tables.schema_history.codec.journal_records import checkpoint_records, history_records
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run
 from tests.harness.worker import settings
@@ -105,13 +105,13 @@ def written(mysql: Mysql) -> tuple[list[Entry], list[SourceOffset]]:
     base = read_baseline(address_of(mysql), facts_of(mysql))
     history = SchemaHistory()
     history.init("shop")
-    begin = HistoryPlace.between(base.at, ts_ms=1_790_000_000_000)
+    begin = HistoryPosition.between(base.at, ts_ms=1_790_000_000_000)
     entries = checkpoint_records(history.baseline(base.tables, base.databases, begin, base.server))
     places = [base.at]
     for number, sql in enumerate(STORY, 1):
         run(mysql, "USE shop", sql)
         now = place_of(mysql)
-        place = HistoryPlace(
+        place = HistoryPosition(
             server_uuid=now.server_uuid,
             start=places[-1].coordinates,
             end=now.coordinates,

@@ -107,7 +107,7 @@ def _reset(mysql: Mysql, worker: Worker, person: Person) -> None:
     _insert(mysql, 5)
     assert person.says("destination", "resume", "shop")[0] == 1
     why = worker.wait(_is("FAILED"))["error"]
-    assert why.startswith("PositionAhead: ")
+    assert why.startswith("PositionPastEnd: ")
     assert "cursor set shop --earliest" in why
     code, told = person.says("cursor", "set", "shop", "--earliest", "--why", "reset")
     assert code == 1

@@ -9,8 +9,8 @@ import pytest
 
 from connectors.errors import (
     BinlogFileMissing,
-    PositionAhead,
     PositionGone,
+    PositionPastEnd,
     PositionPurged,
     PositionWithin,
     SourceDiverged,
@@ -180,7 +180,7 @@ def test_what_is_gone_is_refused_by_its_own_name(server: Mysql, marks: list[Mark
         first_offset(AtCoordinates(marks[1].place), facts, address)
     assert first_offset(Earliest(), facts, address).coordinates == Coordinates(kept, 4)
     ahead = Coordinates(facts.binlogs[-1][0], facts.binlogs[-1][1] + 1)
-    with pytest.raises(PositionAhead):
+    with pytest.raises(PositionPastEnd):
         first_offset(AtCoordinates(ahead), facts, address)
     last = facts.gtids_at_end
     assert last is not None or not facts.has_gtids

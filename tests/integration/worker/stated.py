@@ -8,7 +8,7 @@ from typing import Any
 import pymysql
 
 from app.pipeline.gather.captured_tables import TableBook
-from app.pipeline.gather.statement_changes import Passing
+from app.pipeline.gather.statement_changes import StatementJudge
 from connectors.errors import StatementBasedChange
 from connectors.mysql.dml.calls import FUNCTIONS
 from connectors.mysql.schema.baseline import server_of
@@ -32,11 +32,11 @@ def judged(
 ) -> list[Judged]:
     """What becomes of each change."""
     book = TableBook(Routes(prefix="aq", include=include), facts.charsets, server=server_of(facts))
-    passing = Passing(book, server_of(facts), trusted)
+    passing = StatementJudge(book, server_of(facts), trusted)
     return [_judged(passing, step) for step in steps if isinstance(step, Change)]
 
 
-def _judged(passing: Passing, step: Change) -> Judged:
+def _judged(passing: StatementJudge, step: Change) -> Judged:
     try:
         return Judged(frozenset(".".join(name) for name in passing.passed(step.query)))
     except StatementBasedChange as error:

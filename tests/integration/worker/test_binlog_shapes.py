@@ -8,13 +8,13 @@ import pytest
 
 from connectors.errors import (
     AqueductError,
-    PositionAhead,
     PositionGone,
+    PositionPastEnd,
     SourceLost,
 )
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.binlog_end import read_end
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, Earliest, first_offset
-from connectors.mysql.lookup.unread import read_end
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows.decoder import ABSENT
 from connectors.mysql.stream.replica import BinlogStream
@@ -323,7 +323,7 @@ def test_a_start_within_a_file_counts_what_stands_before_it(stack: Stack) -> Non
 
 def test_a_position_the_server_does_not_have_is_refused_by_name(stack: Stack) -> None:
     facts, address = facts_of(stack.mysql), address_of(stack.mysql)
-    with pytest.raises(PositionAhead, match=r"binlog\.999999:4"):
+    with pytest.raises(PositionPastEnd, match=r"binlog\.999999:4"):
         first_offset(AtCoordinates(Coordinates("binlog.999999", 4)), facts, address)
 
 

@@ -12,7 +12,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import TARGET
-from connectors.mysql.stream.prepared_xa import PreparedAt
+from connectors.mysql.stream.prepared_xa import PreparedPosition
 from connectors.mysql.stream.replica import BinlogStream
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack import Stack
@@ -93,15 +93,15 @@ class Read:
         return [n for step in self.steps if isinstance(step, Rows) for n in ids_of(step)]
 
     @property
-    def prepared(self) -> dict[str, PreparedAt]:
+    def prepared(self) -> dict[str, PreparedPosition]:
         """As a cursor would hold them."""
-        found: dict[str, PreparedAt] = {}
+        found: dict[str, PreparedPosition] = {}
         for step in self.steps:
             if isinstance(step, Xa):
                 found.pop(step.xid, None)
                 if step.is_prepared:
                     who = step.transaction
-                    found[step.xid] = PreparedAt(who.start, who.gtid)
+                    found[step.xid] = PreparedPosition(who.start, who.gtid)
         return found
 
     @property
@@ -118,7 +118,9 @@ def ids_of(step: Rows) -> list[int]:
     return found
 
 
-def read(mysql: Mysql, begin: SourceOffset, known: dict[str, PreparedAt] | None = None) -> Read:
+def read(
+    mysql: Mysql, begin: SourceOffset, known: dict[str, PreparedPosition] | None = None
+) -> Read:
     """All from an offset to the server's end, by a stream that knows no more than it is told."""
     end, facts = end_of(mysql), facts_of(mysql)
     stream = BinlogStream(address_of(mysql), begin, prepared=known)

@@ -7,16 +7,16 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.coordination.assignment import Seen, leaders
+from app.coordination.assignment import DestinationView, leaders
 
 WORKERS = ("a", "b", "c", "d")
 
 
 @st.composite
-def views(draw: st.DrawFn) -> dict[str, Seen]:
+def views(draw: st.DrawFn) -> dict[str, DestinationView]:
     count = draw(st.integers(0, 12))
     return {
-        f"d{n}": Seen(
+        f"d{n}": DestinationView(
             candidates=draw(st.frozensets(st.sampled_from(WORKERS))),
             leader=draw(st.sampled_from((None, *WORKERS))),
         )
@@ -25,19 +25,23 @@ def views(draw: st.DrawFn) -> dict[str, Seen]:
 
 
 @given(views())
-def test_whoever_looks_again_after_all_have_moved_moves_nothing(view: dict[str, Seen]) -> None:
+def test_whoever_looks_again_after_all_have_moved_moves_nothing(
+    view: dict[str, DestinationView],
+) -> None:
     wanted = leaders(view)
     assert set(wanted) == {name for name, each in view.items() if each.candidates}
     assert all(worker in view[name].candidates for name, worker in wanted.items())
     moved = {
-        name: Seen(candidates=each.candidates, leader=wanted.get(name))
+        name: DestinationView(candidates=each.candidates, leader=wanted.get(name))
         for name, each in view.items()
     }
     assert leaders(moved) == wanted
 
 
 @given(views())
-def test_no_destination_could_go_to_a_worker_with_two_fewer(view: dict[str, Seen]) -> None:
+def test_no_destination_could_go_to_a_worker_with_two_fewer(
+    view: dict[str, DestinationView],
+) -> None:
     wanted = leaders(view)
     load = Counter(wanted.values())
     for name, worker in wanted.items():

@@ -7,7 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, Prints, Sums, remainder
+from connectors.mysql.lookup.fingerprint.fingerprint import (
+    Fingerprint,
+    FingerprintWindow,
+    Sums,
+    remainder,
+)
 from tests.unit.connectors.mysql.lookup.fingerprint.made import (
     WRITE,
     body,
@@ -33,20 +38,20 @@ def test_it_is_the_same_however_rows_are_cut_into_events_and_chunks(
     changes: list[tuple[str, bytes]], data: Any
 ) -> None:
     whole = digest(*((table(name), WRITE, body(rows)) for name, rows in changes))
-    prints, before = Prints(lambda *_: True), Sums()
+    prints, before = FingerprintWindow(lambda *_: True), Sums()
     found: list[Fingerprint] = []
     for name, rows in changes:
         at = data.draw(st.integers(0, len(rows)))
         for piece in filter(None, (rows[:at], rows[at:])):
             if data.draw(st.booleans()):
                 before = prints.follow(before)
-                found, prints = found + prints.done, Prints(lambda *_: True)
+                found, prints = found + prints.done, FingerprintWindow(lambda *_: True)
             prints.rows(table(name), WRITE, body(piece))
     prints.end(transaction(), 99)
     prints.rows(table(), WRITE, body(b"the next one"))
     behind = prints.follow(before)
     assert [one.digest for one in found + prints.done] == [whole]
-    last = Prints(lambda *_: True)
+    last = FingerprintWindow(lambda *_: True)
     last.end(transaction(), 120)
     last.follow(behind)
     assert last.done[0].digest == digest((table(), WRITE, body(b"the next one")))

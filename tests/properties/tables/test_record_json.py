@@ -25,7 +25,7 @@ from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates
 from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.schema_history.codec.record_json import Reading, head_json, items_json, record_json
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import Given, SchemaRecord, Unresolved
 from tests.unit.tables.made import UUID, table
 
@@ -86,7 +86,7 @@ gtid_sets = st.none() | st.sampled_from(
 )
 
 places = st.builds(
-    HistoryPlace,
+    HistoryPosition,
     server_uuid=texts,
     start=st.builds(Coordinates, files, offsets),
     end=st.builds(Coordinates, files, offsets),
@@ -152,7 +152,7 @@ def test_a_record_is_read_as_it_was_written(
     others=st.dictionaries(names, st.tuples(texts, places, places), max_size=2),
 )
 def test_a_checkpoint_is_read_as_it_was_written(
-    place: HistoryPlace, tables: Any, databases: Any, others: Any
+    place: HistoryPosition, tables: Any, databases: Any, others: Any
 ) -> None:
     head = CheckpointHead(
         destination="shop",

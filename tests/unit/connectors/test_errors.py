@@ -85,7 +85,7 @@ def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
         "SourceLost",
         "SourceRefused",
         "StoreLost",
-        "BeginsAnew",
+        "RunRestarts",
         "WitnessesDiffer",
         "CorruptEvent",
         "MalformedEvent",

@@ -11,7 +11,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from tables.journal_format import Entry
 from tables.schema_history.checkpoint import CheckpointPolicy
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -47,10 +47,10 @@ def at(
     server: str = UUID,
     gtid: str | None = None,
     ts_ms: int | None = None,
-) -> HistoryPlace:
+) -> HistoryPosition:
     """The place of a statement; its time is its offset, unless it is told."""
     name = f"b.{file:06}"
-    return HistoryPlace(
+    return HistoryPosition(
         server_uuid=server,
         start=Coordinates(name, pos),
         end=Coordinates(name, pos + LENGTH),
@@ -74,13 +74,13 @@ def offset(
 
 def between(
     pos: int, *, file: int = 1, server: str = UUID, gtids: str | None = None
-) -> HistoryPlace:
-    return HistoryPlace.between(offset(pos, file=file, server=server, gtids=gtids), ts_ms=pos)
+) -> HistoryPosition:
+    return HistoryPosition.between(offset(pos, file=file, server=server, gtids=gtids), ts_ms=pos)
 
 
 def begun(
     *names: str,
-    place: HistoryPlace | None = None,
+    place: HistoryPosition | None = None,
     server: Server = SERVER,
     policy: CheckpointPolicy | None = None,
 ) -> SchemaHistory:

@@ -12,7 +12,7 @@ from typing import Any
 from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
 from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
-from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, SetAside
+from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
 from connectors.mysql.schema.row_key import row_key
 from tables.impact.impact import RouteOf, ddl_effects, truncated
 
@@ -50,7 +50,7 @@ def _changes(meaning: tuple[Logical, ...]) -> Iterator[Change]:
     for one in meaning:
         if isinstance(one, OnlineAlter):
             yield one.change
-        elif isinstance(one, SetAside):
+        elif isinstance(one, TableMovedAway):
             yield TableChange(name=one.name, old=one.old, new=None, renamed_to=one.to)
         elif not isinstance(one, Noise):
             yield one

@@ -12,7 +12,7 @@ from itertools import chain
 
 from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.online.shadow_rules import Shadow, ShadowRules
-from connectors.mysql.ddl.online.table_names import Standing
+from connectors.mysql.ddl.online.table_names import TableNames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class OnlineAlter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetAside:
+class TableMovedAway:
     """A table is gone, and its shadow is ready: the first of two steps, or the end."""
 
     name: TableName
@@ -54,7 +54,7 @@ class Noise:
     shadow: Shadow
 
 
-Logical = Change | OnlineAlter | SetAside | Noise
+Logical = Change | OnlineAlter | TableMovedAway | Noise
 
 
 def logical(
@@ -66,7 +66,7 @@ def logical(
 ) -> tuple[Logical, ...]:
     """The logical changes of one statement.
 
-    ``known`` are the tables that exist after it, preferably as ``Standing``; ``before`` returns the
+    ``known`` are the tables that exist after it, preferably as ``TableNames``; ``before`` returns the
     last definition of a name before it, also if the table was gone by then.
     """
     return tuple(_Reading(changes, rules, known=known, before=before).told())
@@ -99,7 +99,7 @@ class _Reading:
             elif (found := self._rules.shadow(change.name, self._known)) is not None:
                 yield Noise(change=change, shadow=found)
             elif (tool := self._ready(change)) is not None and change.old is not None:
-                yield SetAside(name=change.name, old=change.old, tool=tool, to=None)
+                yield TableMovedAway(name=change.name, old=change.old, tool=tool, to=None)
             else:
                 yield change
 
@@ -111,7 +111,7 @@ class _Reading:
             return
         aside = self._rules.could_shadow(end, name)
         if aside is not None and change.old is not None:
-            yield SetAside(name=name, old=change.old, tool=aside.tool, to=end)
+            yield TableMovedAway(name=name, old=change.old, tool=aside.tool, to=end)
         elif (found := self._rules.shadow(name, self._known)) is not None:
             yield Noise(change=change, shadow=found)
         else:
@@ -149,8 +149,8 @@ class _Reading:
         if change.new is not None:
             return None
         after = self._after
-        there = after if isinstance(after, Standing) else Standing(self._rules, after)
-        return there.tool_behind(change.name)
+        there = after if isinstance(after, TableNames) else TableNames(self._rules, after)
+        return there.waiting_tool(change.name)
 
 
 class _Both(Collection[TableName]):

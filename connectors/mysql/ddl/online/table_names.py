@@ -12,7 +12,7 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.ddl.online.shadow_rules import Role, ShadowRules
 
 
-class Standing(Collection[TableName]):
+class TableNames(Collection[TableName]):
     """Names of tables, with ghosts indexed by the tables that they may be ghosts of."""
 
     def __init__(self, rules: ShadowRules, names: Iterable[TableName] = ()) -> None:
@@ -54,7 +54,7 @@ class Standing(Collection[TableName]):
             if not waiting:
                 self._ghosts.pop(of, None)
 
-    def tool_behind(self, table: TableName) -> str | None:
+    def waiting_tool(self, table: TableName) -> str | None:
         """The tool whose ghost is ready to replace a table; None if there is none."""
         for name in (*self._ghosts.get(table, ()), *self._ghosts.get(None, ())):
             found = self._rules.could_shadow(name, table)

@@ -44,7 +44,7 @@ def align(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> Aligned:
     return _with_gaps(kept, found)
 
 
-def goes_on(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> int | None:
+def count_before_start(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> int | None:
     """The number of transactions in ``kept`` before the start of a binlog that begins with the next
     one and continues with all others.
 

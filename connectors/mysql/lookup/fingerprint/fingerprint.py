@@ -77,7 +77,7 @@ class Fingerprint:
         return f"{self.digest} at {self.start}"
 
 
-class Prints:
+class FingerprintWindow:
     """Collects the fingerprints of the transactions in a chunk."""
 
     def __init__(self, captures: Callable[[str, str], bool]) -> None:

@@ -16,7 +16,7 @@ from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_rows
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.lookup.fingerprint.fingerprint import Prints
+from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
 
 KEPT = 8
 """Number of transactions that a cursor keeps."""
@@ -37,7 +37,7 @@ Part = tuple[TableMap, int, bytes] | Query
 
 
 @dataclass(slots=True)
-class Recents:
+class RecentTransactions:
     """Collects the last whole transactions of one chunk."""
 
     captures: Callable[[str, str], bool]
@@ -91,7 +91,7 @@ def _recent(transaction: Transaction, parts: list[Part]) -> Recent:
 
 def digest(transaction: Transaction, parts: list[Part]) -> str:
     """The digest of a transaction's rows and statements, all of them of captured tables."""
-    prints = Prints(lambda _database, _table: True)
+    prints = FingerprintWindow(lambda _database, _table: True)
     for part in parts:
         if isinstance(part, Query):
             prints.statement(part)

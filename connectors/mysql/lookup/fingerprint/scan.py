@@ -13,7 +13,7 @@ from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, Prints, Sums
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, FingerprintWindow, Sums
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream import dump_command
@@ -41,13 +41,13 @@ def scan(
 ) -> Scan:
     """Read on from a position between transactions; raise our errors on failure."""
     # With this id the server sends what it has and ends, and disconnects no other replica.
-    stream = BinlogStream(replace(address, server_id=dump_command.NOBODY), begin)
+    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), begin)
     stream.open()
     reader = TransactionReader(facts.server_uuid, facts.charsets, mariadb=facts.is_mariadb)
     scanned, before = Scan(begin=begin.coordinates), Sums()
     try:
         for chunk in stream.chunks(lambda: True):
-            listener = _Listener(Prints(captures))
+            listener = _Listener(FingerprintWindow(captures))
             reader.read(chunk, listener)
             before = listener.prints.follow(before)
             scanned.found += listener.prints.done
@@ -67,7 +67,7 @@ def _is_the_end(error: SourceLost) -> bool:
 class _Listener:
     """Collects fingerprints, and the end of the last transaction."""
 
-    def __init__(self, prints: Prints) -> None:
+    def __init__(self, prints: FingerprintWindow) -> None:
         self.prints = prints
         self.end_: Coordinates | None = None
 

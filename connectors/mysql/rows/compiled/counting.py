@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from connectors.errors import MalformedEvent
-from connectors.mysql.binlog.buffer import bits, packed, taken, uint
+from connectors.mysql.binlog.buffer import bits, packed, read_bytes, uint
 from connectors.mysql.binlog.mariadb_events import plain_rows
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.rows.counter import extent, row_count
@@ -48,7 +48,7 @@ class RowCounter:
         at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
         columns, at = packed(body, at)
         each = 2 if event_type in UPDATES else 1
-        present, at = taken(body, at, (columns + 7) // 8 * each)
+        present, at = read_bytes(body, at, (columns + 7) // 8 * each)
         full = bits(present[: self._size], columns) + bits(present[-self._size :], columns)
         if event_type == PARTIAL or columns != self._columns or not columns or not all(full):
             return row_count(self._table_map, event_type, body)

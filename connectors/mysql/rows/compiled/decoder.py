@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from connectors.errors import MalformedEvent, RowUnreadable, UnsupportedEvent, WitnessesDiffer
-from connectors.mysql.binlog.buffer import taken
+from connectors.mysql.binlog.buffer import read_bytes
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.charset.unmapped import Replaced, ReplacedText
@@ -131,12 +131,12 @@ class CompiledDecoder:
         key: Sequence[int] | None = None,
         rules: Mapping[str, ColumnRule] | None = None,
         left_out: frozenset[int] = frozenset(),
-        key_is_told: bool = True,
+        key_is_logged: bool = True,
     ) -> None:
         """``key``: the columns of the records' key; None: those of the primary key. ``rules``: by column."""
         self._partial = RowDecoder(table_map, charsets)
         self._map = table_map
-        self._key_is_told = key_is_told
+        self._key_is_logged = key_is_logged
         self._name = f"{table_map.database}.{table_map.table}"
         self._table_name = (table_map.database, table_map.table)
         try:
@@ -198,7 +198,7 @@ class CompiledDecoder:
 
     def _run(self, kind: _Kind, head: bytes, data: bytes, at: int) -> RowsFunction:
         """The function that reads the rows from this offset."""
-        nulls, _ = taken(data, at, kind.bitmap_size)
+        nulls, _ = read_bytes(data, at, kind.bitmap_size)
         run = kind.runs.get(head + nulls)
         if run is None:
             if not self._room:
@@ -224,7 +224,7 @@ class CompiledDecoder:
 
     def _rarely(self, event_type: int, body: bytes) -> list[Row]:
         """Rows of which the binlog lacks columns, and events with an unusual head."""
-        if not self._key_is_told and event_type not in WRITES:
+        if not self._key_is_logged and event_type not in WRITES:
             self._compare_key(self._partial.columns_before(event_type, body))
         return [self._from_images(change) for change in self._partial.decode(event_type, body)]
 

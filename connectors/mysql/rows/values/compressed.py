@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.binlog.buffer import taken, uint
+from connectors.mysql.binlog.buffer import read_bytes, uint
 from connectors.mysql.binlog.mariadb_events import inflated
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.charset.charsets import BINARY, Charsets
@@ -28,7 +28,7 @@ def compressed(column: MappedColumn, charsets: Charsets) -> Reader:
     decode = decoder_of(column, charsets)
 
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, end = taken(data, at + length_size, uint(data, at, length_size))
+        raw, end = read_bytes(data, at + length_size, uint(data, at, length_size))
         value = unpacked(raw)
         return base64.b64encode(value).decode() if binary else decode(value), end
 
@@ -53,5 +53,5 @@ def unpacked(raw: bytes) -> bytes:
         raise UnsupportedEvent(
             f"a compressed column with the head {head:#04x}, which is not zlib's"
         )
-    size, at = taken(raw, 1, head & _LENGTH_SIZE)
+    size, at = read_bytes(raw, 1, head & _LENGTH_SIZE)
     return inflated(raw[at:], int.from_bytes(size, "big"), raw=bool(head & _WITHOUT_HEAD))

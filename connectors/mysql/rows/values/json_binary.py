@@ -14,7 +14,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from math import isfinite
 
-from connectors.mysql.binlog.buffer import taken, uint
+from connectors.mysql.binlog.buffer import read_bytes, uint
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.rows.values.numbers import decimal_groups, decimal_text
 from connectors.mysql.rows.values.shape import Reader
@@ -38,7 +38,7 @@ def json_document(column: MappedColumn) -> Reader:
     length_size = column.metadata
 
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, end = taken(data, at + length_size, uint(data, at, length_size))
+        raw, end = read_bytes(data, at + length_size, uint(data, at, length_size))
         return document_text(raw), end
 
     return read
@@ -73,10 +73,10 @@ def value_text(data: bytes, kind: int, at: int, depth: int, left: list[int]) -> 
     if kind == STRING:
         size, at = _length(data, at)
         spend(left, size)
-        return encode_basestring(str(taken(data, at, size)[0], "utf-8"))
+        return encode_basestring(str(read_bytes(data, at, size)[0], "utf-8"))
     if kind in _INTEGERS:
         width, signed = _INTEGERS[kind]
-        return str(int.from_bytes(taken(data, at, width)[0], "little", signed=signed))
+        return str(int.from_bytes(read_bytes(data, at, width)[0], "little", signed=signed))
     if kind == DOUBLE:
         return double_text(struct.unpack_from("<d", data, at)[0])
     if kind == LITERAL:
@@ -84,7 +84,7 @@ def value_text(data: bytes, kind: int, at: int, depth: int, left: list[int]) -> 
     if kind == OPAQUE:
         size, start = _length(data, at + 1)
         spend(left, size)
-        return _opaque(data[at], taken(data, start, size)[0])
+        return _opaque(data[at], read_bytes(data, start, size)[0])
     raise ValueError(f"a JSON value has the unknown type {kind}")
 
 
@@ -128,7 +128,7 @@ def _object(data: bytes, at: int, layout: _Layout, count: int, depth: int, left:
     for n in range(0, 2 * count, 2):
         start = at + keys[n]
         spend(left, keys[n + 1])
-        name = _name(taken(data, start, keys[n + 1])[0])
+        name = _name(read_bytes(data, start, keys[n + 1])[0])
         members.append(name + entry_text(data, at, layout, values[n], values[n + 1], depth, left))
     return "{" + ", ".join(members) + "}"
 

@@ -12,7 +12,7 @@ import struct
 from math import isfinite
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.binlog.buffer import taken
+from connectors.mysql.binlog.buffer import read_bytes
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.rows.values.shape import Reader
 
@@ -35,7 +35,7 @@ def integer(column: MappedColumn) -> Reader:
     width, signed = _WIDTHS[FieldType(column.type)], not column.unsigned
 
     def read(data: bytes, at: int) -> tuple[int, int]:
-        raw, end = taken(data, at, width)
+        raw, end = read_bytes(data, at, width)
         return int.from_bytes(raw, "little", signed=signed), end
 
     return read
@@ -54,7 +54,7 @@ def float32(_column: MappedColumn) -> Reader:
     """FLOAT, as the shortest number that is the same 32-bit float."""
 
     def read(data: bytes, at: int) -> tuple[float, int]:
-        raw, end = taken(data, at, 4)
+        raw, end = read_bytes(data, at, 4)
         return shortest_float32(raw), end
 
     return read
@@ -86,7 +86,7 @@ def float64(_column: MappedColumn) -> Reader:
     """DOUBLE."""
 
     def read(data: bytes, at: int) -> tuple[float, int]:
-        raw, end = taken(data, at, 8)
+        raw, end = read_bytes(data, at, 8)
         value: float = _DOUBLE.unpack(raw)[0]
         if not isfinite(value):
             raise ValueError(f"a DOUBLE that is {value}")
@@ -106,7 +106,7 @@ def decimal(column: MappedColumn) -> Reader:
     size = sum(width for width, _ in groups)
 
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, end = taken(data, at, size)
+        raw, end = read_bytes(data, at, size)
         return decimal_text(raw, groups, whole_groups), end
 
     return read
@@ -149,7 +149,7 @@ def bit(column: MappedColumn) -> Reader:
     size = (column.metadata >> 8) + (1 if column.metadata & 0xFF else 0)
 
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, end = taken(data, at, size)
+        raw, end = read_bytes(data, at, size)
         return base64.b64encode(raw).decode(), end
 
     return read

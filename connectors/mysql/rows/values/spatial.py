@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 
-from connectors.mysql.binlog.buffer import taken, uint
+from connectors.mysql.binlog.buffer import read_bytes, uint
 from connectors.mysql.binlog.table_map import MappedColumn
 from connectors.mysql.rows.values.numbers import shortest_float32
 from connectors.mysql.rows.values.shape import Reader
@@ -19,7 +19,7 @@ def geometry(column: MappedColumn) -> Reader:
     length_size = column.metadata
 
     def read(data: bytes, at: int) -> tuple[dict[str, int | str], int]:
-        raw, end = taken(data, at + length_size, uint(data, at, length_size))
+        raw, end = read_bytes(data, at + length_size, uint(data, at, length_size))
         return {"srid": uint(raw, 0, 4), "wkb": base64.b64encode(raw[4:]).decode()}, end
 
     return read
@@ -30,7 +30,7 @@ def vector(column: MappedColumn) -> Reader:
     length_size = column.metadata
 
     def read(data: bytes, at: int) -> tuple[list[float], int]:
-        raw, end = taken(data, at + length_size, uint(data, at, length_size))
+        raw, end = read_bytes(data, at + length_size, uint(data, at, length_size))
         return [shortest_float32(raw[n : n + 4]) for n in range(0, len(raw), 4)], end
 
     return read

@@ -11,7 +11,7 @@ import base64
 from collections.abc import Callable
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.binlog.buffer import taken, uint
+from connectors.mysql.binlog.buffer import read_bytes, uint
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.charset.charsets import BINARY, Charsets, TextDecoder, text_decoder
 from connectors.mysql.charset.unmapped import ReplacedText, column_decoder
@@ -73,7 +73,7 @@ def _length_size(column: MappedColumn) -> int:
 
 def _text(length_size: int, decode: TextDecoder) -> Reader:
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, end = taken(data, at + length_size, uint(data, at, length_size))
+        raw, end = read_bytes(data, at + length_size, uint(data, at, length_size))
         return decode(raw), end
 
     return read
@@ -83,7 +83,7 @@ def _binary(length_size: int, padded: int) -> Reader:
     """BINARY(n) is stored without its zero bytes at the end; ``padded`` is n, or 0."""
 
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, end = taken(data, at + length_size, uint(data, at, length_size))
+        raw, end = read_bytes(data, at + length_size, uint(data, at, length_size))
         return base64.b64encode(raw.ljust(padded, b"\0")).decode(), end
 
     return read

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from connectors.mysql.binlog.buffer import taken, uint
+from connectors.mysql.binlog.buffer import read_bytes, uint
 from connectors.mysql.binlog.table_map import MappedColumn
 from connectors.mysql.rows.values.shape import Reader
 
@@ -71,7 +71,7 @@ def datetime2(column: MappedColumn) -> Reader:
     size = 5 + _fraction_size(digits)
 
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, end = taken(data, at, size)
+        raw, end = read_bytes(data, at, size)
         packed = int.from_bytes(raw[:5], "big") - 0x80_0000_0000
         days, clock = packed >> 17, packed & 0x1FFFF
         year, month = divmod(days >> 5, 13)
@@ -89,7 +89,7 @@ def timestamp2(column: MappedColumn) -> Reader:
     size = 4 + _fraction_size(digits)
 
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, end = taken(data, at, size)
+        raw, end = read_bytes(data, at, size)
         seconds, micros = int.from_bytes(raw[:4], "big"), _microseconds(raw[4:])
         return timestamp_text(seconds, fraction_text(micros, digits)), end
 
@@ -111,7 +111,7 @@ def time2(column: MappedColumn) -> Reader:
     to_microseconds = (1, 10_000, 100, 1)[fraction_size]
 
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, end = taken(data, at, size)
+        raw, end = read_bytes(data, at, size)
         # Whole and fraction are one signed number, so both are right in its magnitude.
         value = int.from_bytes(raw, "big") - bias
         clock, part = divmod(abs(value), 1 << (8 * fraction_size))
@@ -149,7 +149,7 @@ def old_time(_column: MappedColumn) -> Reader:
     """TIME before 5.6.4: three bytes, the signed decimal number hhmmss."""
 
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, end = taken(data, at, 3)
+        raw, end = read_bytes(data, at, 3)
         value = int.from_bytes(raw, "little", signed=True)
         sign, value = ("-" if value < 0 else ""), abs(value)
         return f"{sign}{value // 10_000:02d}:{value // 100 % 100:02d}:{value % 100:02d}", end

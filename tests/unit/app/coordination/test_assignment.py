@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from app.coordination.assignment import Seen, leaders
+from app.coordination.assignment import DestinationView, leaders
 
 
-def seen(candidates: str, leader: str | None = None, ready: str | None = None) -> Seen:
+def seen(candidates: str, leader: str | None = None, ready: str | None = None) -> DestinationView:
     fit = None if ready is None else frozenset(ready)
-    return Seen(candidates=frozenset(candidates), leader=leader, ready=fit)
+    return DestinationView(candidates=frozenset(candidates), leader=leader, ready=fit)
 
 
 def test_destinations_without_a_leader_are_spread_evenly() -> None:

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from app.coordination.lease import PermanentLease
-from app.coordination.write_permit import Leaving, Mandate
+from app.coordination.write_permit import StopRequested, WritePermit
 
 
 async def test_a_run_that_writes_ends_behind_its_transaction() -> None:
-    mandate, done = Mandate(), []
+    mandate, done = WritePermit(), []
 
     async def run() -> None:
         while True:
@@ -24,11 +24,11 @@ async def test_a_run_that_writes_ends_behind_its_transaction() -> None:
     await asyncio.sleep(0.05)
     await mandate.end(task)
     assert done == ["written"]
-    assert isinstance(task.exception(), Leaving)
+    assert isinstance(task.exception(), StopRequested)
 
 
 async def test_a_run_that_waits_ends_at_once() -> None:
-    mandate = Mandate()
+    mandate = WritePermit()
     task = asyncio.create_task(asyncio.sleep(3600))
     await asyncio.sleep(0)
     await asyncio.wait_for(mandate.end(task), 1)
@@ -36,8 +36,8 @@ async def test_a_run_that_waits_ends_at_once() -> None:
 
 
 async def test_nothing_new_is_written_by_a_run_that_leaves() -> None:
-    mandate = Mandate(is_leaving=True)
-    with pytest.raises(Leaving):
+    mandate = WritePermit(is_leaving=True)
+    with pytest.raises(StopRequested):
         async with mandate.writing():
             pass
 
@@ -53,7 +53,7 @@ class Handed(PermanentLease):
         self.told.append("handed over")
 
 
-async def writes_and_waits(mandate: Mandate, told: list[str]) -> None:
+async def writes_and_waits(mandate: WritePermit, told: list[str]) -> None:
     """A run with one transaction, which then waits for more, and takes its time to be torn down."""
     try:
         async with mandate.writing():
@@ -69,7 +69,7 @@ async def test_the_lead_is_handed_over_behind_the_transaction_and_before_what_is
     None
 ):
     told: list[str] = []
-    mandate = Mandate(lease=Handed(told))
+    mandate = WritePermit(lease=Handed(told))
 
     task = asyncio.create_task(writes_and_waits(mandate, told))
     await asyncio.sleep(0.01)
@@ -80,7 +80,7 @@ async def test_the_lead_is_handed_over_behind_the_transaction_and_before_what_is
 
 async def test_a_run_that_ends_by_itself_behind_its_transaction_is_left_to_tear_down() -> None:
     told: list[str] = []
-    mandate = Mandate(lease=Handed(told))
+    mandate = WritePermit(lease=Handed(told))
 
     async def run() -> None:
         try:
@@ -95,12 +95,12 @@ async def test_a_run_that_ends_by_itself_behind_its_transaction_is_left_to_tear_
     await asyncio.sleep(0.01)
     await mandate.end(task, hand_over=True)
     assert told == ["handed over", "torn down"]
-    assert isinstance(task.exception(), Leaving)
+    assert isinstance(task.exception(), StopRequested)
 
 
 async def test_whoever_is_told_to_end_does_not_cut_the_transaction_of_a_run_that_ends() -> None:
     told: list[str] = []
-    mandate = Mandate(lease=Handed(told))
+    mandate = WritePermit(lease=Handed(told))
 
     task = asyncio.create_task(writes_and_waits(mandate, told))
     await asyncio.sleep(0.01)
@@ -118,7 +118,7 @@ async def test_whoever_is_told_to_end_does_not_cut_the_transaction_of_a_run_that
 
 async def test_a_run_that_has_lost_the_lead_ends_in_the_midst_of_its_transaction() -> None:
     told: list[str] = []
-    mandate = Mandate(lease=Handed(told))
+    mandate = WritePermit(lease=Handed(told))
 
     async def run() -> None:
         async with mandate.writing():
@@ -143,7 +143,7 @@ async def test_a_run_that_waited_in_doubt_writes_nothing_once_it_is_to_leave() -
         async def hold(self) -> None:
             await certain.wait()
 
-    mandate = Mandate(lease=Doubtful())
+    mandate = WritePermit(lease=Doubtful())
     written = []
 
     async def run() -> None:

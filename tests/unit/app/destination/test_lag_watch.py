@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from app import metrics
-from app.destination.lag_watch import LagWatch, Unread
+from app.destination.lag_watch import LagWatch, PendingEnds
 from app.service.status import DestinationStatus, State
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.lookup.unread import BinlogEnd
+from connectors.mysql.lookup.binlog_end import BinlogEnd
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import SourceAddress
@@ -114,7 +114,7 @@ async def test_a_run_that_reads_on_after_a_reset_is_ended_once(
 
 
 def test_what_is_not_reached_grows_old_and_what_is_reached_does_not() -> None:
-    unread = Unread()
+    unread = PendingEnds()
     assert unread.seconds(0, offset(100), end(100)) == 0
     assert unread.seconds(10, offset(100), end(200)) == 0
     assert unread.seconds(20, offset(100), end(300)) == 10
@@ -125,14 +125,14 @@ def test_what_is_not_reached_grows_old_and_what_is_reached_does_not() -> None:
 
 
 def test_a_stall_of_hours_is_counted_from_its_beginning() -> None:
-    unread = Unread()
+    unread = PendingEnds()
     for n in range(5000):
         unread.seconds(n * 10.0, offset(100), end(200 + n))
     assert unread.seconds(50_000, offset(100), None) == 50_000
 
 
 def test_another_source_begins_anew() -> None:
-    unread = Unread()
+    unread = PendingEnds()
     unread.seconds(0, offset(100), end(300))
     assert unread.seconds(500, offset(100, server=OTHER), end(300)) == 0
 

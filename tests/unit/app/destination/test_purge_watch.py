@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from app.destination.purge_watch import Look, until_purged
+from app.destination.purge_watch import Observation, until_purged
 from app.service.status import Purge
-from connectors.mysql.lookup.binlog_retention import Kept, age_limit, space_limit
+from connectors.mysql.lookup.binlog_retention import Retention, age_limit, space_limit
 from connectors.mysql.position import Coordinates
 
 DAY = 86400.0
@@ -14,8 +14,10 @@ HOUR = 3600.0
 FILES = (("b.000004", 100), ("b.000005", 200), ("b.000006", 50))
 
 
-def look(at: float, *, behind: float = 0.0, left: float = math.inf, written: int = 0) -> Look:
-    return Look(at, behind, left, written)
+def look(
+    at: float, *, behind: float = 0.0, left: float = math.inf, written: int = 0
+) -> Observation:
+    return Observation(at, behind, left, written)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_the_limit_of_space_is_the_smaller_one_that_is_set() -> None:
 
 
 def test_a_file_lasts_from_its_end_on_and_the_last_one_from_now_on() -> None:
-    kept = Kept(binlogs=FILES, seconds=DAY, space=1000)
+    kept = Retention(binlogs=FILES, seconds=DAY, space=1000)
     begun = {"b.000005": 1_000_000.0, "b.000006": 1_040_000.0}.__getitem__
     now = 1_050_000.0
     assert kept.seconds_left(Coordinates("b.000004", 9), now, begun) == DAY - 50_000

@@ -22,7 +22,7 @@ from tables.cursor import Claimed
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal_format import Entry
 from tables.journal_kind import Kind
-from tables.operator.control import Control, Wish
+from tables.operator.control import Control, DesiredState
 from tables.operator.request_outcome import OUTCOME, Applied, applied_in, note_of
 from tables.quarantine import RESOLUTION
 
@@ -65,7 +65,7 @@ class Scene:
         else:
             self.destination.notify(kind, notice)
 
-    def asked(self, wish: Wish, offset: int = 5, restart: str = "") -> None:
+    def asked(self, wish: DesiredState, offset: int = 5, restart: str = "") -> None:
         control = Control(destination="shop", wish=wish, by="me", restart=restart, offset=offset)
         self.destination.obey(control)
 
@@ -89,7 +89,7 @@ async def scene() -> Scene:
 
 async def test_a_pause_is_said_once_it_is_reached_and_only_once(scene: Scene) -> None:
     scene.destination.status.show(State.RUNNING, None)
-    scene.asked(Wish.PAUSE)
+    scene.asked(DesiredState.PAUSE)
     assert await scene.states() == []
     scene.shows(State.PAUSED, "pause, requested by me")
     assert await scene.states() == ["PAUSED"]
@@ -98,7 +98,7 @@ async def test_a_pause_is_said_once_it_is_reached_and_only_once(scene: Scene) ->
 
 async def test_a_restart_is_not_reached_by_the_run_before_it(scene: Scene) -> None:
     scene.shows(State.RUNNING)
-    scene.asked(Wish.RUN, restart="again")
+    scene.asked(DesiredState.RUN, restart="again")
     assert await scene.states() == []
     scene.shows(State.STARTING)
     assert await scene.states() == []
@@ -112,13 +112,13 @@ async def test_a_restart_is_not_reached_by_the_run_before_it(scene: Scene) -> No
 
 async def test_what_runs_already_is_resumed_at_once(scene: Scene) -> None:
     scene.shows(State.RUNNING)
-    scene.asked(Wish.RUN)
+    scene.asked(DesiredState.RUN)
     assert await scene.states() == ["RUNNING"]
 
 
 async def test_only_who_leads_says_that_it_is_paused(scene: Scene) -> None:
     scene.here = False
-    scene.asked(Wish.PAUSE)
+    scene.asked(DesiredState.PAUSE)
     scene.shows(State.PAUSED)
     assert await scene.states() == []
 
@@ -126,7 +126,7 @@ async def test_only_who_leads_says_that_it_is_paused(scene: Scene) -> None:
 async def test_a_stop_is_said_once_nobody_leads_and_first_by_who_led(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.asked(Wish.STOP)
+    scene.asked(DesiredState.STOP)
     assert await scene.states() == []
     scene.here = False
     assert await scene.states() == []
@@ -135,7 +135,7 @@ async def test_a_stop_is_said_once_nobody_leads_and_first_by_who_led(
     # Another worker, which did not lead it, lets that one go first.
     other = Scene()
     other.here, other.vacant = False, True
-    other.asked(Wish.STOP)
+    other.asked(DesiredState.STOP)
     assert await other.states() == []
     monkeypatch.setattr(request_outcomes, "_OTHERS_SECONDS", 0.0)
     assert await other.states() == ["STOPPED"]
@@ -143,7 +143,7 @@ async def test_a_stop_is_said_once_nobody_leads_and_first_by_who_led(
 
 async def test_what_another_has_answered_for_good_is_not_answered_again(scene: Scene) -> None:
     scene.shows(State.RUNNING)
-    scene.asked(Wish.RUN)
+    scene.asked(DesiredState.RUN)
     said = Applied(
         destination="shop", worker="b", address="", request=5, state="RETRYING", error="x",
         epoch=3, ts_ms=1,
@@ -154,7 +154,7 @@ async def test_what_another_has_answered_for_good_is_not_answered_again(scene: S
     notices.take(2, StoredRecord(b"resolution/shop/d/t", b'{"format": 1, "table": 7}', 8))
     notices.take(2, StoredRecord(b"control/shop/wish", b'{"format": 1, "wish": "dance"}', 8))
     assert await scene.states() == ["RUNNING"]
-    scene.asked(Wish.RUN, offset=6)
+    scene.asked(DesiredState.RUN, offset=6)
     final = replace(said, request=6, state="RUNNING")
     notices.take(2, StoredRecord(*note_of(final), 9))
     assert await scene.states() == ["RUNNING"]
@@ -166,7 +166,7 @@ async def test_without_zookeeper_a_worker_that_another_has_followed_says_nothing
     scene.coordination = None
     scene.destination._signals.led = 4
     scene.destination.observe(Claimed(destination="shop", epoch=5))
-    scene.asked(Wish.PAUSE)
+    scene.asked(DesiredState.PAUSE)
     scene.shows(State.PAUSED)
     assert await scene.states() == []
     scene.destination._signals.led = 6
@@ -180,7 +180,7 @@ async def test_an_answer_that_kafka_does_not_take_is_given_again(
     monkeypatch.setattr(request_outcomes, "_GLANCE_SECONDS", 0.0)
     scene.refuses = 2
     scene.shows(State.RUNNING)
-    scene.asked(Wish.RUN)
+    scene.asked(DesiredState.RUN)
     task = asyncio.create_task(scene.answers.run())
     async with asyncio.timeout(10):
         await scene.heard.wait()

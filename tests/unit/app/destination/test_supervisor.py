@@ -18,7 +18,7 @@ from app.destination.supervisor import Destination
 from app.service.status import State
 from connectors.errors import LeadershipLost, TransactionOpen
 from tables.journal.checkpoint import MemoryCheckpoint
-from tables.operator.control import Control, Wish
+from tables.operator.control import Control, DesiredState
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ async def scene() -> AsyncIterator[Scene]:
     assert made.unretrieved == []
 
 
-def said(wish: Wish, offset: int = 1) -> Control:
+def said(wish: DesiredState, offset: int = 1) -> Control:
     """A person's word."""
     return Control(
         destination="shop", wish=wish, restart=f"r{offset}", by="me", ts_ms=1, offset=offset
@@ -93,7 +93,7 @@ def said(wish: Wish, offset: int = 1) -> Control:
 async def test_one_that_is_to_end_while_its_run_ends_finishes_the_transaction_and_the_run(
     scene: Scene,
 ) -> None:
-    assert scene.destination.obey(said(Wish.STOP))
+    assert scene.destination.obey(said(DesiredState.STOP))
     await asyncio.sleep(0.02)
     # What leadership does, as nobody is to lead it any more.
     scene.lead.cancel()
@@ -102,7 +102,7 @@ async def test_one_that_is_to_end_while_its_run_ends_finishes_the_transaction_an
 
 
 async def test_one_that_is_to_end_while_it_restarts_finishes_them_too(scene: Scene) -> None:
-    assert scene.destination.obey(said(Wish.RUN))
+    assert scene.destination.obey(said(DesiredState.RUN))
     await asyncio.sleep(0.02)
     scene.lead.cancel()
     await scene.ended()
@@ -154,7 +154,7 @@ async def test_why_the_last_run_ended_is_shown_until_the_next_has_got_further() 
     async def run() -> None:
         shown.append((destination.status.state.value, destination.status.error))
         if len(shown) > 1:
-            destination.obey(said(Wish.STOP))
+            destination.obey(said(DesiredState.STOP))
         raise TransactionOpen("somebody's")
 
     policy = SimpleNamespace(decide=lambda _: Decision(State.RETRYING, 0.0))

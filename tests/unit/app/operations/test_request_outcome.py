@@ -15,13 +15,13 @@ from app.operations.request_outcome import request
 from connectors.errors import NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry
-from tables.operator.control import Control, Wish
+from tables.operator.control import Control, DesiredState
 from tables.operator.control import note_of as control_note
 from tables.operator.request_outcome import Applied
 from tables.operator.request_outcome import note_of as applied_note
 
 OFFSET = 7
-CONTROL = Control(destination="shop", wish=Wish.PAUSE, by="me", ts_ms=1)
+CONTROL = Control(destination="shop", wish=DesiredState.PAUSE, by="me", ts_ms=1)
 
 
 def applied(state: str, request_at: int = OFFSET, error: str | None = None) -> Entry:
@@ -98,7 +98,7 @@ async def test_a_failure_is_an_outcome_and_a_retry_is_one_only_in_the_end(
 
 
 async def test_another_request_replaces_it_by_name(asked: Callable[..., Journal]) -> None:
-    other = Control(destination="shop", wish=Wish.RUN, by="you", ts_ms=2)
+    other = Control(destination="shop", wish=DesiredState.RUN, by="you", ts_ms=2)
     with pytest.raises(RequestReplaced, match="run, requested by you"):
         await request(asked(control_note(other)), CONTROL, wait=30)
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from app.operations import source_connection
-from app.operations.source_connection import Silent, reached
+from app.operations.source_connection import UnreachableSource, reached
 from connectors.errors import NoSourceFits, SourceLost
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.operator.source_choice import Current, SourceChoice
@@ -35,8 +35,10 @@ def reads(made: MemoryJournal, host: str) -> None:
     )
 
 
-async def asked(made: MemoryJournal, server: str | None = None) -> tuple[str, list[Silent]]:
-    heard: list[Silent] = []
+async def asked(
+    made: MemoryJournal, server: str | None = None
+) -> tuple[str, list[UnreachableSource]]:
+    heard: list[UnreachableSource] = []
     found = await reached(made.asked, made.folded, heard.append, server_uuid=server)
     return found.address.host, heard
 

@@ -11,7 +11,7 @@ from app.operations import request_outcome
 from app.operations.source_switch import request_switch
 from connectors.errors import NotApplied, UsageError
 from tables.journal_format import Entry as Note
-from tables.operator.source_choice import Asked, Current, note_of
+from tables.operator.source_choice import Current, SourceRequest, note_of
 from tests.unit.app.operations.journals import MemoryJournal, journal
 
 
@@ -53,7 +53,7 @@ async def test_a_source_that_the_settings_do_not_have_is_refused_and_nothing_is_
 async def test_a_request_is_later_than_the_last_one_whatever_the_clock_says() -> None:
     made = journal()
     far = 99_999_999_999_999
-    made.folded.source_choice.asked = Asked(
+    made.folded.source_choice.asked = SourceRequest(
         destination="shop", id="x", address="a:3306", by="me", ts_ms=far
     )
     found = await request_switch(made.asked, "b:3306", by="anna", wait=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, Prints, Sums
+from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, FingerprintWindow, Sums
 from connectors.mysql.lookup.fingerprint.scan import _Listener
 from connectors.mysql.transaction_reader import TransactionReader
 from tests.made import SERVER as UUID
@@ -45,7 +45,7 @@ def told(source: Source, cut: Sequence[bool], *, max_bytes: int = WHOLE) -> list
 def scanned(source: Source, cut: Sequence[bool]) -> list[Fingerprint]:
     reader, found, before = TransactionReader(UUID, CHARSETS), list[Fingerprint](), Sums()
     for chunk in source.chunks(source.first, cut):
-        listener = _Listener(Prints(RULES.routes.captures))
+        listener = _Listener(FingerprintWindow(RULES.routes.captures))
         reader.read(chunk, listener)
         before = listener.prints.follow(before)
         found += listener.prints.done

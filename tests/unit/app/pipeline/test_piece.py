@@ -8,9 +8,9 @@ from typing import Any
 
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import (
-    Aside,
     Counts,
     DeadLetter,
+    QuarantinedTable,
     SourceTrace,
     TableChanges,
     add_run,
@@ -21,11 +21,11 @@ from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.recent import KEPT, Recent
 from connectors.mysql.position import Coordinates
 from tables.cursor_proof import FileHead
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tests.made import SERVER, START
 
 END = Coordinates("b.000001", 900)
-PLACE = HistoryPlace(server_uuid=SERVER, start=START, end=END, gtid=None, ts_ms=1)
+PLACE = HistoryPosition(server_uuid=SERVER, start=START, end=END, gtid=None, ts_ms=1)
 LETTER = DeadLetter("shop.t", None, "b.000001:4", 1, "bad")
 
 
@@ -41,7 +41,7 @@ def full() -> Piece:
         tables=TableChanges(
             versions=[anything],
             history=[anything],
-            set_aside=[Aside(name=("shop", "t"), why="odd", since=PLACE)],
+            set_aside=[QuarantinedTable(name=("shop", "t"), why="odd", since=PLACE)],
         ),
         notes=[(b"key", b"value")],
         dead_letters=[LETTER],

@@ -20,11 +20,11 @@ from tables.journal.kinds import KINDS, Kinds
 from tables.journal.state import cursor_key, fold
 from tables.journal_format import Entry, decoded, encoded
 from tables.journal_kind import Audience, Kind, StatePart
-from tables.operator.control import Control, Wish
+from tables.operator.control import Control, DesiredState
 from tables.operator.control import note_of as control_note
 from tables.operator.request_outcome import Applied
 from tables.operator.request_outcome import note_of as outcome_note
-from tables.operator.source_choice import SOURCE, Asked, Current
+from tables.operator.source_choice import SOURCE, Current, SourceRequest
 from tables.operator.source_choice import note_of as source_note
 from tables.quarantine import GIVE_UP, RESOLUTION, Resolution
 from tables.quarantine import note_of as quarantine_note
@@ -136,7 +136,7 @@ def test_a_wish_for_another_source_ends_what_is_waited_for_unless_it_was_tried(
 ) -> None:
     worker = Worker()
     worker.signals.tried_ms = tried_ms
-    wish = Asked(destination="shop", id="i", address="h:1", by="me", ts_ms=7)
+    wish = SourceRequest(destination="shop", id="i", address="h:1", by="me", ts_ms=7)
     worker.hears(source_note(wish))
     assert worker.signals.latest(SOURCE) == wish
     assert worker.goes_on() is ends
@@ -162,9 +162,9 @@ def test_a_cursor_of_a_greater_epoch_supersedes_who_leads() -> None:
 def test_a_desired_state_reaches_the_worker_of_a_destination_that_it_has_not_too() -> None:
     worker = Worker()
     for name in ("shop", "new"):
-        worker.hears(control_note(Control(destination=name, wish=Wish.PAUSE)))
-    assert worker.destination.wish is Wish.PAUSE
-    assert worker.all._heard["new"].wish is Wish.PAUSE
+        worker.hears(control_note(Control(destination=name, wish=DesiredState.PAUSE)))
+    assert worker.destination.wish is DesiredState.PAUSE
+    assert worker.all._heard["new"].wish is DesiredState.PAUSE
 
 
 def test_an_outcome_reaches_this_workers_answers() -> None:
@@ -199,4 +199,4 @@ def test_a_record_that_cannot_be_read_is_logged_and_passed_by(
     assert says in record.getMessage()
     assert "partition=2" in record.getMessage()
     assert "offset=77" in record.getMessage()
-    assert worker.destination.wish is Wish.RUN
+    assert worker.destination.wish is DesiredState.RUN

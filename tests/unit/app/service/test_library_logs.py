@@ -63,7 +63,7 @@ def raised() -> None:
 
 
 @pytest.mark.usefixtures("escaped")
-@pytest.mark.parametrize("logger", ["app.destination.run", "faust.tables", "asyncio"])
+@pytest.mark.parametrize("logger", ["app.destination.source_agent", "faust.tables", "asyncio"])
 def test_a_traceback_neither_forges_a_line_nor_controls_a_terminal(
     caplog: pytest.LogCaptureFixture, logger: str
 ) -> None:
@@ -84,7 +84,7 @@ def test_a_traceback_neither_forges_a_line_nor_controls_a_terminal(
 
 @pytest.mark.usefixtures("escaped")
 def test_a_list_of_faults_keeps_its_lines_in_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    logging.getLogger("app.destination.run").error(
+    logging.getLogger("app.destination.source_agent").error(
         "it fails", exc_info=PreflightError(Faults.listed("2 faults:", ["a\n", "b"]))
     )
     (record,) = caplog.records
@@ -98,7 +98,7 @@ def test_a_library_logs_no_connection_and_no_service(caplog: pytest.LogCaptureFi
     logging.getLogger("aiokafka.conn").error("a broker is away")
     logging.getLogger("faust.tables").info("a table")
     library_logs.SERVICES.info("Starting...")
-    logging.getLogger("app.destination.run").info("ours")
+    logging.getLogger("app.destination.source_agent").info("ours")
     assert [record.message for record in caplog.records] == ["ours"]
 
 

@@ -12,7 +12,7 @@ from connectors.mysql.binlog.events import HEADER, Event, EventType
 from connectors.mysql.landmark import Landmark, Mark
 from connectors.mysql.lookup.fingerprint.recent import Recent
 from connectors.mysql.position import Coordinates
-from tables.cursor_proof import FileHead, Proof
+from tables.cursor_proof import CursorProof, FileHead
 
 BODY = b"\x00" + uuid.UUID(int=7).bytes + struct.pack("<QBQQ", 5, 2, 1, 2)
 
@@ -78,12 +78,12 @@ def test_a_proof_is_read_as_it_was_written_and_an_old_cursor_has_none() -> None:
         last=None,
         last_pos=60,
     )
-    proof = Proof(
+    proof = CursorProof(
         landmark=landmark,
         head=FileHead(file="b.000001", created=5),
         recent=(Recent("u:1", "ab", 7),),
         by_gtids_to=Coordinates("b.000002", 8),
     )
-    assert Proof.from_json(proof.to_json()) == proof
-    assert Proof.from_json({}) == Proof()
-    assert Proof().is_empty
+    assert CursorProof.from_json(proof.to_json()) == proof
+    assert CursorProof.from_json({}) == CursorProof()
+    assert CursorProof().is_empty

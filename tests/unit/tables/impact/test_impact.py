@@ -10,7 +10,7 @@ import pytest
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Server, Session, Table
-from connectors.mysql.ddl.online.cut_over import OnlineAlter, SetAside
+from connectors.mysql.ddl.online.cut_over import OnlineAlter, TableMovedAway
 from connectors.mysql.ddl.parsed_statement import parse_statement
 from spark_sink.errors import SinkError
 from spark_sink.source.schemas import TableVersion, parse_version
@@ -193,7 +193,7 @@ def online(old: str, new: str) -> OnlineAlter:
 
 
 def test_a_table_that_is_set_aside_may_come_back() -> None:
-    aside = SetAside(name=("shop", "t"), old=catalog(T)["shop", "t"], tool="gh-ost", to=None)
+    aside = TableMovedAway(name=("shop", "t"), old=catalog(T)["shop", "t"], tool="gh-ost", to=None)
     assert short(impact([aside], ALL)) == ["careful table quarantined"]
 
 

@@ -11,7 +11,7 @@ from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
-from connectors.mysql.stream.prepared_xa import PreparedAt
+from connectors.mysql.stream.prepared_xa import PreparedPosition
 from tables.cursor import Cursor
 from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint, newer, resume_from
@@ -99,8 +99,8 @@ def test_a_table_version_that_lacks_a_field_is_damage(missing: str) -> None:
 
 def test_a_cursor_keeps_the_xa_transactions_that_are_prepared_and_an_old_one_has_none() -> None:
     places = {
-        "X'61',X'',1": PreparedAt(Coordinates("binlog.000002", 5_000_000_000), "u:7"),
-        "X'62',X'',1": PreparedAt(Coordinates("binlog.000003", 4), None),
+        "X'61',X'',1": PreparedPosition(Coordinates("binlog.000002", 5_000_000_000), "u:7"),
+        "X'62',X'',1": PreparedPosition(Coordinates("binlog.000003", 4), None),
     }
     written = replace(cursor(seq=5), prepared=places)
     assert Cursor.from_json(journal.decoded(stored(written, 1))).prepared == places

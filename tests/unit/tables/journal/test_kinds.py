@@ -23,14 +23,14 @@ from tables.quarantine import GIVE_UP, Entry, Resolution
 from tables.quarantine import note_of as quarantine_note
 from tables.schema_history.codec.fold import OLDEST
 from tables.schema_history.codec.journal_records import checkpoint_key
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tables.table_version import Definition, TableVersion
 
 NAME = "a/ü%"
 """A destination whose name is not written into a key as it is."""
 QUOTED = "a%2F%C3%BC%25"
 AT = Coordinates("b.000001", 4)
-PLACE = HistoryPlace(server_uuid="s", start=AT, end=AT, gtid=None, ts_ms=1)
+PLACE = HistoryPosition(server_uuid="s", start=AT, end=AT, gtid=None, ts_ms=1)
 
 
 def keys() -> dict[str, bytes]:
@@ -48,7 +48,7 @@ def keys() -> dict[str, bytes]:
         destination=NAME, id="0f", what="set", by="me", why="w", ts_ms=1, epoch=1, before=None,
         after="x", effect="y",
     )  # fmt: skip
-    asked = source_choice.Asked(destination=NAME, id="i", address="h:1", by="me", ts_ms=1)
+    asked = source_choice.SourceRequest(destination=NAME, id="i", address="h:1", by="me", ts_ms=1)
     current = source_choice.Current(
         destination=NAME, address="h:1", server_uuid="s", why="w", ts_ms=1
     )

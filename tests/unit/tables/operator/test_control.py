@@ -8,9 +8,9 @@ from connectors.errors import JournalDamaged, JournalTooNew
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal.checkpoint import MemoryCheckpoint, records_of
 from tables.journal.state import fold
-from tables.operator.control import Control, Wish, control_in, note_of
+from tables.operator.control import Control, DesiredState, control_in, note_of
 
-PAUSED = Control(destination="shop", wish=Wish.PAUSE, restart="1", by="ann", ts_ms=5)
+PAUSED = Control(destination="shop", wish=DesiredState.PAUSE, restart="1", by="ann", ts_ms=5)
 
 
 def record(control: Control, offset: int) -> StoredRecord:

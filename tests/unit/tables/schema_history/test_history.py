@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.errors import HistoryTooShort, PlaceUnknown
+from connectors.errors import HistoryTooShort, PositionUnknown
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Server, Session, TableChange
 from tables.schema_history.checkpoint import CheckpointPolicy
@@ -129,14 +129,14 @@ def test_a_place_before_the_oldest_checkpoint_is_refused_by_name() -> None:
 def test_a_place_that_compares_with_nothing_is_refused_and_not_guessed() -> None:
     history = three()
     for asked in (offset(999, server=OTHER), AtGtid(f"{OTHER}:1"), at(5, server=OTHER)):
-        with pytest.raises(PlaceUnknown):
+        with pytest.raises(PositionUnknown):
             history.at(asked)
 
 
 def test_a_gtid_of_another_origin_is_not_taken_for_one_before_all_others() -> None:
     history = begun("orders", place=between(100, gtids=f"{UUID}:1-4"))
     assert history.apply(at(200, gtid=f"{UUID}:5"), "shop", "ALTER TABLE orders ADD a INT", SHOP)
-    with pytest.raises(PlaceUnknown):
+    with pytest.raises(PositionUnknown):
         history.at(AtGtid(f"{OTHER}:1"))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
-from tables.schema_history.position import Asked, AtGtid, AtTime, HistoryPlace, reached
+from tables.schema_history.position import Asked, AtGtid, AtTime, HistoryPosition, reached
 from tests.unit.tables.made import OTHER, UUID, at, between, offset
 
 
@@ -81,10 +81,10 @@ def mariadb(text: str, *, pos: int = 4) -> SourceOffset:
         (at(200, gtid="0-1-5"), AtGtid("0-2-6"), True),
         (at(200, gtid="0-1-5"), AtGtid("0-2-4"), False),
         (at(200, gtid="0-1-5"), AtGtid("1-1-6"), None),
-        (HistoryPlace.between(mariadb("0-1-5"), ts_ms=0), mariadb("0-1-7,1-1-1"), True),
-        (HistoryPlace.between(mariadb("0-1-5,1-1-1"), ts_ms=0), mariadb("0-1-7"), False),
-        (HistoryPlace.between(mariadb("0-1-5"), ts_ms=0), mariadb("0-2-7"), True),
-        (HistoryPlace.between(mariadb("0-1-5"), ts_ms=0), AtGtid("0-1-4"), False),
+        (HistoryPosition.between(mariadb("0-1-5"), ts_ms=0), mariadb("0-1-7,1-1-1"), True),
+        (HistoryPosition.between(mariadb("0-1-5,1-1-1"), ts_ms=0), mariadb("0-1-7"), False),
+        (HistoryPosition.between(mariadb("0-1-5"), ts_ms=0), mariadb("0-2-7"), True),
+        (HistoryPosition.between(mariadb("0-1-5"), ts_ms=0), AtGtid("0-1-4"), False),
         # Before the first transaction of all comes nothing.
         (between(4, gtids=""), offset(4, gtids=""), True),
         (between(4, gtids=""), mariadb("0-1-5"), True),
@@ -92,7 +92,7 @@ def mariadb(text: str, *, pos: int = 4) -> SourceOffset:
     ],
 )
 def test_what_has_happened_as_of_a_place(
-    place: HistoryPlace, asked: Asked, expected: bool | None
+    place: HistoryPosition, asked: Asked, expected: bool | None
 ) -> None:
     assert reached(place, asked) is expected
 

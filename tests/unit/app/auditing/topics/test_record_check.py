@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from app.auditing.change_store import Store
-from app.auditing.topics.record_check import Examination, Subject
+from app.auditing.topics.record_check import RecordCheck, Subject
 from app.auditing.truth.changes import Truth
 from app.auditing.verdict import Verdict
 from app.auditing.window import End
@@ -26,7 +26,7 @@ from tests.unit.app.auditing.truth.test_changes import (
 TOPIC = "aq.shop.t"
 
 
-def examined(found: Truth) -> Examination:
+def examined(found: Truth) -> RecordCheck:
     end = End(
         server_uuid="u",
         coordinates=Coordinates("binlog.000001", 5000),
@@ -37,7 +37,7 @@ def examined(found: Truth) -> Examination:
         routes=Routes(prefix="aq"), destination="shop", ddl_topic="aq.__ddl.shop", seq=9, end=end,
         server_uuid="u", versions={}, partitions={TOPIC: 1}, beginnings={},
     )  # fmt: skip
-    return Examination(subject, found, Verdict(destination="shop"))
+    return RecordCheck(subject, found, Verdict(destination="shop"))
 
 
 def record(offset: int, change: str, value: dict[str, Any] | None) -> StoredRecord:
@@ -50,7 +50,7 @@ def delete(seq: int) -> dict[str, Any]:
     return {"op": "d", "source": source, "before": {"id": 7}, "after": None}
 
 
-def earlier(one: Examination) -> None:
+def earlier(one: RecordCheck) -> None:
     """A record of the partition with a place, without which a tombstone may belong to another audit."""
     one.take(TOPIC, 0, record(0, "1#0", {**delete(1), "op": "c"}))
 

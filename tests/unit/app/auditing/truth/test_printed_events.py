@@ -7,13 +7,13 @@ import pytest
 from app.auditing.errors import TruthUnreadable
 from app.auditing.truth.printed_events import (
     Before,
-    Begun,
-    Ended,
     Event,
-    Opened,
+    FileBegins,
     Row,
     Statement,
-    Unprinted,
+    TransactionBegins,
+    TransactionEnds,
+    UnreadableRows,
     XaBegun,
     XaEnded,
     events,
@@ -77,11 +77,11 @@ def test_a_transaction_has_its_name_time_and_rows() -> None:
         header("Xid = 9", end=400),
         "COMMIT/*!*/;\n",
     )
-    assert begun == Begun("3e11fa47-71ca-11e1-9e33-c80aa9429562:7", 100, 1795272309860)
+    assert begun == TransactionBegins("3e11fa47-71ca-11e1-9e33-c80aa9429562:7", 100, 1795272309860)
     assert isinstance(row, Row)
     assert (row.kind, row.pos) == ("u", 300)
     assert (row.before, row.after) == (b"1=1\n2='### SET'", b"1=-1 (4294967295)\n2=NULL")
-    assert ended == Ended(400)
+    assert ended == TransactionEnds(400)
     names = [column.name for column in row.shape.columns]
     assert names == ["id", "a, `b", "e"]
     assert row.shape.primary_key == ("a, `b", "id")
@@ -121,20 +121,20 @@ def test_a_value_that_cannot_be_printed_is_told_and_the_next_row_is_read() -> No
         "###   @2=!! Don't know how to handle column type=255\n",
         "### INSERT INTO `shop`.`t`\n### SET\n###   @1=2\n###   @2='!! no'\n",
     )
-    assert isinstance(first, Unprinted)
+    assert isinstance(first, UnreadableRows)
     assert isinstance(second, Row)
 
 
 def test_a_statement_may_hold_lines_that_look_like_the_programs_own() -> None:
     sql = "CREATE TABLE t (\n# at 4\n### INSERT INTO `x`.`y`\na int)"
     found = read(gtid("ANONYMOUS"), query(sql, "use `a``b`/*!*/;\n"))
-    assert found[1:] == [Statement(sql, "a`b", 100), Ended(900)]
+    assert found[1:] == [Statement(sql, "a`b", 100), TransactionEnds(900)]
 
 
 def test_create_select_leaves_its_transaction_open_for_the_rows() -> None:
     sql = "CREATE TABLE `c` (\n  `a` int\n) START TRANSACTION"
     found = read(gtid("ANONYMOUS"), query("BEGIN"), query(sql), header("Xid = 1"))
-    assert [type(each) for each in found] == [Begun, Statement, Ended]
+    assert [type(each) for each in found] == [TransactionBegins, Statement, TransactionEnds]
 
 
 def test_borders_of_xa_transactions_and_savepoints_are_no_statements() -> None:
@@ -152,12 +152,18 @@ def test_a_change_that_is_written_as_a_statement_leaves_its_transaction_open() -
     found = read(
         gtid("ANONYMOUS"), query("BEGIN"), query("INSERT INTO percona.checksums VALUES (1)"), query("COMMIT")
     )  # fmt: skip
-    assert [type(one).__name__ for one in found] == ["Begun", "Ended"]
+    assert [type(one).__name__ for one in found] == ["TransactionBegins", "TransactionEnds"]
 
 
 def test_a_server_that_announces_nothing_begins_with_begin_and_with_each_statement() -> None:
     found = read(query("BEGIN"), header("Xid = 1"), query("DROP TABLE t"))
-    assert [type(each) for each in found] == [Begun, Ended, Begun, Statement, Ended]
+    assert [type(each) for each in found] == [
+        TransactionBegins,
+        TransactionEnds,
+        TransactionBegins,
+        Statement,
+        TransactionEnds,
+    ]
 
 
 def test_files_and_what_stands_before_them_are_told() -> None:
@@ -168,4 +174,4 @@ def test_files_and_what_stands_before_them_are_told() -> None:
         "SET @@SESSION.GTID_NEXT= 'AUTOMATIC' /* added by mysqlbinlog */ /*!*/;\n",
     )
     sets = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5,4e11fa47-71ca-11e1-9e33-c80aa9429562:1"
-    assert found == [Opened("binlog.000002"), Before(sets)]
+    assert found == [FileBegins("binlog.000002"), Before(sets)]

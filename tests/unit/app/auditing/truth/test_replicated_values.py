@@ -72,7 +72,7 @@ def test_a_value_is_the_one_on_the_wire_and_another_is_not(
 @pytest.mark.parametrize(
     ("told", "value"),
     [
-        (column(10), read.UNTOLD),
+        (column(10), read.UNKNOWN_VALUE),
         (column(19, 2), timedelta(milliseconds=-990)),
         (column(245), read.Document([Decimal("1.5")])),
         (column(245), read.Document({b"d": datetime.fromisoformat("2024-01-01")})),

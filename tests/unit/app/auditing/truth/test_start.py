@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.auditing.truth.printed_events import Before, Begun, Ended, Event, Opened
+from app.auditing.truth.printed_events import (
+    Before,
+    Event,
+    FileBegins,
+    TransactionBegins,
+    TransactionEnds,
+)
 from app.auditing.truth.start import file_of_last, first_file, last_of
 from app.auditing.truth.witness import WitnessName
 from connectors.mysql.gtid import GtidSet
@@ -31,11 +37,11 @@ class Files:
         names = self.files()
         for file in names[names.index(first) :]:
             before, numbers = self.held[file]
-            yield Opened(file)
+            yield FileBegins(file)
             yield Before(before)
             for at, number in enumerate(numbers, 1):
-                yield Begun(None if number is None else f"{U}:{number}", 100 * at, 0)
-                yield Ended(100 * at + 50)
+                yield TransactionBegins(None if number is None else f"{U}:{number}", 100 * at, 0)
+                yield TransactionEnds(100 * at + 50)
 
 
 BINLOG = Files(

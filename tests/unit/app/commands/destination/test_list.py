@@ -18,7 +18,7 @@ from connectors.errors import CoordinationLost
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor
 from tables.journal.leader import Leader
-from tables.operator.control import Control, Wish
+from tables.operator.control import Control, DesiredState
 
 STATUS = {
     "worker": "a",
@@ -53,7 +53,7 @@ def listed(
     capsys: pytest.CaptureFixture[str],
     *,
     leader: tuple[str, str] | None,
-    wish: Wish = Wish.RUN,
+    wish: DesiredState = DesiredState.RUN,
     http: str = "127.0.0.1:0",
     fault: CoordinationLost | None = None,
 ) -> tuple[int, dict[str, Any]]:
@@ -132,16 +132,21 @@ def test_who_does_not_answer_is_named_and_the_rest_is_shown(
     assert shown["position"] == "binlog.000001:4"
 
 
-@pytest.mark.parametrize(("wish", "state"), [(Wish.STOP, "STOPPED"), (Wish.RUN, "NOT LED")])
+@pytest.mark.parametrize(
+    ("wish", "state"), [(DesiredState.STOP, "STOPPED"), (DesiredState.RUN, "NOT LED")]
+)
 def test_one_that_nobody_leads_is_shown_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wish: Wish, state: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wish: DesiredState,
+    state: str,
 ) -> None:
     assert listed(monkeypatch, capsys, leader=None, wish=wish)[1]["state"] == state
 
 
-@pytest.mark.parametrize("wish", [Wish.RUN, Wish.STOP])
+@pytest.mark.parametrize("wish", [DesiredState.RUN, DesiredState.STOP])
 def test_while_zookeeper_is_away_nothing_is_said_of_who_leads(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wish: Wish
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wish: DesiredState
 ) -> None:
     fault = CoordinationLost("no session with z:2181 in 6 s")
     code, one = listed(monkeypatch, capsys, leader=None, wish=wish, fault=fault)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.errors import HistoryTooShort, PlaceUnknown
+from connectors.errors import HistoryTooShort, PositionUnknown
 from tables.quarantine import GIVE_UP, Entry, Outcome, note_of
 from tables.schema_history.record import Given
 from tests.unit.app.commands.histories import Asked, options_of, story, tell
@@ -106,7 +106,7 @@ def test_a_place_that_is_too_old_or_of_another_server_is_refused(show: Asked) ->
     made = story(*GROWING)
     with pytest.raises(HistoryTooShort):
         show.text(made, "shop.orders", "--at", "b.000001:99")
-    with pytest.raises(PlaceUnknown):
+    with pytest.raises(PositionUnknown):
         show.text(made, "shop.orders", "--at", "b.000001:201", "--server", OTHER)
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from app.destination.plan import Plan
 from app.destination.retry_policy import ErrorPolicy
-from app.destination.run import Run
+from app.destination.source_agent import SourceAgent
 from app.pipeline.piece import Piece
-from app.pipeline.piece_parts import Aside, Counts, DeadLetter, SourceTrace, TableChanges
+from app.pipeline.piece_parts import Counts, DeadLetter, QuarantinedTable, SourceTrace, TableChanges
 from app.service.status import DestinationStatus
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor
 from tables.operator.skips import Skip
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tests.made import SERVER
 from tests.unit.app.pipeline.runs import RULES
 
@@ -36,7 +36,7 @@ AFTER = replace(BEFORE, seq=2, offset=replace(BEFORE.offset, coordinates=END))
 
 def piece(**changes: Any) -> Piece:
     """A piece that every participant has to do with."""
-    place = HistoryPlace(server_uuid=SERVER, start=BEGIN, end=BEGIN, gtid=None, ts_ms=1)
+    place = HistoryPosition(server_uuid=SERVER, start=BEGIN, end=BEGIN, gtid=None, ts_ms=1)
     given: dict[str, Any] = {
         "coordinates": END,
         "seq": 2,
@@ -50,7 +50,9 @@ def piece(**changes: Any) -> Piece:
         ),
         "dead_letters": [DeadLetter("shop.t", GTID, "b.000001:4", 1, "bad")],
         "tables": TableChanges(
-            set_aside=[Aside(name=("shop", "odd"), why="its columns differ", since=place)]
+            set_aside=[
+                QuarantinedTable(name=("shop", "odd"), why="its columns differ", since=place)
+            ]
         ),
         "trace": SourceTrace(
             fingerprints=[Fingerprint(digest="d1", original_us=0, ts_ms=1, start=BEGIN, end=END)]
@@ -65,7 +67,7 @@ def moving() -> Piece:
     return Piece(coordinates=END, seq=0, version_count=0)
 
 
-def run_of(name: str = "shop", *, signals: Any = None, interval: float = 0.0) -> Run:
+def run_of(name: str = "shop", *, signals: Any = None, interval: float = 0.0) -> SourceAgent:
     """A run that has nothing open yet."""
     rules = replace(RULES, poison_limit=5)
     plan = Plan(
@@ -81,7 +83,7 @@ def run_of(name: str = "shop", *, signals: Any = None, interval: float = 0.0) ->
         interval=interval,
         decoders=0,
     )
-    return Run(
+    return SourceAgent(
         plan=plan,
         status=DestinationStatus(name),
         checkpoint=_nothing(),

@@ -8,7 +8,7 @@ from app.destination.commit.dead_letter_limit import HOUR, DeadLetters
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import DeadLetter
 from app.service.status import DestinationStatus
-from connectors.errors import PoisonLimitReached
+from connectors.errors import DeadLetterLimitReached
 from connectors.mysql.position import Coordinates
 from tests.unit.app.destination.commit.made import BEFORE
 
@@ -27,7 +27,7 @@ def test_the_first_one_too_many_is_named_and_the_hour_moves_on() -> None:
         letters.before(one, BEFORE)
         letters.committed(one, BEFORE)
     now[0] = HOUR / 2
-    with pytest.raises(PoisonLimitReached) as caught:
+    with pytest.raises(DeadLetterLimitReached) as caught:
         letters.before(piece(3, 4), BEFORE)
     assert caught.value.where == {
         "table": "shop.t",
@@ -38,7 +38,7 @@ def test_the_first_one_too_many_is_named_and_the_hour_moves_on() -> None:
     letters.before(piece(), BEFORE)
     now[0] = HOUR
     letters.before(piece(4, 5, 6), BEFORE)
-    with pytest.raises(PoisonLimitReached, match="3 are allowed"):
+    with pytest.raises(DeadLetterLimitReached, match="3 are allowed"):
         letters.before(piece(4, 5, 6, 7), BEFORE)
     assert status.to_json()["dead_letters"]["here"] == {"shop.t": 2}
     assert status.to_json()["dead_letters"]["last"]["row"] == 2
@@ -47,6 +47,6 @@ def test_the_first_one_too_many_is_named_and_the_hour_moves_on() -> None:
 
 def test_what_was_refused_does_not_count() -> None:
     letters = DeadLetters(1, DestinationStatus("refused"), clock=lambda: 0.0)
-    with pytest.raises(PoisonLimitReached):
+    with pytest.raises(DeadLetterLimitReached):
         letters.before(piece(1, 2), BEFORE)
     letters.before(piece(1), BEFORE)

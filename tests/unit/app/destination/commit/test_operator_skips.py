@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from app import metrics
-from app.destination.commit.operator_skips import Skipping
-from connectors.mysql.lookup.skipped_transactions import Omitted
+from app.destination.commit.operator_skips import OperatorSkips
+from connectors.mysql.lookup.skipped_transactions import SkippedTransaction
 from connectors.mysql.position import Coordinates
 from tables.cursor import Resume
 from tables.operator.skips import Skips, note_of
@@ -21,12 +21,12 @@ from tests.unit.app.destination.commit.made import AFTER, BEFORE, BEGIN, END, GT
 from tests.unit.tables.journal.states import state_with
 
 
-def skipping(name: str = "shop") -> Skipping:
-    return Skipping(name, state_with(SKIP).skips, SERVER)
+def skipping(name: str = "shop") -> OperatorSkips:
+    return OperatorSkips(name, state_with(SKIP).skips, SERVER)
 
 
-def omitted(end: Coordinates = END) -> Omitted:
-    return Omitted(GTID, BEGIN, end, Counter({30: 2, 16: 1}))
+def omitted(end: Coordinates = END) -> SkippedTransaction:
+    return SkippedTransaction(GTID, BEGIN, end, Counter({30: 2, 16: 1}))
 
 
 def test_a_piece_that_only_moves_is_due_once_it_passes_a_skipped_transaction() -> None:
@@ -66,7 +66,7 @@ def test_a_skip_counts_once_and_only_after_the_commit(caplog: pytest.LogCaptureF
 
 
 def test_without_skips_nothing_is_due_or_added() -> None:
-    one = Skipping("shop", Skips(), SERVER)
+    one = OperatorSkips("shop", Skips(), SERVER)
     assert (one.left_out, one.is_due(moving()), list(one.before(moving(), BEFORE))) == (
         None,
         False,

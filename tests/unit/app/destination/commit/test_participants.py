@@ -13,16 +13,16 @@ import pytest
 from app import metrics
 from app.destination.commit.dead_letter_limit import DeadLetters
 from app.destination.commit.filter_check import FilterCheck
-from app.destination.commit.operator_skips import Skipping
+from app.destination.commit.operator_skips import OperatorSkips
 from app.destination.commit.participants import CommitParticipant, Commits
 from app.destination.commit.progress import Progress
 from app.destination.commit.published_fingerprints import PublishedFingerprints
 from app.destination.commit.skipped_statements import SkippedStatements
-from app.destination.run import Run
+from app.destination.source_agent import SourceAgent
 from app.pipeline.piece import Piece
 from app.schemas.run_schemas import Schemas
 from connectors.errors import KafkaLost, UnsupportedEvent
-from connectors.mysql.lookup.skipped_transactions import Omitted
+from connectors.mysql.lookup.skipped_transactions import SkippedTransaction
 from tables.cursor import Cursor
 from tables.journal_format import Entry
 from tables.operator.skips import Skips
@@ -43,7 +43,7 @@ from tests.unit.tables.journal.states import state_with
 
 ORDER: list[type[CommitParticipant]] = [
     Progress,
-    Skipping,
+    OperatorSkips,
     Schemas,
     DeadLetters,
     PublishedFingerprints,
@@ -68,9 +68,9 @@ class Scene:
     def __init__(self, name: str) -> None:
         self.run = run_of(name)
         state = state_with(SKIP)
-        self.skipping = Skipping(name, state.skips, SERVER)
+        self.skipping = OperatorSkips(name, state.skips, SERVER)
         assert self.skipping.left_out is not None
-        self.skipping.left_out.done.append(Omitted(GTID, BEGIN, END, Counter({30: 1})))
+        self.skipping.left_out.done.append(SkippedTransaction(GTID, BEGIN, END, Counter({30: 1})))
         self.schemas = Schemas(
             None, state.quarantine, self.run.plan.rules, self.run.status, expiry=cast(Any, None)
         )
@@ -149,7 +149,11 @@ class Ends(Exception):
 
 
 async def published(
-    run: Run, publisher: Any, commits: Commits, pieces: list[Piece], end: Exception | None = None
+    run: SourceAgent,
+    publisher: Any,
+    commits: Commits,
+    pieces: list[Piece],
+    end: Exception | None = None,
 ) -> None:
     """Let a run publish these pieces, until the reader ends with an error."""
     pieces, end = pieces[:], end or Ends()
@@ -172,7 +176,7 @@ async def published(
             reading,
             commits,
             schemas=schemas,
-            skipping=Skipping("shop", Skips(), SERVER),
+            skipping=OperatorSkips("shop", Skips(), SERVER),
             again=PROVEN,
         )
 

@@ -11,7 +11,7 @@ import pytest
 from app.destination.failover import heartbeat as module
 from app.destination.failover.heartbeat import Heartbeat
 from app.destination.plan import Failover, Signals
-from connectors.errors import BeginsAnew, SourceLost, SourceRefused, SourceSilent
+from connectors.errors import RunRestarts, SourceLost, SourceRefused, SourceSilent
 from connectors.mysql.server import heartbeat
 from connectors.mysql.server.facts import SourceAddress
 from tests.unit.connectors.mysql.facts import ADDRESS
@@ -66,7 +66,7 @@ def run(
     made._run()
     if signals.leave is None:
         return None
-    assert isinstance(signals.leave, BeginsAnew)
+    assert isinstance(signals.leave, RunRestarts)
     return clock.now - 100
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.destination.failover.relocation import Switch
+from app.destination.failover.relocation import Relocation
 from app.destination.plan import Failover
 from connectors.errors import LostInReplication, NoAlignment
 from connectors.mysql.lookup.fingerprint.alignment import align
@@ -33,11 +33,11 @@ def prints(*names: str) -> list[Fingerprint]:
     ]
 
 
-def switch(*, report_lost: bool) -> Switch:
+def switch(*, report_lost: bool) -> Relocation:
     offset = SourceOffset(server_uuid="uuid-b", coordinates=Coordinates("b.000001", 4))
     cursor = Cursor(destination="shop", installation="i", epoch=1, seq=1, versions=0, offset=offset)
     unused: Any = None
-    return Switch(
+    return Relocation(
         cursor=cursor,
         facts=cast(Any, SimpleNamespace(server_uuid="uuid-a", has_gtids=False)),
         address=unused,

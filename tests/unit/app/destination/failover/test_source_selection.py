@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from app.destination.failover.relocation import Moved
-from app.destination.failover.source_selection import Sources, Standing
+from app.destination.failover.relocation import RelocatedCursor
+from app.destination.failover.source_selection import SelectedSource, Sources
 from app.destination.plan import Failover, Plan, Source
 from connectors.errors import (
     AqueductError,
@@ -27,7 +27,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
-from tables.operator.source_choice import Asked, note_of
+from tables.operator.source_choice import SourceRequest, note_of
 
 NAMES = ("a", "b", "c")
 
@@ -58,15 +58,23 @@ class World:
 
     def ask(self, name: str) -> None:
         self.note(
-            note_of(Asked(destination="shop", id=f"w{self._offset}", address=f"{name}:3306", by="me", ts_ms=1))
-        )  # fmt: skip
+            note_of(
+                SourceRequest(
+                    destination="shop",
+                    id=f"w{self._offset}",
+                    address=f"{name}:3306",
+                    by="me",
+                    ts_ms=1,
+                )
+            )
+        )
 
     def note(self, entry: tuple[bytes, bytes]) -> None:
         self._offset += 1
         self.state.apply(StoredRecord(*entry, self._offset))
 
     def stand(self) -> str:
-        standing: Standing = self.sources.stand(self.state, self._judge, self.told.append)
+        standing: SelectedSource = self.sources.stand(self.state, self._judge, self.told.append)
         for entry in standing.notes:
             self.note(entry)
         return standing.source.address.host
@@ -212,8 +220,10 @@ def test_what_a_move_costs_is_logged_where_it_is_made_and_not_at_each_look(
     place = replace(cursor.offset, server_uuid="uuid-a", coordinates=Coordinates("a.000009", 44))
     lost = tuple(cast(Fingerprint, f"transaction {n}") for n in range(7))
     loss = LostInReplication("7 transaction(s) of server uuid-b")
-    moved = Moved(offset=place, lost=lost, loss=loss, skipped=16, ahead_ms=-2500)
-    monkeypatch.setattr("app.destination.failover.source_selection.Switch.moved", lambda *_: moved)
+    moved = RelocatedCursor(offset=place, lost=lost, loss=loss, skipped=16, ahead_ms=-2500)
+    monkeypatch.setattr(
+        "app.destination.failover.source_selection.Relocation.moved", lambda *_: moved
+    )
     world.lose("a")
     assert world.stand() == "b"
     world.faults.clear()

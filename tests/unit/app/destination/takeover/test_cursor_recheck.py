@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from app.destination.takeover import cursor_recheck
-from app.destination.takeover.cursor_recheck import ProvingAgain
-from app.destination.takeover.cursor_verification import Proving
+from app.destination.takeover.cursor_recheck import CursorRecheck
+from app.destination.takeover.cursor_verification import CursorVerification
 from connectors.errors import SourceLost, SourceReset
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import SourceAddress
@@ -29,14 +29,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(cursor_recheck, "read_facts", facts)
     monkeypatch.setattr(cursor_recheck, "check", lambda *_: None)
-    monkeypatch.setattr(Proving, "at_home", lambda *_: None)
+    monkeypatch.setattr(CursorVerification, "at_home", lambda *_: None)
     return names
 
 
-def again() -> ProvingAgain:
+def again() -> CursorRecheck:
     offset = SourceOffset(server_uuid="u-1", coordinates=Coordinates("b.000001", 4))
     cursor = Cursor(destination="shop", installation="i", epoch=1, seq=0, versions=0, offset=offset)
-    return ProvingAgain(cursor=cursor, address=ADDRESS)
+    return CursorRecheck(cursor=cursor, address=ADDRESS)
 
 
 async def test_the_server_is_asked_for_the_first_piece_alone(asked: list[str]) -> None:
@@ -60,7 +60,7 @@ async def test_what_is_refused_once_is_asked_again(
 
     proving = again()
     with monkeypatch.context() as patch:
-        patch.setattr(Proving, "at_home", cast(Any, refused))
+        patch.setattr(CursorVerification, "at_home", cast(Any, refused))
         with pytest.raises(SourceReset):
             await proving.once()
     await proving.once()

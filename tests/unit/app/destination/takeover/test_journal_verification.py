@@ -11,7 +11,7 @@ import pytest
 from app.destination.takeover import journal_verification
 from app.destination.takeover.journal_verification import Verification
 from app.destination.takeover.published_check import Published
-from connectors.errors import BeginsAnew, ForeignInstallation, JournalDamaged
+from connectors.errors import ForeignInstallation, JournalDamaged, RunRestarts
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import TopicPlan
 from tables.journal.checkpoint import MemoryCheckpoint
@@ -74,9 +74,9 @@ async def test_a_state_that_is_not_whole_is_refused_before_anything_is_asked(
 
 
 async def test_nothing_is_judged_before_the_installation_is_confirmed(topics: Topics) -> None:
-    topics.fault = BeginsAnew("as the journal is another's")
+    topics.fault = RunRestarts("as the journal is another's")
     for one in (state(installation="other"), DestinationState("shop")):
-        with pytest.raises(BeginsAnew):
+        with pytest.raises(RunRestarts):
             await Verification(installation="i", confirm=topics.confirm).check(one, JOURNAL, EMPTY)
     assert topics.asked == [("confirmed", False), ("confirmed", True)]
 

@@ -12,14 +12,14 @@ from typing import Any, cast
 import pytest
 
 from app.coordination.lease import PermanentLease
-from app.coordination.write_permit import Mandate
+from app.coordination.write_permit import WritePermit
 from app.destination.failover.source_selection import Sources
 from app.destination.plan import Failover, Plan, Signals, Source
-from app.destination.takeover.initial_state import Opened
-from app.destination.takeover.takeover import Leading
+from app.destination.takeover.initial_state import InitialState
+from app.destination.takeover.takeover import Takeover
 from app.destination.takeover.timings import Phases
 from app.service.status import DestinationStatus
-from connectors.errors import BeginsAnew, SourceLost, TopicGone
+from connectors.errors import RunRestarts, SourceLost, TopicGone
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import TopicPlan
 from connectors.mysql.lookup.start import Latest
@@ -55,7 +55,7 @@ class Scene:
         """Of the journal."""
         self.claimed: list[Cursor] = []
         self.checkpoint = MemoryCheckpoint()
-        self.signals = Signals(mandate=Mandate(lease=PermanentLease()))
+        self.signals = Signals(mandate=WritePermit(lease=PermanentLease()))
         self.plan = cast(
             Plan,
             SimpleNamespace(
@@ -123,7 +123,7 @@ class Scene:
         async def nothing(_: Any) -> None:
             pass
 
-        def asked(_: Leading, source: Source, __: str) -> tuple[SourceAddress, ServerFacts]:
+        def asked(_: Takeover, source: Source, __: str) -> tuple[SourceAddress, ServerFacts]:
             host = source.address.host
             scene.asked.append(host)
             if host in scene.silent:
@@ -134,7 +134,7 @@ class Scene:
             )
 
         def opening(**_: Any) -> Any:
-            return SimpleNamespace(open=lambda _: Opened(cursor=cursor("i"), history=None))
+            return SimpleNamespace(open=lambda _: InitialState(cursor=cursor("i"), history=None))
 
         def publisher(*_: Any, cursor: Cursor, **__: Any) -> Any:
             scene.claimed.append(cursor)
@@ -151,7 +151,7 @@ class Scene:
             async def check(self, claimed: int) -> None:
                 pass
 
-        monkeypatch.setattr("app.destination.takeover.takeover.Others", Others)
+        monkeypatch.setattr("app.destination.takeover.takeover.OtherWorkers", Others)
         monkeypatch.setattr("app.destination.takeover.takeover.TransactionalProducer", Producer)
         monkeypatch.setattr("app.destination.takeover.takeover.Topics", Topics)
         monkeypatch.setattr("app.destination.takeover.takeover.installation_of", installation_of)
@@ -162,8 +162,8 @@ class Scene:
             "app.destination.takeover.journal_verification.Published",
             lambda **_: SimpleNamespace(check=nothing),
         )
-        monkeypatch.setattr("app.destination.takeover.takeover.Leading._asked", asked)
-        monkeypatch.setattr("app.destination.takeover.takeover.Opening", opening)
+        monkeypatch.setattr("app.destination.takeover.takeover.Takeover._asked", asked)
+        monkeypatch.setattr("app.destination.takeover.takeover.InitialStateBuilder", opening)
         monkeypatch.setattr("app.destination.takeover.takeover.Publisher", publisher)
 
     def write(self, *entries: tuple[bytes, bytes], is_folded: bool = True) -> None:
@@ -176,7 +176,7 @@ class Scene:
 
     async def lead(self) -> str:
         """Take the lead, within less than a server that does not answer takes; which one is read then."""
-        leading = Leading(
+        leading = Takeover(
             plan=self.plan,
             checkpoint=self.checkpoint,
             signals=self.signals,
@@ -280,7 +280,7 @@ async def test_tables_of_another_journal_are_believed_once_at_most(
     scene.records.clear()
     if has_cursor:
         scene.write(cursor_note("i"))
-    with pytest.raises(BeginsAnew, match="as the journal is of i, not of j"):
+    with pytest.raises(RunRestarts, match="as the journal is of i, not of j"):
         await scene.lead()
     assert "claimed" not in scene.events
     await scene.lead()

@@ -10,7 +10,7 @@ import pytest
 from app.operations import source_connection
 from app.operations.cursor import skip as module
 from app.operations.cursor.skip import Named, planned_skip
-from connectors.errors import AlreadyBehind, PositionWithin, SourceDiverged, UsageError
+from connectors.errors import AlreadyPast, PositionWithin, SourceDiverged, UsageError
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server.facts import ServerFacts
@@ -33,7 +33,7 @@ async def test_one_is_named_by_its_gtid() -> None:
 
 
 async def test_one_that_the_cursor_has_passed_is_refused() -> None:
-    with pytest.raises(AlreadyBehind):
+    with pytest.raises(AlreadyPast):
         await planned(f"{UUID}:9")
 
 

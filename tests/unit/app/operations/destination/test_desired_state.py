@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from app.operations.destination.desired_state import request_state
-from tables.operator.control import Control, Wish
+from tables.operator.control import Control, DesiredState
 from tests.unit.app.operations.journals import MemoryJournal, journal
 
 
-async def requested(made: MemoryJournal, wish: Wish | None) -> Control:
+async def requested(made: MemoryJournal, wish: DesiredState | None) -> Control:
     found = await request_state(made.asked, wish, by="anna", wait=None)
     assert found.outcome is None
     assert made.folded.control == found.control
@@ -16,16 +16,16 @@ async def requested(made: MemoryJournal, wish: Wish | None) -> Control:
 
 async def test_a_restart_keeps_the_state_that_is_wanted() -> None:
     made = journal()
-    paused = await requested(made, Wish.PAUSE)
-    assert (paused.wish, paused.restart, paused.by) == (Wish.PAUSE, "", "anna")
+    paused = await requested(made, DesiredState.PAUSE)
+    assert (paused.wish, paused.restart, paused.by) == (DesiredState.PAUSE, "", "anna")
     restarted = await requested(made, None)
-    assert restarted.wish is Wish.PAUSE
+    assert restarted.wish is DesiredState.PAUSE
     assert restarted.restart
 
 
 async def test_another_state_keeps_the_restart_so_that_no_new_run_begins_for_it() -> None:
     made = journal()
     restarted = await requested(made, None)
-    assert restarted.wish is Wish.RUN
-    stopped = await requested(made, Wish.STOP)
-    assert (stopped.wish, stopped.restart) == (Wish.STOP, restarted.restart)
+    assert restarted.wish is DesiredState.RUN
+    stopped = await requested(made, DesiredState.STOP)
+    assert (stopped.wish, stopped.restart) == (DesiredState.STOP, restarted.restart)

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from app.pipeline.capture.schema_tracker import Historian
+from app.pipeline.capture.schema_tracker import SchemaTracker
 from connectors.mysql.ddl.definition import Database, Server
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.schema.from_table_map import adopted
 from connectors.mysql.stream.chunk import Chunk
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tests.made import SERVER as UUID
 from tests.unit.app.pipeline.actions import TABLES, Ddl, RowsOf
 from tests.unit.app.pipeline.history import CHARSETS, Source, _table_map
@@ -37,12 +37,12 @@ def scanned(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def followed(source: Source) -> Iterator[Chunk]:
     """The chunks of a source, as they go to a decoder."""
-    place = HistoryPlace.between(first_cursor(source).offset, ts_ms=0)
+    place = HistoryPosition.between(first_cursor(source).offset, ts_ms=0)
     history = SchemaHistory()
     history.init("shop")
     tables = {name: adopted(_table_map(name, 2), CHARSETS, database=UTF8MB4) for name in TABLES}
     history.baseline(tables, dict.fromkeys(("shop", "other"), UTF8MB4), place, SERVER)
-    tracker = Historian(
+    tracker = SchemaTracker(
         history,
         server_uuid=UUID,
         charsets=CHARSETS,

@@ -122,9 +122,9 @@ def test_no_socket_is_given_to_two_where_it_is_not_known_whether_the_first_is_th
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[int] = []
-    whole = fork_client._Nursery.answer
+    whole = fork_client._ForkServerProcess.answer
 
-    def silent(self: fork_client._Nursery) -> str:
+    def silent(self: fork_client._ForkServerProcess) -> str:
         answer = whole(self)
         if not answer.startswith("pid"):
             return answer
@@ -132,7 +132,7 @@ def test_no_socket_is_given_to_two_where_it_is_not_known_whether_the_first_is_th
         raise TimeoutError("timed out")
 
     first = maker()
-    monkeypatch.setattr(fork_client._Nursery, "answer", silent)
+    monkeypatch.setattr(fork_client._ForkServerProcess, "answer", silent)
     with pytest.raises(DecoderLost, match="timed out"):
         DecoderProcess("shop decoder 1/1")
     assert len(made) == 1

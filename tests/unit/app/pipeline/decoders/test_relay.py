@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any, cast
 
-from app.pipeline.decoders.messages import Numbered, Turn
+from app.pipeline.decoders.messages import Numbered, PickledState
 from app.pipeline.decoders.protocols import Limits
 from app.pipeline.decoders.relay import Relay, Worker
 from app.pipeline.statement_effect import Applied
@@ -23,10 +23,10 @@ def test_the_state_goes_to_the_owner_of_the_next_portion_once_both_are_known() -
     assert relay.turn() is None
     relay.give(0, first, None)
     relay.give(1, second, None)
-    assert relay.turn() == (first, Turn(0, STATE, []))
+    assert relay.turn() == (first, PickledState(0, STATE, []))
     assert relay.turn() is None
     relay.numbered(first, Numbered(0, b"after 0", None))
-    assert relay.turn() == (second, Turn(1, b"after 0", []))
+    assert relay.turn() == (second, PickledState(1, b"after 0", []))
 
 
 def test_news_reach_all_others_with_their_next_turn_and_once() -> None:

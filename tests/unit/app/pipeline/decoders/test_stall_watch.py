@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.pipeline.decoders.stall_watch import Watch, cpu_seconds
+from app.pipeline.decoders.stall_watch import StallWatch, cpu_seconds
 
 
 class Machine:
@@ -10,7 +10,7 @@ class Machine:
 
     def __init__(self, limit: float = 10.0) -> None:
         self.now, self.used = 0.0, 0.0
-        self.watch = Watch(limit=limit, clock=lambda: self.now, cpu=lambda _: self.used)
+        self.watch = StallWatch(limit=limit, clock=lambda: self.now, cpu=lambda _: self.used)
 
     def look(self, progress: int = 0, *, after: float = 1.0, cpu: float = 0.0) -> float | None:
         self.now += after

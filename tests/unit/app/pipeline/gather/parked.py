@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.pipeline.capture.schema_tracker import Historian
+from app.pipeline.capture.schema_tracker import SchemaTracker
 from app.pipeline.gather.captured_tables import Schema
-from app.pipeline.gather.parked_event import Parked, parked_of
+from app.pipeline.gather.parked_event import ParkedEvent, parked_of
 from app.pipeline.piece import Piece
 from app.pipeline.portions.captured_chunk import CapturedChunk
 from app.pipeline.stage import StageSpec
@@ -20,7 +20,7 @@ from connectors.mysql.stream.chunk import Chunk
 from connectors.wire import quarantine_topic
 from tables.quarantine import Entry, Outcome, Resolution
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPlace
+from tables.schema_history.position import HistoryPosition
 from tests.made import SERVER as UUID
 from tests.unit.app.pipeline.actions import TABLES, Action, Ddl
 from tests.unit.app.pipeline.history import CHARSETS, Source, _table_map
@@ -38,13 +38,13 @@ def table(name: TableName, width: int = 2) -> Table:
     return adopted(_table_map(name, width), CHARSETS, database=UTF8MB4)
 
 
-def followed(chunks: Iterable[Chunk], place: HistoryPlace) -> Iterator[CapturedChunk]:
+def followed(chunks: Iterable[Chunk], place: HistoryPosition) -> Iterator[CapturedChunk]:
     """The chunks as a worker's decoder gets them, with what statements did."""
     history = SchemaHistory()
     history.init("shop")
     databases = dict.fromkeys(("shop", "other"), UTF8MB4)
     history.baseline({name: table(name) for name in TABLES}, databases, place, SERVER)
-    historian = Historian(
+    historian = SchemaTracker(
         history,
         server_uuid=UUID,
         charsets=CHARSETS,
@@ -56,8 +56,8 @@ def followed(chunks: Iterable[Chunk], place: HistoryPlace) -> Iterator[CapturedC
         yield CapturedChunk(chunk, historian.note(chunk))
 
 
-def beginning(source: Source) -> HistoryPlace:
-    return HistoryPlace.between(first_cursor(source).offset, ts_ms=0)
+def beginning(source: Source) -> HistoryPosition:
+    return HistoryPosition.between(first_cursor(source).offset, ts_ms=0)
 
 
 def pieces(source: Source, cut: Sequence[bool], known: dict[TableName, Schema]) -> list[Piece]:
@@ -78,7 +78,7 @@ _VERSION = 800
 
 def released(
     source: Source,
-    waiting: list[Parked],
+    waiting: list[ParkedEvent],
     given_: Table | None,
     *,
     each: int,
@@ -104,7 +104,7 @@ def released(
     return found, entry
 
 
-def waiting_in(records: Iterable[Record]) -> list[Parked]:
+def waiting_in(records: Iterable[Record]) -> list[ParkedEvent]:
     return [
         parked_of(record.key or b"", record.value, dict(record.headers), offset)
         for offset, record in enumerate(one for one in records if one.topic == WAITING)

@@ -8,7 +8,7 @@ from app.pipeline.formats.registry import value_counter
 from app.pipeline.gather.captured_tables import GivenUp, TableBook
 from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.gathered import Gathered
-from app.pipeline.gather.statement_changes import Passing
+from app.pipeline.gather.statement_changes import StatementJudge
 from connectors.errors import AqueductError, StatementBasedChange
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.charset.charsets import Charsets
@@ -28,8 +28,8 @@ def book(include: str) -> TableBook:
     return TableBook(Routes(prefix="aq", include=include), CHARSETS, server=OURS, known=known)
 
 
-def passing(include: str = r"shop\..*", trusted: str = "") -> Passing:
-    return Passing(book(include), OURS, trusted)
+def passing(include: str = r"shop\..*", trusted: str = "") -> StatementJudge:
+    return StatementJudge(book(include), OURS, trusted)
 
 
 def change(sql: str, *databases: str, database: str = "shop") -> Query:

@@ -10,7 +10,7 @@ import pytest
 
 from app.pipeline.encode.dead_letter import told_of_dead
 from app.pipeline.piece import Piece
-from connectors.errors import MalformedEvent, PoisonLimitReached
+from connectors.errors import DeadLetterLimitReached, MalformedEvent
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap, parse_table_map
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -193,7 +193,7 @@ def test_the_first_one_stops_by_default_and_is_named() -> None:
 def test_more_in_a_chunk_than_the_limit_stop_before_their_transaction() -> None:
     assert pieces(event(BAD, b"x", BAD), limit=2)[-1].error is None
     (piece,) = pieces(event(BAD, b"x", BAD), limit=1)
-    assert isinstance(piece.error, PoisonLimitReached)
+    assert isinstance(piece.error, DeadLetterLimitReached)
     assert piece.error.where["gtid"] == f"{UUID}:1"
     assert records_of([piece]) == []
     assert piece.dead_letters == []

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from app.pipeline.piece import Piece
-from app.pipeline.piece_parts import Run, SourceTrace
+from app.pipeline.piece_parts import GtidInterval, SourceTrace
 from app.pipeline.publish.publisher import Publisher, TopicPlans, _after
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -29,7 +29,7 @@ def cursor(gtids: str | None) -> Cursor:
 
 
 def piece(*gtids: tuple[int, int], resume: Resume | None = None) -> Piece:
-    runs: list[Run] = [(UUID, first, last) for first, last in gtids]
+    runs: list[GtidInterval] = [(UUID, first, last) for first, last in gtids]
     return Piece(
         trace=SourceTrace(gtids=runs),
         coordinates=END,

@@ -11,7 +11,7 @@ from app.destination.background import beside
 from app.pipeline.gather.captured_tables import SetAside, TableBook
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import TableChanges
-from app.pipeline.publish.topics_ahead import Ahead
+from app.pipeline.publish.topics_ahead import TopicPreparation
 from connectors.errors import AqueductError, KafkaLost, TopicUnfit
 from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.charset.charsets import Charsets
@@ -49,14 +49,14 @@ class Made:
             await self.asked.wait_for(lambda: not self.errors)
 
 
-def ahead(made: Made, *known: tuple[str, str]) -> Ahead:
+def ahead(made: Made, *known: tuple[str, str]) -> TopicPreparation:
     tables = TableBook(
         Routes(prefix="aq", include=r"shop\..*", black=r"shop\.black", partitions=3),
         Charsets({}, {}),
         server=SERVER,
         known=dict.fromkeys(known, SetAside()),
     )
-    return Ahead(cast(Any, made), tables)
+    return TopicPreparation(cast(Any, made), tables)
 
 
 def piece(**more: Any) -> Piece:

@@ -11,7 +11,7 @@ from connectors.errors import CorruptEvent, MalformedEvent, PreparedRowsGone, Un
 from connectors.mysql.binlog.xa import decides, parse_xa_prepare, xid_of
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.cutter import Cutter
-from connectors.mysql.stream.prepared_xa import Prepared, PreparedAt, rows_again
+from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransactions, rows_again
 from tests.unit.connectors.mysql.binlog.xa_source import Source, Told, prepare_body, told, xid
 from tests.unit.connectors.mysql.cutting import START, events_of, fed, simple
 from tests.unit.connectors.mysql.wire import (
@@ -25,7 +25,7 @@ from tests.unit.connectors.mysql.wire import (
     rows_body,
 )
 
-PLACE = PreparedAt(Coordinates("b.000001", 4), f"{SERVER}:1")
+PLACE = PreparedPosition(Coordinates("b.000001", 4), f"{SERVER}:1")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_statement_without_a_name_or_with_another_verb_is_refused() -> None:
 
 
 def test_what_is_kept_is_bounded_and_what_waited_longest_goes_first() -> None:
-    held = Prepared({"old": PLACE}, keep=10)
+    held = PreparedTransactions({"old": PLACE}, keep=10)
     for name in ("a", "b", "c"):
         held.add(name, PLACE, name.encode() * 4)
     held.add("large", PLACE, None)
@@ -138,7 +138,7 @@ def test_an_xa_transaction_that_ends_as_others_is_never_passed_by(end: Told) -> 
         fed(Cutter(START, checksum=True, target=100), wire.data, None, 50)
 
 
-def read_again(*events: Told, place: PreparedAt = PLACE) -> list[bytes]:
+def read_again(*events: Told, place: PreparedPosition = PLACE) -> list[bytes]:
     return list(rows_again((event(*one) for one in events), xid("a"), place, enough=1))
 
 
@@ -168,7 +168,7 @@ def test_whatever_else_is_there_is_not_taken_for_them(events: list[Told]) -> Non
 
 
 def test_without_a_gtid_the_first_transaction_must_be_the_one() -> None:
-    place = PreparedAt(PLACE.coordinates, None)
+    place = PreparedPosition(PLACE.coordinates, None)
     first = (34, gtid_body(0))
     assert read_again(first, *OURS, (38, prepare_body("a")), place=place)
     with pytest.raises(PreparedRowsGone):

@@ -9,7 +9,7 @@ from random import Random
 
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import Cutter
-from connectors.mysql.stream.prepared_xa import Prepared, PreparedAt, rows_again
+from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransactions, rows_again
 from tests.unit.connectors.mysql.cutting import START, events_of, simple
 from tests.unit.connectors.mysql.wire import (
     Wire,
@@ -98,7 +98,7 @@ class Source:
         for kind, body in events:
             self.wire.send(kind, body)
 
-    def again(self, place: PreparedAt) -> Iterator[bytes]:
+    def again(self, place: PreparedPosition) -> Iterator[bytes]:
         """All that was sent, from a transaction's beginning on, read again."""
         checksum = 4 if self.wire.checksum else 0
         for sent in self.wire.sent:
@@ -106,14 +106,14 @@ class Source:
                 yield event(sent.data[4], sent.data[19 : len(sent.data) - checksum])
 
     def cutter(self, target: int, keep: int = 1 << 20) -> Cutter:
-        def again(name: str, place: PreparedAt) -> Iterator[bytes]:
+        def again(name: str, place: PreparedPosition) -> Iterator[bytes]:
             return rows_again(self.again(place), name, place, enough=target)
 
         return Cutter(
             START,
             checksum=self.wire.checksum,
             target=target,
-            prepared=Prepared({}, keep=keep),
+            prepared=PreparedTransactions({}, keep=keep),
             again=again,
         )
 

@@ -9,7 +9,7 @@ import pytest
 from connectors.mysql.binlog.statement_kind import Kind, kind_of
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.dml.tools import is_tools_own
-from connectors.mysql.dml.written import written
+from connectors.mysql.dml.written import written_tables
 
 SERVER = Server(version=(8, 4, 0))
 TOOLS = (
@@ -49,9 +49,9 @@ def test_a_statement_names_the_tables_that_it_writes_or_is_not_certain(
     assert kind_of(sql) is Kind.CHANGE
     if tables is None:
         with pytest.raises(ValueError):  # noqa: PT011 - of two kinds, each with words of its own
-            written(sql, server, session)
+            written_tables(sql, server, session)
         return
-    names = written(sql, server, session)
+    names = written_tables(sql, server, session)
     assert {".".join(name) for name in names} == tables
     if section.startswith(TOOLS):
         assert all(map(is_tools_own, names))
@@ -60,14 +60,16 @@ def test_a_statement_names_the_tables_that_it_writes_or_is_not_certain(
 def test_the_sql_mode_says_what_quotes_mean() -> None:
     sql = 'INSERT INTO "shop"."orders" VALUES ("it")'
     ansi = Session(sql_mode=frozenset({"ANSI_QUOTES"}))
-    assert written(sql, SERVER, ansi) == {("shop", "orders")}
+    assert written_tables(sql, SERVER, ansi) == {("shop", "orders")}
     with pytest.raises(ValueError, match="expected"):
-        written(sql, SERVER, Session())
+        written_tables(sql, SERVER, Session())
 
 
 def test_no_name_is_certain_where_a_word_alone_may_call_a_function() -> None:
     with pytest.raises(ValueError, match="ORACLE"):
-        written("INSERT INTO a.t VALUES (1)", SERVER, Session(sql_mode=frozenset({"ORACLE"})))
+        written_tables(
+            "INSERT INTO a.t VALUES (1)", SERVER, Session(sql_mode=frozenset({"ORACLE"}))
+        )
 
 
 @pytest.mark.parametrize("name", [("shop", "checksums"), ("mysql", "user"), ("mysql", "x.rds_y")])

@@ -14,7 +14,11 @@ from connectors.errors import CorruptEvent, MalformedEvent
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.transaction_context import ROWS as ROWS_EVENTS
 from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.lookup.skipped_transactions import LeftOut, Omitted, passed
+from connectors.mysql.lookup.skipped_transactions import (
+    SkippedTransaction,
+    TransactionSkipper,
+    skipped_up_to,
+)
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import Cutter
@@ -46,11 +50,13 @@ def chunks_of(events: list[bytes], target: int) -> list[Chunk]:
     return fed(cutter, b"".join(map(packets, events)))
 
 
-def without(chunks: list[Chunk], left_out: LeftOut[object]) -> list[Chunk]:
+def without(chunks: list[Chunk], left_out: TransactionSkipper[object]) -> list[Chunk]:
     return [part for chunk in chunks for part, _ in left_out.parts(chunk, None)]
 
 
-def read(path: Path, chunks: list[Chunk], left_out: LeftOut[object] | None = None) -> list[Step]:
+def read(
+    path: Path, chunks: list[Chunk], left_out: TransactionSkipper[object] | None = None
+) -> list[Step]:
     told = json.loads(path.with_suffix(".json").read_text())
     known = told["charsets"]
     charsets = Charsets({int(n): name for n, name in known["collations"].items()}, known["widths"])
@@ -83,7 +89,7 @@ def test_each_transaction_can_be_left_out_alone(path: Path, target: int) -> None
     names = ids_of(every)
     assert len(names) > 5
     for name in names:
-        left_out = LeftOut[object](frozenset({name}), SERVER)
+        left_out = TransactionSkipper[object](frozenset({name}), SERVER)
         found = read(path, chunks_of(events, target), left_out)
         expected = [
             step for step in every if step.transaction.id != name or isinstance(step, End | Xa)
@@ -93,8 +99,8 @@ def test_each_transaction_can_be_left_out_alone(path: Path, target: int) -> None
         (end,) = (step for step in every if step.transaction.id == name and isinstance(step, End))
         assert (one.id, one.start, one.end) == (name, end.transaction.start, end.end)
         assert one.events.total() >= 1
-        assert passed(left_out.done, end.end) == left_out.done
-        assert passed(left_out.done, end.transaction.start) == []
+        assert skipped_up_to(left_out.done, end.end) == left_out.done
+        assert skipped_up_to(left_out.done, end.transaction.start) == []
 
 
 @pytest.mark.parametrize("target", [1, 1 << 20])
@@ -110,7 +116,9 @@ def test_what_is_damaged_or_unknown_within_one_is_left_out_with_it(path: Path, t
     expected = MalformedEvent if path.parent.name == "5.5" else CorruptEvent
     with pytest.raises(expected):
         read(path, chunks_of(events, target))
-    found = read(path, chunks_of(events, target), LeftOut[object](frozenset({name}), SERVER))
+    found = read(
+        path, chunks_of(events, target), TransactionSkipper[object](frozenset({name}), SERVER)
+    )
     assert ids_of(found) == ids_of(every)
     assert not any(isinstance(one, Rows) and one.transaction.id == name for one in found)
 
@@ -119,7 +127,7 @@ def test_all_can_be_left_out_at_once() -> None:
     for path in FILES:
         events = events_of(path)
         names = ids_of(read(path, chunks_of(events, 300)))
-        left_out = LeftOut[object](frozenset(names), SERVER)
+        left_out = TransactionSkipper[object](frozenset(names), SERVER)
         found = read(path, chunks_of(events, 300), left_out)
         assert all(isinstance(step, End | Xa) for step in found)
         assert ids_of(found) == names == [one.id for one in left_out.done]
@@ -128,11 +136,11 @@ def test_all_can_be_left_out_at_once() -> None:
 def test_chunks_without_it_go_by_as_they_are() -> None:
     chunks = chunks_of(events_of(FILES[0]), 300)
     for name in ("0-7-99", "3e11fa47-71ca-11e1-9e33-c80aa9429562:99", f"{SERVER}:other.000001:4"):
-        left_out = LeftOut[object](frozenset({name}), SERVER)
+        left_out = TransactionSkipper[object](frozenset({name}), SERVER)
         for chunk in chunks:
             ((part, _),) = left_out.parts(chunk, None)
             assert part is chunk
-        assert left_out.done == list[Omitted]()
+        assert left_out.done == list[SkippedTransaction]()
 
 
 XA_NAME = "X'61',X'',1"
@@ -180,7 +188,7 @@ def test_one_is_left_out_wherever_it_is_cut(number: int, checksum: bool) -> None
         every = list(steps_of(chunks, reader()))
         assert len(ids_of(every)) == 7
         name = f"{MADE_BY}:{number}"
-        left_out = LeftOut[object](frozenset({name}), MADE_BY)
+        left_out = TransactionSkipper[object](frozenset({name}), MADE_BY)
         found = list(steps_of(without(chunks, left_out), reader()))
         assert [told(step) for step in found] == [
             told(step)
@@ -196,7 +204,7 @@ def test_what_a_left_out_statement_did_to_tables_goes_on_with_its_place() -> Non
     for chunk in fed(Cutter(START, checksum=False, target=200), data):
         if chunk.ends_in_statement:
             did = object()
-            left_out = LeftOut[object](frozenset({f"{MADE_BY}:6"}), MADE_BY)
+            left_out = TransactionSkipper[object](frozenset({f"{MADE_BY}:6"}), MADE_BY)
             ((part, effect),) = left_out.parts(chunk, did)
             assert (effect, part.ends_in_statement) == (did, True)
             assert part.place is not None

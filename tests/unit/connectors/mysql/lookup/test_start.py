@@ -9,8 +9,8 @@ from connectors.errors import (
     BinlogFileMissing,
     EndPositionUnknown,
     MalformedEvent,
-    PositionAhead,
     PositionGone,
+    PositionPastEnd,
     PositionPurged,
     SourceDiverged,
     SourceReset,
@@ -24,9 +24,9 @@ from connectors.mysql.lookup.start import (
     Earliest,
     Latest,
     Start,
-    as_of_now,
     check,
     first_offset,
+    in_current_terms,
 )
 from connectors.mysql.lookup.transaction_spans import previous_gtids
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -82,11 +82,11 @@ def test_a_set_of_gtids_is_where_the_settings_say() -> None:
     ("start", "variables", "error"),
     [
         (AfterGtids(GtidSet.parse(f"{SERVER}:1-39")), PURGED, PositionPurged),
-        (AfterGtids(GtidSet.parse(f"{SERVER}:1-101")), {}, PositionAhead),
+        (AfterGtids(GtidSet.parse(f"{SERVER}:1-101")), {}, PositionPastEnd),
         (AfterGtids(GtidSet.parse(f"{SERVER}:1-9")), OFF, PositionGone),
-        (AtCoordinates(Coordinates("b.000002", 501)), OFF, PositionAhead),
-        (AtCoordinates(Coordinates("b.000009", 4)), OFF, PositionAhead),
-        (AtCoordinates(Coordinates("b.000009", 4)), {}, PositionAhead),
+        (AtCoordinates(Coordinates("b.000002", 501)), OFF, PositionPastEnd),
+        (AtCoordinates(Coordinates("b.000009", 4)), OFF, PositionPastEnd),
+        (AtCoordinates(Coordinates("b.000009", 4)), {}, PositionPastEnd),
         (AtCoordinates(Coordinates("b.000000", 4)), OFF, PositionPurged),
         (AtCoordinates(Coordinates("c.000001", 4)), OFF, BinlogFileMissing),
     ],
@@ -127,14 +127,14 @@ def test_without_gtids_another_server_is_refused_though_it_has_such_a_file() -> 
 
 @pytest.mark.parametrize(("pos", "file"), [(501, "b.000002"), (4, "b.000003")])
 def test_a_place_beyond_the_end_is_refused(pos: int, file: str) -> None:
-    with pytest.raises(PositionAhead, match="is not in its binlogs"):
+    with pytest.raises(PositionPastEnd, match="is not in its binlogs"):
         check(offset(file, pos), facts(OFF), ADDRESS)
 
 
 def test_a_server_that_was_reset_is_told_from_one_that_lost_its_last_transactions() -> None:
     with pytest.raises(SourceReset):
         check(offset(gtids=f"{SERVER}:1-60"), facts({"gtid_executed": ""}), ADDRESS)
-    with pytest.raises(PositionAhead):
+    with pytest.raises(PositionPastEnd):
         check(offset(gtids=f"{SERVER}:1-101"), facts(), ADDRESS)
 
 
@@ -169,24 +169,24 @@ def test_the_very_end_of_the_binlog_is_a_place() -> None:
 
 
 def test_a_server_that_gained_gtids_gives_the_cursor_its_set(before: GtidSet) -> None:
-    now = as_of_now(offset("b.000002", 90), facts(), ADDRESS)
+    now = in_current_terms(offset("b.000002", 90), facts(), ADDRESS)
     assert now == offset("b.000002", 90, gtids=str(before))
 
 
 def test_a_server_that_lost_gtids_is_read_by_coordinates() -> None:
-    now = as_of_now(offset("b.000002", 90, gtids=f"{SERVER}:1-9"), facts(OFF), ADDRESS)
+    now = in_current_terms(offset("b.000002", 90, gtids=f"{SERVER}:1-9"), facts(OFF), ADDRESS)
     assert now == offset("b.000002", 90)
 
 
 @pytest.mark.usefixtures("before")
 def test_gained_gtids_do_not_make_another_servers_cursor_ours() -> None:
     with pytest.raises(SourceDiverged):
-        as_of_now(offset(server=OTHER), facts(), ADDRESS)
+        in_current_terms(offset(server=OTHER), facts(), ADDRESS)
 
 
 def test_a_cursor_in_the_servers_own_words_stays_as_it_is() -> None:
     for cursor, variables in ((offset(gtids=f"{SERVER}:1"), {}), (offset(), OFF)):
-        assert as_of_now(cursor, facts(variables), ADDRESS) is cursor
+        assert in_current_terms(cursor, facts(variables), ADDRESS) is cursor
 
 
 def previous(body: bytes) -> Event:

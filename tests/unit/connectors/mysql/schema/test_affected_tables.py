@@ -4,7 +4,12 @@ import pytest
 
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.ddl.definition import Server, TableName
-from connectors.mysql.schema.affected_tables import mentioned, parsed, sets_defaults, touched
+from connectors.mysql.schema.affected_tables import (
+    affected_tables,
+    mentioned,
+    parsed,
+    sets_defaults,
+)
 
 SERVER = Server(version=(8, 0, 36))
 NAMES: set[TableName] = {("shop", "orders"), ("shop", "order"), ("old", "orders"), ("a`b", "c")}
@@ -16,7 +21,7 @@ def query(sql: str, database: str | None = "shop") -> Query:
 
 def found(sql: str, database: str | None = "shop") -> set[TableName]:
     one = query(sql, database)
-    return touched(one, parsed(one, SERVER), NAMES)
+    return affected_tables(one, parsed(one, SERVER), NAMES)
 
 
 @pytest.mark.parametrize(

@@ -148,5 +148,5 @@ def test_gtids_of_the_other_make_of_server_are_refused() -> None:
 
 
 def test_an_empty_cursor_is_read_as_this_servers() -> None:
-    found = start.as_of_now(offset(GtidSet()), facts(), ADDRESS)
+    found = start.in_current_terms(offset(GtidSet()), facts(), ADDRESS)
     assert isinstance(found.gtid_set, MariadbGtidList)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.mysql.server.privileges import Sight, remedy
+from connectors.mysql.server.privileges import Privileges, remedy
 
 OLD = "GRANT SELECT, REPLICATION SLAVE ON *.* TO 'a'@'%' IDENTIFIED BY PASSWORD '*D4EA'"
 
@@ -20,7 +20,7 @@ OLD = "GRANT SELECT, REPLICATION SLAVE ON *.* TO 'a'@'%' IDENTIFIED BY PASSWORD 
     ],
 )
 def test_a_table_is_seen_whole_by_a_privilege_at_any_level(grant: str) -> None:
-    sight = Sight(["GRANT USAGE ON *.* TO `a`@`%`", grant])
+    sight = Privileges(["GRANT USAGE ON *.* TO `a`@`%`", grant])
     assert sight.covers(("shop", "orders"))
     assert not sight.may_lack_columns(("shop", "orders"))
     assert not sight.is_nothing
@@ -40,11 +40,11 @@ def test_a_table_is_seen_whole_by_a_privilege_at_any_level(grant: str) -> None:
     ],
 )
 def test_other_privileges_show_nothing_of_it(grant: str) -> None:
-    assert not Sight([grant]).covers(("shop", "orders"))
+    assert not Privileges([grant]).covers(("shop", "orders"))
 
 
 def test_what_is_revoked_of_all_is_not_seen() -> None:
-    sight = Sight(["GRANT SELECT ON *.* TO `a`@`%`", "REVOKE SELECT ON `shop`.* FROM `a`@`%`"])
+    sight = Privileges(["GRANT SELECT ON *.* TO `a`@`%`", "REVOKE SELECT ON `shop`.* FROM `a`@`%`"])
     assert not sight.covers(("shop", "orders"))
     assert sight.covers(("other", "orders"))
 
@@ -52,18 +52,18 @@ def test_what_is_revoked_of_all_is_not_seen() -> None:
 def test_a_table_of_which_columns_are_granted_may_lack_others() -> None:
     name = ("shop", "orders")
     in_part = "GRANT SELECT (`id`, `a,b`), UPDATE (`id`) ON `shop`.`orders` TO `a`@`%`"
-    assert Sight([in_part]).may_lack_columns(name)
-    assert not Sight([in_part]).covers(name)
-    assert not Sight([in_part, "GRANT INSERT ON `shop`.* TO `a`@`%`"]).may_lack_columns(name)
-    assert not Sight([in_part, OLD]).may_lack_columns(name)
+    assert Privileges([in_part]).may_lack_columns(name)
+    assert not Privileges([in_part]).covers(name)
+    assert not Privileges([in_part, "GRANT INSERT ON `shop`.* TO `a`@`%`"]).may_lack_columns(name)
+    assert not Privileges([in_part, OLD]).may_lack_columns(name)
 
 
 def test_names_are_quoted_as_the_server_quotes_them() -> None:
-    sight = Sight(["GRANT SELECT ON `a``b`.`c``d` TO `a`@`%`"])
+    sight = Privileges(["GRANT SELECT ON `a``b`.`c``d` TO `a`@`%`"])
     assert sight.covers(("a`b", "c`d"))
     assert remedy(("a`b", "c"), "'c'@'%'") == "GRANT SELECT ON `a``b`.`c` TO 'c'@'%';"
 
 
 def test_an_account_that_may_read_nothing_is_told_apart() -> None:
-    assert Sight(["GRANT REPLICATION SLAVE ON *.* TO `a`@`%`"]).is_nothing
-    assert Sight(["GRANT SELECT (`id`) ON `shop`.`orders` TO `a`@`%`"]).is_nothing
+    assert Privileges(["GRANT REPLICATION SLAVE ON *.* TO `a`@`%`"]).is_nothing
+    assert Privileges(["GRANT SELECT (`id`) ON `shop`.`orders` TO `a`@`%`"]).is_nothing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mysql.binlog.changes import Nobody
+from connectors.mysql.binlog.changes import QueryTextOnly
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.cutter import Cutter
@@ -36,6 +36,6 @@ def test_it_begins_between_two_where_none_is_open_after_the_chunk_before(
     for chunk in fed(cutter, b"".join(map(packets, events_of(path))), most=step):
         assert chunk.begins_between == (reader.open is None)
         within += not chunk.begins_between
-        reader.read(chunk, Nobody())
+        reader.read(chunk, QueryTextOnly())
     assert reader.open is None
     assert bool(within) == (step < 1_000_000)

@@ -12,7 +12,7 @@ from connectors.mysql.binlog.events import EventType, parse_event
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream import cutter as chunks
 from connectors.mysql.stream.cutter import Cutter
-from connectors.mysql.stream.packet_buffer import heartbeat_place
+from connectors.mysql.stream.packet_buffer import heartbeat_position
 from tests.unit.connectors.mysql.cutting import (
     SMALL,
     START,
@@ -137,8 +137,8 @@ def test_a_heartbeat_moves_the_place_over_what_the_server_left_out() -> None:
 def test_both_heartbeats_tell_file_and_offset() -> None:
     one = parse_event(event(27, b"b.000003", end_pos=77), checksum=False)
     two = parse_event(event(41, b"\1\x08b.000003\2\4\xfd\0\0\1\0"), checksum=False)
-    assert heartbeat_place(one) == ("b.000003", 77)
-    assert heartbeat_place(two) == ("b.000003", 65536)
+    assert heartbeat_position(one) == ("b.000003", 77)
+    assert heartbeat_position(two) == ("b.000003", 65536)
 
 
 @pytest.mark.parametrize("extra", [-20, -1, 0, 1, 5000, 0xFFFFFF])

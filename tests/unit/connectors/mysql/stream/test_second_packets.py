@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pymysqlreplication.event import RotateEvent
 
-from connectors.mysql.stream.second_packets import Heard, foreign
-from connectors.mysql.stream.second_reader import Read, Said, Unread, Unreadable, _Reading
+from connectors.mysql.stream.second_packets import PacketTap, foreign
+from connectors.mysql.stream.second_reader import QueryRead, Read, Unread, Unreadable, _Reading
 from tests.unit.connectors.mysql.stream.test_second_reader import made, query
 
 INT, VECTOR = 3, 242
@@ -41,7 +41,7 @@ class Package:
     def __init__(self, *steps: tuple[list[bytes], Callable[[], Any]]) -> None:
         self._steps = list(steps)
         self._packets: list[bytes] = []
-        self.heard = Heard()
+        self.heard = PacketTap()
         self.heard.listen(self)
 
     def _read_packet(self) -> Any:
@@ -93,7 +93,7 @@ def test_rows_of_a_table_that_the_package_cannot_describe_are_named_and_the_rest
         ([second, said], lambda: last),
     )
     unread = Unread("shop", "v", "a column of type VECTOR")
-    assert [one.what for one in found] == [unread, unread, Said("COMMIT", "shop")]
+    assert [one.what for one in found] == [unread, unread, QueryRead("COMMIT", "shop")]
     assert [one.pos for one in found] == [after(described), after(described, first), end]
 
 

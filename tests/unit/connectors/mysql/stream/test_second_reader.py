@@ -10,8 +10,14 @@ from pymysqlreplication import event as package
 from pymysqlreplication.row_event import UpdateRowsEvent
 
 from connectors.mysql.stream import second_packets, second_reader
-from connectors.mysql.stream.second_packets import Heard
-from connectors.mysql.stream.second_reader import Announced, Opened, Read, Said, Unreadable
+from connectors.mysql.stream.second_packets import PacketTap
+from connectors.mysql.stream.second_reader import (
+    FileBegins,
+    QueryRead,
+    Read,
+    Started,
+    Unreadable,
+)
 
 
 def made(kind: Any, end: int, size: int, *, code: int = 2, **more: Any) -> Any:
@@ -29,7 +35,7 @@ def query(end: int, size: int, sql: str = "BEGIN", **more: Any) -> Any:
 
 def taken(*events: Any) -> list[Read]:
     opened = made(package.RotateEvent, 0, 40, next_binlog="binlog.000007")
-    reading = second_reader._Reading(lambda _: "utf8mb4", Heard())
+    reading = second_reader._Reading(lambda _: "utf8mb4", PacketTap())
     return [read for event in (opened, *events) for read in reading.take(event)]
 
 
@@ -37,17 +43,17 @@ def test_events_that_follow_one_another_are_told_with_their_places() -> None:
     anonymous = made(package.NotImplementedEvent, 104, 100, code=34)
     heartbeat = made(package.HeartbeatLogEvent, 104, 40, code=27)
     assert taken(anonymous, heartbeat, query(150, 46))[1:] == [
-        Read(4, 104, 7, Announced(None)),
-        Read(104, 150, 7, Said("BEGIN", "shop")),
+        Read(4, 104, 7, Started(None)),
+        Read(104, 150, 7, QueryRead("BEGIN", "shop")),
     ]
 
 
 def test_a_new_file_begins_at_its_beginning() -> None:
     again = made(package.RotateEvent, 0, 40, next_binlog="binlog.000008")
     found = taken(query(50, 46), again, query(44, 40))
-    assert [read.what for read in found if isinstance(read.what, Opened)] == [
-        Opened("binlog.000007"),
-        Opened("binlog.000008"),
+    assert [read.what for read in found if isinstance(read.what, FileBegins)] == [
+        FileBegins("binlog.000007"),
+        FileBegins("binlog.000008"),
     ]
 
 
@@ -82,7 +88,7 @@ def test_a_file_without_checksums_ends_it() -> None:
 
 def test_text_that_is_no_utf_8_cannot_be_told_from_its_escapes() -> None:
     (_, said) = taken(query(50, 46, sql="CREATE TABLE `\\xe9` (a int)"))
-    assert said.what == Said("CREATE TABLE `\ufffd` (a int)", "shop")
+    assert said.what == QueryRead("CREATE TABLE `\ufffd` (a int)", "shop")
 
 
 def test_the_gtids_before_a_file_are_read_and_what_is_none_is_refused() -> None:
@@ -96,7 +102,7 @@ def test_the_gtids_before_a_file_are_read_and_what_is_none_is_refused() -> None:
 def test_a_lost_connection_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = SimpleNamespace(_read_packet=None)
     monkeypatch.setattr(second_reader, "connection_to", lambda _: silent)
-    connections = second_reader._Connections(None, Heard())  # type: ignore[arg-type]
+    connections = second_reader._Connections(None, PacketTap())  # type: ignore[arg-type]
     for _ in range(2):
         connections.connect(charset="utf8mb4")
     with pytest.raises(Unreadable, match="the connection was lost"):

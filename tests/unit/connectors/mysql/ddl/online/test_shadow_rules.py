@@ -6,7 +6,13 @@ import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, Table, TableChange, TableName
-from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, SetAside, logical
+from connectors.mysql.ddl.online.cut_over import (
+    Logical,
+    Noise,
+    OnlineAlter,
+    TableMovedAway,
+    logical,
+)
 from connectors.mysql.ddl.online.shadow_rules import RULES, Role, ShadowRules, rule
 from tests.integration.ddl_tools.sequences import AFTER, BEGIN, SEQUENCES, TWO_STEPS
 
@@ -131,9 +137,9 @@ def test_what_a_tool_does_is_one_alter(name: str) -> None:
     alters = [each for each in found if isinstance(each, OnlineAlter)]
     assert [(a.name, a.old, names(a.new)) for a in alters] == [(("osc", "orders"), old, [*AFTER])]
     assert alters[0].tool in name or name.split()[0] in alters[0].tool
-    asides = [each for each in found if isinstance(each, SetAside)]
+    asides = [each for each in found if isinstance(each, TableMovedAway)]
     assert [aside.old for aside in asides] == ([old] if name in TWO_STEPS else [])
-    assert {type(each) for each in found} <= {OnlineAlter, SetAside, Noise}
+    assert {type(each) for each in found} <= {OnlineAlter, TableMovedAway, Noise}
 
 
 def test_a_cut_over_that_is_taken_back_is_an_alter_back() -> None:
@@ -151,7 +157,7 @@ def test_a_first_step_that_is_taken_back_leaves_the_table_as_it_was() -> None:
     migration = Migration()
     old = migration.catalog["osc", "orders"]
     (aside, noise) = migration.run("RENAME TABLE orders TO _orders_del")
-    assert aside == SetAside(
+    assert aside == TableMovedAway(
         name=("osc", "orders"), old=old, tool="gh-ost", to=("osc", "_orders_del")
     )
     assert isinstance(noise, Noise)
@@ -183,7 +189,7 @@ def test_a_swap_by_way_of_a_third_name_is_an_alter() -> None:
         ("CREATE TABLE y (a int)", "RENAME TABLE y TO z, z TO y", []),
         ("CREATE TABLE y (a int)", "DROP TABLE orders", [TableChange]),
         ("CREATE TABLE _orders_old (a int)", "DROP TABLE orders", [TableChange]),
-        ("CREATE TABLE _orders_new (a int)", "DROP TABLE orders", [SetAside]),
+        ("CREATE TABLE _orders_new (a int)", "DROP TABLE orders", [TableMovedAway]),
         ("CREATE TABLE _orders_new (a int)", "DROP TABLE orders, _orders_new", [TableChange, Noise]),
         ("CREATE TABLE _p_new (a int)", "RENAME TABLE _p_new TO p", [TableChange]),
     ],

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator
 import pytest
 
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
-from connectors.mysql.ddl.online.cut_over import Logical, Noise, SetAside, logical
+from connectors.mysql.ddl.online.cut_over import Logical, Noise, TableMovedAway, logical
 from connectors.mysql.ddl.online.shadow_rules import Shadow, ShadowRules
-from connectors.mysql.ddl.online.table_names import Standing
+from connectors.mysql.ddl.online.table_names import TableNames
 
 LONG = "a" * 64
 
@@ -26,14 +26,14 @@ class Counted(ShadowRules):
         return super().shadow(name, known)
 
 
-class NeverWhole(Standing):
+class NeverWhole(TableNames):
     """Cannot be gone through."""
 
     def __iter__(self) -> Iterator[TableName]:
         raise AssertionError("all tables were gone through")
 
 
-def dropped(name: TableName, there: Standing, rules: ShadowRules) -> Logical:
+def dropped(name: TableName, there: TableNames, rules: ShadowRules) -> Logical:
     there.discard(name)
     old = Table(columns=(), charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
     change = TableChange(name=name, old=old, new=None)
@@ -49,7 +49,7 @@ def test_a_drop_asks_of_as_many_names_however_many_tables_there_are(count: int) 
     assert rules.asked == count + 2
     rules.asked = 0
     assert isinstance(dropped(("shop", "orders_1"), there, rules), TableChange)
-    assert isinstance(dropped(("shop", "orders_7"), there, rules), SetAside)
+    assert isinstance(dropped(("shop", "orders_7"), there, rules), TableMovedAway)
     assert isinstance(dropped(("shop", "_orders_8_new"), there, rules), Noise)
     assert isinstance(dropped(("shop", "orders_8"), there, rules), TableChange)
     assert rules.asked <= 16
@@ -73,11 +73,11 @@ def test_a_drop_asks_of_as_many_names_however_many_tables_there_are(count: int) 
 def test_a_ghost_waits_for_its_table_until_it_goes(
     ghost: str, table: str, tool: str | None
 ) -> None:
-    there = Standing(ShadowRules(), [("shop", ghost), ("other", "_t_gho"), ("shop", "plain")])
-    assert there.tool_behind(("shop", table)) == tool
+    there = TableNames(ShadowRules(), [("shop", ghost), ("other", "_t_gho"), ("shop", "plain")])
+    assert there.waiting_tool(("shop", table)) == tool
     assert ("shop", ghost) in there
     assert len(there) == 3
     there.discard(("shop", ghost))
     there.discard(("shop", ghost))
-    assert there.tool_behind(("shop", table)) is None
+    assert there.waiting_tool(("shop", table)) is None
     assert len(there) == 2

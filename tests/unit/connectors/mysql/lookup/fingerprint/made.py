@@ -9,7 +9,7 @@ from typing import cast
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.lookup.fingerprint.fingerprint import Prints, Sums
+from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow, Sums
 
 WRITE, DELETE = int(EventType.WRITE_ROWS), int(EventType.DELETE_ROWS)
 
@@ -32,7 +32,7 @@ def transaction(pos: int = 4, *, us: int = 0) -> Transaction:
 
 
 def digest(*events: tuple[TableMap, int, bytes]) -> str:
-    prints = Prints(lambda database, _: database == "shop")
+    prints = FingerprintWindow(lambda database, _: database == "shop")
     for event in events:
         prints.rows(*event)
     prints.end(transaction(), 99)

@@ -9,8 +9,13 @@ import pytest
 
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.lookup.fingerprint.alignment import align, goes_on
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, Prints, Sums, remainder
+from connectors.mysql.lookup.fingerprint.alignment import align, count_before_start
+from connectors.mysql.lookup.fingerprint.fingerprint import (
+    Fingerprint,
+    FingerprintWindow,
+    Sums,
+    remainder,
+)
 from connectors.mysql.position import Coordinates
 from tests.unit.connectors.mysql.lookup.fingerprint.made import (
     DELETE,
@@ -53,7 +58,7 @@ def test_the_order_of_rows_does() -> None:
 
 
 def test_what_changes_no_captured_table_has_none() -> None:
-    prints = Prints(lambda database, _: database == "shop")
+    prints = FingerprintWindow(lambda database, _: database == "shop")
     for pos, database in ((4, "mysql"), (50, "shop"), (90, "mysql")):
         prints.rows(table(database=database), WRITE, body(b"row"))
         prints.end(transaction(pos), pos + 10)
@@ -63,7 +68,7 @@ def test_what_changes_no_captured_table_has_none() -> None:
 
 def test_what_a_server_writes_behind_a_statement_is_not_of_it() -> None:
     def of(sql: str) -> str:
-        prints = Prints(lambda *_: False)
+        prints = FingerprintWindow(lambda *_: False)
         prints.statement(cast(Query, SimpleNamespace(database="shop", sql=sql)))
         prints.end(transaction(), 99)
         prints.follow(Sums())
@@ -144,4 +149,4 @@ def test_a_run_at_two_places_is_at_none_unless_times_tell_them_apart() -> None:
 def test_a_binlog_that_begins_within_the_run_goes_on_with_it(
     kept: str, found: str, before: int | None
 ) -> None:
-    assert goes_on(prints_of(kept), prints_of(found)) == before
+    assert count_before_start(prints_of(kept), prints_of(found)) == before

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
-from connectors.mysql.lookup.fingerprint.recent import KEPT, Recents, digest
+from connectors.mysql.lookup.fingerprint.recent import KEPT, RecentTransactions, digest
 from tests.unit.connectors.mysql.lookup.fingerprint.made import WRITE, body, table
 
 U = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -17,18 +17,18 @@ def transaction(number: int | None) -> Transaction:
     return Transaction("b.1", 4, source, number or 0, f"{U}:{number}", 1000, 1)
 
 
-def recents(*, is_cut: bool = False) -> Recents:
-    return Recents(lambda database, _: database == "shop", is_cut)
+def recents(*, is_cut: bool = False) -> RecentTransactions:
+    return RecentTransactions(lambda database, _: database == "shop", is_cut)
 
 
-def insert(into: Recents, number: int | None, *tables: str, size: int = 3) -> None:
+def insert(into: RecentTransactions, number: int | None, *tables: str, size: int = 3) -> None:
     for name in tables:
         database, _, own = name.partition(".")
         into.rows(table(own, database), WRITE, body(bytes(size)))
     into.end(transaction(number), 99)
 
 
-def numbers(found: Recents) -> list[int]:
+def numbers(found: RecentTransactions) -> list[int]:
     return [int(one.gtid.rpartition(":")[2]) for one in found.found()]
 
 

@@ -19,14 +19,14 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ].+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class GivenPlace:
+class GivenPosition:
     """A position as given; the history supplies the server of file and offset."""
 
     value: Coordinates | Gtids | str | int
     """A set of GTIDs; one GTID as text; a time in milliseconds."""
 
     @classmethod
-    def parse(cls, text: str) -> GivenPlace:
+    def parse(cls, text: str) -> GivenPosition:
         """Parse a position; raise ValueError if it is none."""
         text = text.strip()
         if _TIME.fullmatch(text):

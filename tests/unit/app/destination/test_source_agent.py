@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from app.destination import run as runs
-from app.destination.run import Run
+from app.destination import source_agent as runs
+from app.destination.source_agent import SourceAgent
 from connectors.errors import DecoderLost, KafkaSlow, SourceLost
 
 MOMENTS = 25
@@ -71,7 +71,7 @@ def reading() -> asyncio.Task[Any]:
     """What begins to read."""
     plan = SimpleNamespace(name="shop", decoders=2, rules=SimpleNamespace(max_bytes=1))
     rest: Any = None
-    run = Run(
+    run = SourceAgent(
         plan=cast(Any, plan), status=rest, checkpoint=rest, policy=rest, signals=rest, sources=rest
     )
     cursor = SimpleNamespace(offset=SimpleNamespace(server_uuid="u"), prepared={})
@@ -139,12 +139,14 @@ async def test_whatever_of_a_run_was_too_slow_the_next_publishes_less_and_waits_
             await slow()
         yield None
 
-    monkeypatch.setattr(runs, "Leading", lambda **_: SimpleNamespace(lead=led))
-    monkeypatch.setattr(Run, "_capture", slow)
+    monkeypatch.setattr(runs, "Takeover", lambda **_: SimpleNamespace(lead=led))
+    monkeypatch.setattr(SourceAgent, "_capture", slow)
     most = 8 * 1024 * 1024
     plan: Any = SimpleNamespace(name="shop", rules=SimpleNamespace(max_bytes=most))
     rest: Any = None
-    run = Run(plan=plan, status=rest, checkpoint=rest, policy=rest, signals=rest, sources=rest)
+    run = SourceAgent(
+        plan=plan, status=rest, checkpoint=rest, policy=rest, signals=rest, sources=rest
+    )
     with pytest.raises(KafkaSlow):
         await run.run()
     assert (run.budget.bytes, run.budget.patience) == (most // 2, 2.0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from app.destination.background import beside
 from app.destination.commit.dead_letter_limit import DeadLetters
 from app.destination.commit.filter_check import FilterCheck
-from app.destination.commit.operator_skips import Skipping
+from app.destination.commit.operator_skips import OperatorSkips
 from app.destination.commit.participants import Commits
 from app.destination.commit.progress import Progress
 from app.destination.commit.published_fingerprints import PublishedFingerprints
@@ -23,13 +23,13 @@ from app.destination.commit.skipped_statements import SkippedStatements
 from app.destination.failover.source_selection import Sources
 from app.destination.plan import Accepted, Plan, Signals
 from app.destination.retry_policy import ErrorPolicy
-from app.destination.takeover.cursor_recheck import ProvingAgain
-from app.destination.takeover.initial_state import tells_columns
-from app.destination.takeover.takeover import Leading, Led
+from app.destination.takeover.cursor_recheck import CursorRecheck
+from app.destination.takeover.initial_state import has_column_names
+from app.destination.takeover.takeover import TakenOver, Takeover
 from app.destination.takeover.timings import Phases
 from app.failpoints import point
 from app.pipeline.capture.reader_thread import Reader
-from app.pipeline.capture.schema_tracker import Historian
+from app.pipeline.capture.schema_tracker import SchemaTracker
 from app.pipeline.decoders.factory import start as start_decoders
 from app.pipeline.decoders.protocols import Decoders
 from app.pipeline.gather.captured_tables import TableBook
@@ -38,14 +38,14 @@ from app.pipeline.piece import Piece
 from app.pipeline.publish.budget import Budget
 from app.pipeline.publish.handoff import MAX_BYTES, Handoff
 from app.pipeline.publish.publisher import Publisher
-from app.pipeline.publish.topics_ahead import Ahead
+from app.pipeline.publish.topics_ahead import TopicPreparation
 from app.pipeline.stage import StageSpec
 from app.schemas.history_expiry import Expiry
-from app.schemas.quarantine_release import Releasing
+from app.schemas.quarantine_release import QuarantineRelease
 from app.schemas.run_schemas import Schemas
 from app.schemas.store_mirror import Mirror
 from app.service.status import DestinationStatus, State
-from connectors.errors import AqueductError, BatchTooLarge, BeginsAnew, KafkaSlow, WitnessesDiffer
+from connectors.errors import AqueductError, BatchTooLarge, KafkaSlow, RunRestarts, WitnessesDiffer
 from connectors.kafka.producer import ANSWER_TIMEOUT
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
@@ -66,7 +66,7 @@ _PARTIAL_SECONDS = 600.0
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
+class SourceAgent:
     """A run, from its takeover to the error that ends it."""
 
     plan: Plan
@@ -114,7 +114,7 @@ class Run:
 
     async def _run(self) -> None:
         phases = self._phases = Phases()
-        leading = Leading(
+        leading = Takeover(
             plan=self.plan,
             checkpoint=self.checkpoint,
             signals=self.signals,
@@ -126,10 +126,10 @@ class Run:
         async with leading.lead(self.unreadable) as led:
             await self._capture(led)
 
-    async def _capture(self, led: Led) -> None:
+    async def _capture(self, led: TakenOver) -> None:
         plan, publisher, history = self.plan, led.publisher, led.opened.history
         self.address = led.address
-        again = ProvingAgain(
+        again = CursorRecheck(
             cursor=led.opened.cursor,
             address=led.address,
             accepts_unproven=plan.accepts(Accepted.UNPROVEN),
@@ -138,7 +138,7 @@ class Run:
         self._is_partial = led.opened.is_partial
         spec = self._spec(led.facts, led.state, led.opened.cursor)
         if history is not None:
-            releasing = Releasing(publisher, history, spec, options=plan.kafka_options)
+            releasing = QuarantineRelease(publisher, history, spec, options=plan.kafka_options)
             await releasing.release(quarantine)
             self.status.rows += releasing.rows
             spec = releasing.spec
@@ -153,7 +153,7 @@ class Run:
         )
         schemas.begun(publisher.cursor)
         spec = replace(spec, known=schemas.known())
-        skipping = Skipping(plan.name, led.state.skips, spec.server_uuid)
+        skipping = OperatorSkips(plan.name, led.state.skips, spec.server_uuid)
         commits = self._commits(led, spec, skipping, schemas)
         ahead = self._ahead(publisher, spec)
         reading = await self._reading(
@@ -163,7 +163,7 @@ class Run:
             led.address,
             skipping,
             seen=ahead.seen,
-            by_place=led.opened.by_place,
+            by_coordinates=led.opened.by_coordinates,
         )
         ahead.begin(spec.known)
         reading.thread.start()
@@ -184,7 +184,7 @@ class Run:
             reading.handoff.close()
             await asyncio.to_thread(reading.thread.stop)
 
-    def _ahead(self, publisher: Publisher, spec: StageSpec) -> Ahead:
+    def _ahead(self, publisher: Publisher, spec: StageSpec) -> TopicPreparation:
         rules = spec.rules
         tables = TableBook(
             rules.routes,
@@ -194,7 +194,7 @@ class Run:
             shadows=rules.shadow_rules(),
             known=spec.known,
         )
-        return Ahead(publisher, tables)
+        return TopicPreparation(publisher, tables)
 
     def _spec(self, facts: ServerFacts, state: DestinationState, cursor: Cursor) -> StageSpec:
         return StageSpec(
@@ -209,7 +209,7 @@ class Run:
             epoch=cursor.epoch,
             versions=state.versions,
             server=server_of(facts),
-            told=tells_columns(facts),
+            told=has_column_names(facts),
             fingerprints=self.plan.failover.fingerprints and not facts.has_gtids,
             has_gtids=facts.has_gtids,
         )
@@ -220,10 +220,10 @@ class Run:
         spec: StageSpec,
         history: SchemaHistory | None,
         address: SourceAddress,
-        skipping: Skipping,
+        skipping: OperatorSkips,
         *,
         seen: Callable[[Piece], None],
-        by_place: bool = False,
+        by_coordinates: bool = False,
     ) -> _Reading:
         rules = self.plan.rules
         handoff = Handoff(
@@ -241,10 +241,10 @@ class Run:
             cursor.offset,
             prepared=cursor.prepared,
             aim=lambda: self.budget.chunk,
-            by_place=by_place,
+            by_coordinates=by_coordinates,
             server=cursor.offset.server_uuid,
         )
-        historian = Historian.of(history, spec) if history is not None else None
+        historian = SchemaTracker.of(history, spec) if history is not None else None
         starting = asyncio.create_task(
             asyncio.to_thread(
                 start_decoders,
@@ -268,7 +268,9 @@ class Run:
             raise
         return _Reading(Reader(stream, decoders, historian, skipping.left_out), handoff)
 
-    def _commits(self, led: Led, spec: StageSpec, skipping: Skipping, schemas: Schemas) -> Commits:
+    def _commits(
+        self, led: TakenOver, spec: StageSpec, skipping: OperatorSkips, schemas: Schemas
+    ) -> Commits:
         """The participants of each commit, in the order of their records in the transaction."""
         rules, status = self.plan.rules, self.status
         self._dead_letters = self._dead_letters or DeadLetters(rules.poison_limit, status)
@@ -291,8 +293,8 @@ class Run:
         commits: Commits,
         *,
         schemas: Schemas,
-        skipping: Skipping,
-        again: ProvingAgain,
+        skipping: OperatorSkips,
+        again: CursorRecheck,
     ) -> None:
         """Publish pieces, each interval or once there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
@@ -310,7 +312,7 @@ class Run:
             reading.thread.check()
             self._show_kafka()
             if schemas.waits_for(self.signals.latest(RESOLUTION)):
-                raise BeginsAnew("to bring a table back")
+                raise RunRestarts("to bring a table back")
             if piece is not None:
                 await again.once()
                 if held is not None:
@@ -325,7 +327,9 @@ class Run:
             await self._commit(publisher, held, commits)
             committed = time.monotonic()
             if self._may_complete():
-                raise BeginsAnew("to take tables into its schema history, now that it is near them")
+                raise RunRestarts(
+                    "to take tables into its schema history, now that it is near them"
+                )
             held = None
             await handoff.gather(began + self.plan.interval - committed)
 
