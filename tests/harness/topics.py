@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from aiokafka import AIOKafkaConsumer
+
 from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.wire import ddl_topic
 from devstack import Stack
@@ -65,3 +67,13 @@ def values(stack: Stack, topic: str) -> list[dict[str, Any]]:
 def statements(stack: Stack, prefix: str) -> list[Change]:
     """The records of the DDL topic."""
     return changes(stack, ddl_topic(prefix, "shop"))
+
+
+def names(stack: Stack) -> set[str]:
+    """The topics that there are."""
+
+    async def read() -> set[str]:
+        async with AIOKafkaConsumer(bootstrap_servers=stack.kafka) as consumer:
+            return set(await consumer.topics())
+
+    return asyncio.run(read())

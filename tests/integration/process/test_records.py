@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
@@ -15,14 +14,13 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from aiokafka import AIOKafkaConsumer
 
 from connectors.wire import dead_letters_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
-from tests.harness.topics import rows
+from tests.harness.topics import names, rows
 from tests.harness.worker import running, settings
 from tests.integration.worker.source import end_of
 from tests.s3 import CREDENTIALS, line_to, s3_server
@@ -233,18 +231,10 @@ def test_by_default_a_large_row_stops_the_destination_and_an_unreadable_key_its_
     assert list(found[1].value["left_out"]) == ["after"]
     # Nothing of the unreadable row's transaction is published; its topic was made ahead.
     assert rows(stack, made["prefix"], "old") == []
-    assert dead_letters_topic(made["prefix"], "shop") not in _topics(stack)
+    assert dead_letters_topic(made["prefix"], "shop") not in names(stack)
     listed = command(tmp_path, "schema", "quarantine", "shop", "--format", "json")
     (entry,) = json.loads(listed.stdout)
     assert (entry["table"], entry["waiting"]) == ("old", 1)
-
-
-def _topics(stack: Stack) -> set[str]:
-    async def read() -> set[str]:
-        async with AIOKafkaConsumer(bootstrap_servers=stack.kafka) as consumer:
-            return set(await consumer.topics())
-
-    return asyncio.run(read())
 
 
 def damaged(mysql: Mysql) -> None:

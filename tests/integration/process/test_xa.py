@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
-from aiokafka import AIOKafkaConsumer
 
 from demo import checks, topics
 from demo.topics import Layout
@@ -20,6 +18,7 @@ from devstack.mysql import Mysql
 from tables.routes.routes import Routes
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
+from tests.harness.topics import rows
 from tests.harness.worker import Worker, running, settings
 
 LARGE = 4000
@@ -65,24 +64,13 @@ def published(stack: Stack, prefix: str) -> list[checks.Record]:
     return contents.records
 
 
-async def read_ids(stack: Stack, prefix: str) -> list[int]:
+def read_ids(stack: Stack, prefix: str) -> list[int]:
     """The keys of all rows, as a consumer that waits for commits gets them."""
-    consumer = AIOKafkaConsumer(
-        Routes(prefix=prefix).topic(("shop", "t")),
-        bootstrap_servers=stack.kafka,
-        auto_offset_reset="earliest",
-        isolation_level="read_committed",
-    )
-    found: list[int] = []
-    async with consumer:
-        while batches := await consumer.getmany(timeout_ms=3000):
-            for records in batches.values():
-                found += [orjson.loads(record.value)["after"]["id"] for record in records]
-    return sorted(found)
+    return sorted(change.value["after"]["id"] for change in rows(stack, prefix, "t"))
 
 
 def assert_once(stack: Stack, wanted: dict[str, Any], ids: list[int]) -> None:
-    assert asyncio.run(read_ids(stack, wanted["prefix"])) == ids
+    assert read_ids(stack, wanted["prefix"]) == ids
     records = published(stack, wanted["prefix"])
     assert checks.seq_faults(records) == []
     assert checks.duplicated(records) == {}
