@@ -17,8 +17,8 @@ from app.pipeline.gather.captured_tables import Schema, TableBook
 from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.inserted_events import Inserting
-from app.pipeline.gather.shares import Share, Sharing
 from app.pipeline.gather.statement_changes import StatementJudge
+from app.pipeline.gather.transaction_split import Share, Sharing
 from app.pipeline.number.table_versions import Name, VersionBook
 from app.pipeline.piece_parts import QuarantinedTable
 from app.pipeline.portions.captured_chunk import CapturedChunk

@@ -21,12 +21,12 @@ from connectors.errors import Faults, KafkaDenied, KafkaLost, KafkaRefused, Topi
 from connectors.kafka.error_mapping import DENIED, explained
 from connectors.kafka.protocol_requests import metadata, topic_id
 from connectors.kafka.topics.creation import MOST_NAMES, described, make
+from connectors.kafka.topics.durability import weaknesses
+from connectors.kafka.topics.fitness import TopicFacts as TopicFacts
+from connectors.kafka.topics.fitness import faults as faults
+from connectors.kafka.topics.fitness import slow_compaction as slow_compaction
 from connectors.kafka.topics.plan import Compaction as Compaction
-from connectors.kafka.topics.plan import TopicFacts as TopicFacts
 from connectors.kafka.topics.plan import TopicPlan as TopicPlan
-from connectors.kafka.topics.plan import faults as faults
-from connectors.kafka.topics.plan import slow_compaction as slow_compaction
-from connectors.kafka.topics.plan import weaknesses
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,88 @@
+"""The actual configuration of an existing topic, and the differences from its plan that are faults.
+
+Invariant: a fault would lose or disorder what is written, and stops; a weakness (``durability.py``) would
+lose it only with a broker, and is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from connectors.kafka.topics.plan import FOR_EVER, TopicPlan
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """The actual configuration of a topic."""
+
+    partitions: int
+    config: dict[str, str]
+    replicas: int = 0
+    """The number of copies of the partition with the fewest; 0 if not known."""
+
+
+def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
+    """Yield the faults of an existing topic, each with what to do."""
+    if facts.partitions < plan.partitions or (
+        facts.partitions > plan.partitions and not plan.may_have_more
+    ):
+        yield _partitions_fault(plan, facts.partitions)
+    policies = set(facts.config.get("cleanup.policy", "delete").split(","))
+    wanted = set(plan.cleanup_policy.split(","))
+    if policies != wanted:
+        yield _alter(plan, "cleanup.policy", ",".join(sorted(policies)), plan.cleanup_policy)
+    takes = int(facts.config.get("max.message.bytes", plan.max_message_bytes))
+    if plan.takes_all and takes < plan.max_message_bytes:
+        yield (
+            f"max.message.bytes is {takes}, and oversize records are detected by topics.max_message_bytes, "
+            f"which is {plan.max_message_bytes}; lower that, or: kafka-configs.sh --alter --topic {plan.name} "
+            f"--add-config max.message.bytes={plan.max_message_bytes}"
+        )
+    if "delete" in policies:
+        for name, least in (("retention.ms", plan.retention_ms), ("retention.bytes", FOR_EVER)):
+            value = int(facts.config.get(name, FOR_EVER))
+            if value != FOR_EVER and (least == FOR_EVER or value < least):
+                yield _alter(plan, name, str(value), str(least))
+
+
+def _partitions_fault(plan: TopicPlan, found: int) -> str:
+    fault = f"it has {found} partitions, and {plan.partitions} are wanted: with another count "
+    fault += "a key's changes would be spread over two partitions and lose their order; "
+    if found > plan.partitions:
+        return (
+            f"{fault}if nobody raised it by hand, set topics.partitions to {found}, with which it was made; "
+            "else write to new topics, by another prefix"
+        )
+    return (
+        f"{fault}if topics.partitions was raised, set it back to {found}; if nothing was written to the topic "
+        f"yet: kafka-topics.sh --alter --topic {plan.name} --partitions {plan.partitions}; "
+        "else write to new topics, by another prefix"
+    )
+
+
+def slow_compaction(plan: TopicPlan, facts: TopicFacts) -> str | None:
+    """Return the settings that let an existing topic grow, with what to do; none of them loses anything."""
+    if plan.compaction is None:
+        return None
+    wanted = plan.compaction.config(plan.max_message_bytes)
+    found = {name: facts.config.get(name) for name in wanted}
+    larger = {
+        name: value
+        for name, value in found.items()
+        if value is not None and float(value) > float(wanted[name])
+    }
+    if not larger:
+        return None
+    return (
+        f"{', '.join(f'{name} is {value}' for name, value in larger.items())}, so superseded records stay "
+        f"longer and a takeover without a checkpoint takes longer; kafka-configs.sh --alter --topic "
+        f"{plan.name} --add-config {','.join(f'{name}={wanted[name]}' for name in larger)}"
+    )
+
+
+def _alter(plan: TopicPlan, name: str, value: str, wanted: str) -> str:
+    return (
+        f"{name} is {value}, where {wanted} is wanted, so what is still needed would be removed: "
+        f"kafka-configs.sh --alter --topic {plan.name} --add-config {name}={wanted}"
+    )
