@@ -1,4 +1,4 @@
-"""What a portion holds, or a share of it, on its way to records: numbered, and encoded.
+"""A decoded portion, or a share of it, which is then numbered and encoded.
 
 Invariant: numbering runs in the order of the portions, and its cost grows with tables, not with rows.
 """
@@ -28,7 +28,7 @@ from tables.table_version import TableVersion
 
 
 class DecodedShares:
-    """A portion's shares, which are numbered and encoded one after the other."""
+    """The shares of a portion, numbered and encoded one after the other."""
 
     def __init__(self, shares: list[DecodedShare]) -> None:
         self._shares = shares
@@ -36,7 +36,7 @@ class DecodedShares:
     def number(
         self, numbers: Numbers, news: list[TableVersion]
     ) -> tuple[Numbers, list[TableVersion]]:
-        """The second step: the numbers after this portion, and the versions that it announces."""
+        """Return the numbers after this portion, and the versions that it announces (second step)."""
         announced: list[TableVersion] = []
         for share in self._shares:
             numbers, own = share.number(numbers, news)
@@ -45,12 +45,12 @@ class DecodedShares:
         return numbers, announced
 
     def encode(self) -> list[Piece]:
-        """The third step: the pieces, at least one, in their order."""
+        """Return the pieces in their order, at least one (third step)."""
         return [share.encode() for share in self._shares]
 
 
 class DecodedShare:
-    """One of them; it becomes a piece."""
+    """One share; it becomes a piece."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class DecodedShare:
         history: list[SchemaRecord] | None = None,
         lost: list[QuarantinedTable] | None = None,
     ) -> None:
-        """``start``: where its portion begins. ``head``: that of the file that begins with it, if one does.
+        """``start``: the start of its portion. ``head``: that of the file that begins with it, if one does.
 
-        ``history``: what the statement did with which it ends. ``lost``: tables that can no longer be read.
+        ``history``: the effect of its last statement. ``lost``: tables that can no longer be read.
         """
         self._encoder, self._book = encoder, book
         self._gathered, self._start = gathered, start
@@ -87,7 +87,7 @@ class DecodedShare:
     def number(
         self, numbers: Numbers, news: list[TableVersion]
     ) -> tuple[Numbers, list[TableVersion]]:
-        """The second step: the numbers after this share, and the versions that it announces."""
+        """Return the numbers after this share, and the versions that it announces (second step)."""
         for version in news:
             self._book.learn(version)
         gathered = self._gathered
@@ -116,12 +116,12 @@ class DecodedShare:
         self._safe = numbers.safe
         numbers.open = self._advanced(progress)
         if numbers.resume is not None:
-            # Nothing was told yet of the transaction that an earlier run has published a part of.
+            # An earlier run published a part of this transaction; this run published nothing of it yet.
             self._resume = numbers.resume
         return numbers, self._announced
 
     def encode(self) -> Piece:
-        """The third step: the piece."""
+        """Return the piece (third step)."""
         gathered, last = self._gathered, self._gathered.last
         cut = self._open if self._resume is not None else None
         encoding = self._encoder.encoding(self._seq, gathered.first, self._begun, cut)
@@ -167,21 +167,21 @@ class DecodedShare:
         )
 
     def _begin_file(self, numbers: Numbers) -> None:
-        """Go on after the head of a file, unless the server begins before the place that was asked for."""
+        """Continue after the head of a file, unless the server starts before the requested position."""
         if numbers.safe.order <= self._safe.order:
             numbers.safe = self._safe
         else:
             self._head = None
 
     def _first_progress(self, numbers: Numbers) -> Progress | None:
-        """How far the first transaction is, if it began before this share or in an earlier run."""
+        """Return the progress of the first transaction, if it began before this share or in an earlier run."""
         first = self._gathered.first
         if numbers.open is None and numbers.resume is not None and first is not None:
             return numbers.take_up(first.id, first.start)
         return numbers.open
 
     def _advanced(self, progress: Progress | None) -> Progress | None:
-        """How far the transaction is in which the share ends; it is cut here where it has become too large."""
+        """Return the progress of the transaction open at the end of the share; cut it if too large."""
         gathered, open_ = self._gathered, self._open
         if gathered.error is not None:
             self._is_whole = progress is None or gathered.end_pos is not None
@@ -195,12 +195,12 @@ class DecodedShare:
         self._is_whole = progress.size >= self._encoder.rules.max_bytes
         if self._is_whole:
             self._resume = progress.cut()
-            # A run that starts anew reads the whole transaction again, so its beginning is the place.
+            # A new run reads the whole transaction again, so the position is its beginning.
             self._safe = progress.start
         return progress
 
     def _advance(self, progress: Progress, items: list[Item]) -> None:
-        """Add what is published of an open transaction."""
+        """Add the published part of an open transaction."""
         for item in items:
             values = values_of(item)
             progress.size += weight(item, values)

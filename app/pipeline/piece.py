@@ -1,7 +1,7 @@
-"""What is published at once: finished record batches, and the place in the source after them.
+"""A piece, which is published at once: finished record batches, and the source position after them.
 
-Invariant: the records of a piece, its table versions and the place after it belong together; pieces are joined
-only in their order, and the cursor moves only after a piece that is whole.
+Invariant: the records of a piece, its table versions and the position after it belong together; pieces are
+joined only in order, and the cursor moves only after a whole piece.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from tables.cursor import Resume
 
 @dataclass(slots=True, kw_only=True)
 class Piece:
-    """What became of a portion, or of several in a row."""
+    """The output of a portion, or of several consecutive ones."""
 
     batches: list[FinishedBatch] = field(default_factory=list)
     partitions: dict[str, int] = field(default_factory=dict)
-    """Of each topic of rows among those: over how many partitions its keys are spread."""
+    """The partition count of the keys of each row topic among those."""
     records: int = 0
     size: int = 0
     """Bytes of keys and values, before compression."""
     tables: TableChanges = field(default_factory=TableChanges)
     notes: list[tuple[bytes, bytes]] = field(default_factory=list)
-    """Records of the journal beside those of tables: keys and values."""
+    """Journal records other than those of tables: keys and values."""
     dead_letters: list[DeadLetter] = field(default_factory=list)
-    """Rows that cannot be decoded, in their order."""
+    """Undecodable rows, in order."""
     trace: SourceTrace = field(default_factory=SourceTrace)
     counts: Counts = field(default_factory=Counts)
     coordinates: Coordinates
-    """Where reading goes on: after the last whole transaction."""
+    """The position after the last whole transaction, from which reading resumes."""
     resume: Resume | None = None
     whole: bool = True
-    """Whether it may be committed: it ends between transactions, or says where within one."""
+    """Whether it may be committed: it ends between transactions, or has its position within one."""
     seq: int
     version_count: int
     committed_ms: int = 0
     error: AqueductError | None = None
-    """What stopped the decoder right after this piece."""
+    """The error that stopped the decoder right after this piece."""
 
     @property
     def topics(self) -> dict[str, int]:
-        """The topics that it is written to, each with the partitions over which its keys are spread."""
+        """Return the topics that it is written to, each with the partition count of its keys."""
         noted = {one.topic: one.partitions for one in self.tables.versions if one.partitions}
         return {batch.topic: 1 for batch in self.batches} | noted | self.partitions
 
     @property
     def only_moves(self) -> bool:
-        """Whether it has nothing that anybody waits for: a thousand filtered transactions are one step.
+        """Whether it only moves the position, as after a thousand filtered transactions.
 
-        The head of a file counts, since the file before may be purged.
+        The head of a file counts as content, since the previous file may be purged.
         """
         tables = self.tables
         return not (
@@ -61,7 +61,7 @@ class Piece:
         )
 
     def absorb(self, later: Piece) -> None:
-        """Add the piece that comes right after this one."""
+        """Add the next piece."""
         self.batches += later.batches
         self.partitions.update(later.partitions)
         self.records += later.records

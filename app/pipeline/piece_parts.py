@@ -1,6 +1,6 @@
-"""The parts of a piece: what it changes of tables, what it leaves of the source, and what is counted of it.
+"""The parts of a piece: changes of tables, the trace of the source, and counts.
 
-Invariant: a part absorbs the same part of the piece that comes right after.
+Invariant: a part absorbs the same part of the next piece.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tables.schema_history.record import SchemaRecord
 from tables.table_version import TableVersion
 
 GtidInterval = tuple[str, int, int]
-"""GTIDs that follow one another: what they begin with, and the first and last number."""
+"""Consecutive GTIDs: their source, and the first and last number."""
 Decision = tuple[str, PreparedPosition | None]
-"""An XA transaction that was prepared, and where; or that was committed or rolled back."""
+"""An XA transaction with its prepared position; None if it was committed or rolled back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedTable:
-    """A table that is set aside from here on, and why."""
+    """A table quarantined from here on, and why."""
 
     name: tuple[str, str]
     why: str
@@ -34,7 +34,7 @@ class QuarantinedTable:
 
 
 class DeadLetter(NamedTuple):
-    """A row that cannot be decoded, as it is told beside its record."""
+    """An undecodable row, as reported in addition to its record."""
 
     table: str
     gtid: str | None
@@ -46,13 +46,13 @@ class DeadLetter(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class TableChanges:
-    """What changes of tables."""
+    """Changes of tables."""
 
     versions: list[TableVersion] = field(default_factory=list)
     history: list[SchemaRecord] = field(default_factory=list)
-    """What statements did to tables, in the order of the binlog."""
+    """The effects of statements on tables, in binlog order."""
     set_aside: list[QuarantinedTable] = field(default_factory=list)
-    """Tables that can be read no longer."""
+    """Tables that can no longer be read."""
 
     def absorb(self, later: TableChanges) -> None:
         """Add what comes right after."""
@@ -63,20 +63,20 @@ class TableChanges:
 
 @dataclass(slots=True, kw_only=True)
 class SourceTrace:
-    """What the cursor keeps of the source beside the position: its transactions, filtered ones too."""
+    """The cursor's data on the source other than the position: its transactions, filtered ones too."""
 
     gtids: list[GtidInterval] = field(default_factory=list)
-    """Of the transactions that end here, in the order of the binlog."""
+    """GTIDs of the transactions that end here, in binlog order."""
     decisions: list[Decision] = field(default_factory=list)
-    """Of XA transactions, in the order of the binlog."""
+    """Decisions on XA transactions, in binlog order."""
     fingerprints: list[Fingerprint] = field(default_factory=list)
-    """Of the transactions that end here and change a captured table, where such are kept."""
+    """Of the transactions that end here and change a captured table, if fingerprints are kept."""
     landmark: Landmark | None = None
-    """The last transaction that ends here, where one does."""
+    """The last transaction that ends here, if any."""
     head: FileHead | None = None
-    """Of the last file that begins here, where one does."""
+    """The head of the last file that begins here, if any."""
     recent: list[Recent] = field(default_factory=list)
-    """The last of those that have GTIDs and change a captured table."""
+    """The last transactions with GTIDs that change a captured table."""
 
     def absorb(self, later: SourceTrace) -> None:
         """Add what comes right after."""
@@ -91,18 +91,18 @@ class SourceTrace:
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """What is shown of a piece once it is committed."""
+    """The metrics of a piece, reported once it is committed."""
 
     rows: Counter[str] = field(default_factory=Counter)
     """Published changes by kind: ``c``, ``u``, ``d``, ``t``."""
     events: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """Events by type and by what was done with them: ``decoded``, ``filtered``, ``given up``, ``passed``."""
+    """Events by type and outcome: ``decoded``, ``filtered``, ``given up``, ``passed``."""
     statements: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Statements that were passed by, by each table that they changed."""
+    """Skipped statements, by each table that they changed."""
     parked: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Events of tables that are set aside, by table."""
+    """Events of quarantined tables, by table."""
     oversize: Counter[str] = field(default_factory=Counter)
-    """Records that were too large for their topics, by what was done with them."""
+    """Oversize records, by outcome."""
 
     def absorb(self, later: Counts) -> None:
         """Add what comes right after."""
@@ -114,7 +114,7 @@ class Counts:
 
 
 def add_run(runs: list[GtidInterval], run: GtidInterval) -> None:
-    """Add a run; one that directly follows the last lengthens it."""
+    """Add a run; one that directly follows the last extends it."""
     source, first, last = run
     if runs and runs[-1][0] == source and runs[-1][2] + 1 == first:
         runs[-1] = (source, runs[-1][1], last)

@@ -1,6 +1,6 @@
-"""What the settings say about what is published, and how.
+"""The publishing rules of the settings.
 
-The law: plain values, since they travel to the processes of decoders; nothing is decided here.
+Invariant: plain values, since they are sent to decoder processes; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from tables.routes.routes import Routes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Of one destination."""
+    """The rules of one destination."""
 
     destination: str
     routes: Routes
-    """Which tables are captured, and how the rows of each are published."""
+    """The captured tables, and how the rows of each are published."""
     trusted: str = ""
-    """Tables whose statements change nothing else: expressions, with commas."""
+    """Tables whose statements change no other table: expressions, separated by commas."""
     borders: bool
-    """Whether all transactions' borders are published."""
+    """Whether the transaction markers of all transactions are published."""
     borders_of_parts: bool = True
-    """Whether those of a transaction that is published in parts are."""
+    """Whether those of a transaction published in parts are."""
     statements: bool = False
     """Whether the statement that changed rows is published with each of them."""
     compression: str | None
@@ -34,29 +34,29 @@ class Rules:
     max_batch_bytes: int
     """Bytes of one record batch, before compression."""
     compacted: bool = False
-    """Whether topics of rows are compacted, where a broker takes no record without a key."""
+    """Whether row topics are compacted, for which a broker refuses records without a key."""
     largest: int = 0
-    """Bytes of a record batch that a topic takes, after compression."""
+    """Bytes of a record batch that a topic accepts, after compression."""
     oversize: str = "stop"
-    """What becomes of a row's record that is larger: ``stop``, ``claim_check`` or ``key_only``."""
+    """The handling of an oversize row: ``stop``, ``claim_check`` or ``key_only``."""
     claims: str = ""
-    """The folder for values that are claimed, or ``s3://bucket/prefix``."""
+    """The folder for claim check values, or ``s3://bucket/prefix``."""
     claims_access: S3Access = field(default_factory=S3Access)
-    """How such a bucket is reached."""
+    """The access to such a bucket."""
     poison_limit: int = 0
-    """Rows that cannot be decoded and are put among the dead letters in an hour; 0: the first one stops."""
+    """Undecodable rows per hour that become dead letters; 0: the first one stops the destination."""
     ddl_include: str = ""
-    """Types of statements that are published, with commas; empty: all."""
+    """Types of statements that are published, separated by commas; empty: all."""
     ddl_exclude: str = ""
-    """Types that are not, whatever ``ddl_include`` says."""
+    """Types that are not published; overrides ``ddl_include``."""
     never_shadows: str = ""
-    """Tables that no tool for online schema changes has made, whatever their names are."""
+    """Tables that are no shadows of an online schema change tool, whatever their names."""
     also_shadows: str = ""
-    """Names that such a tool gives beside those that we know."""
+    """Shadow names of such tools in addition to the known ones."""
 
     @property
     def prefix(self) -> str:
-        """What the names of all topics begin with."""
+        """The prefix of all topic names."""
         return self.routes.prefix
 
     def tells(self, statement_type: str) -> bool:
@@ -64,5 +64,5 @@ class Rules:
         return StatementTypes(self.ddl_include, self.ddl_exclude).publishes(statement_type)
 
     def shadow_rules(self) -> ShadowRules:
-        """Which tables such tools make beside the real ones."""
+        """Return the rules that recognize shadow tables."""
         return shadow_rules(never=self.never_shadows, also=self.also_shadows)

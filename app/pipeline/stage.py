@@ -1,7 +1,7 @@
-"""What a decoder does with a portion: gather, number, encode.
+"""The stage of a decoder: gather, number and encode a portion.
 
-Invariant: gathering and encoding need nothing of other portions and may run in any process; numbering runs in
-the order of the portions.
+Invariant: gathering and encoding are independent of other portions and may run in any process; numbering runs
+in the order of the portions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tables.table_version import TableVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpec:
-    """All that a decoder needs to know; it travels to a decoder's process."""
+    """The parameters of a decoder, which are sent to its process."""
 
     rules: Rules
     server_uuid: str
@@ -54,16 +54,16 @@ class StageSpec:
     versions: Mapping[Name, TableVersion]
     server: Server
     told: bool = True
-    """Whether the binlog tells the columns' names, so that a table without history can be read."""
+    """Whether the binlog has column names, so that a table without history can be read."""
     fingerprints: bool = False
-    """Whether transactions are to be known again on another server."""
+    """Whether fingerprints are kept, to recognize transactions on another server."""
     has_gtids: bool = False
-    """Whether the server gives its transactions GTIDs."""
+    """Whether the server's transactions have GTIDs."""
     known: Mapping[Name, Schema] = field(default_factory=dict)
-    """Captured tables as their history has them where this run begins; empty where none is kept."""
+    """Captured tables as in their history at the start of this run; empty if none is kept."""
 
     def make(self) -> ChunkStage:
-        """The stage itself."""
+        """Make the stage."""
         return ChunkStage(self)
 
 
@@ -97,9 +97,9 @@ class ChunkStage:
         )
 
     def decode(self, portion: Portion, learned: Sequence[Effect]) -> DecodedShares:
-        """The first step: everything in the portion, up to the first event that cannot be read or carried.
+        """Decode the portion up to the first event that cannot be read or published (first step).
 
-        ``learned``: the effects of the portions before it, as far as this stage does not know them yet.
+        ``learned``: the effects of earlier portions that this stage does not know yet.
         """
         for effect in learned:
             self._learn(effect)
@@ -162,7 +162,7 @@ class ChunkStage:
         )
 
     def _lost(self, record: SchemaRecord) -> list[QuarantinedTable]:
-        """The tables that can no longer be read after a statement."""
+        """Return the tables that can no longer be read after a statement."""
         why = record.reason or ""
         return [
             QuarantinedTable(name=name, why=why, since=record.place)
@@ -178,7 +178,7 @@ class ChunkStage:
         return DecodedShares([self.inserted(gathering.gathered, portion.start)])
 
     def inserted(self, gathered: Gathered, start: Coordinates) -> DecodedShare:
-        """What was gathered of no chunk; it neither begins nor ends a transaction of the source."""
+        """Return the share of events from outside a chunk; it neither begins nor ends a source transaction."""
         gathered.first = None
         return DecodedShare(self.encoder, self.book, gathered, start)
 
@@ -191,7 +191,7 @@ class ChunkStage:
 def _events(
     seen: list[int], gathered: list[Gathered], passed: dict[int, int]
 ) -> Counter[tuple[int, str]]:
-    """Events by type and by what was done with them."""
+    """Return events by type and outcome."""
     filtered = sum((one.filtered for one in gathered), Counter[int]())
     given_up = sum((one.given_up for one in gathered), Counter[int]())
     events: Counter[tuple[int, str]] = Counter()

@@ -1,6 +1,6 @@
-"""What became of a statement: what it did to tables by their history, and what that is to those who use them.
+"""The effect of a statement on tables by their history, and its impact on their users.
 
-The law: it is found out once, where the statement stands, and travels with its chunk.
+Invariant: it is determined once, at the statement's position, and sent with its chunk.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from tables.schema_history.record import SchemaRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A statement that concerns tables or databases."""
+    """A statement that affects tables or databases."""
 
     record: SchemaRecord | None
-    """What its history keeps of it; None where no definition changed."""
+    """Its record in the history; None if no definition changed."""
     type: str
-    """Such as ``ALTER TABLE``."""
+    """The statement type, such as ``ALTER TABLE``."""
     meaning: tuple[Logical, ...] = ()
-    """Its changes without the doings of tools that change tables online."""
+    """Its changes without the steps of online schema change tools."""
     renames: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
-    """Of the tables that it alters, the columns' old names to their new ones."""
+    """For each altered table, old column names to new ones."""
     emptied: tuple[TableName, ...] = ()
-    """The tables that it empties."""
+    """The tables that it truncates."""
     is_noise: bool = False
-    """Whether it only serves such a tool, and concerns nobody else."""
+    """Whether it only serves such a tool."""

@@ -1,6 +1,6 @@
-"""Which statements are published on the DDL topic, by their types, and which tables are shadows of others.
+"""The filter of statements on the DDL topic, by type, and the rules for shadow tables.
 
-The law: this decides what subscribers are told; what a statement does to tables is followed in any case.
+Invariant: this decides only what is published; the effect of a statement on tables is tracked in any case.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SYNONYMS = {"SCHEMA": "DATABASE"}
 
 
 class StatementTypes:
-    """Two lists of types with commas, such as ``ALTER TABLE, CREATE INDEX``; raise ValueError for another word.
+    """Two comma-separated lists of types, such as ``ALTER TABLE, CREATE INDEX``; raises ValueError for others.
 
     A verb alone stands for all types that begin with it. An empty ``include`` takes all.
     """
@@ -51,7 +51,7 @@ def _type(text: str) -> str:
 
 
 def shadow_rules(*, never: str = "", also: str = "") -> ShadowRules:
-    """The rules that the settings ask for; raise ValueError where an expression is none.
+    """Return the shadow rules of the settings; raises ValueError for an invalid expression.
 
     ``never`` are expressions over ``database.table`` for what is no shadow; ``also`` such over a shadow's name,
     whose group ``table`` is the name of its table. Both with commas.

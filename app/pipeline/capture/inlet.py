@@ -1,7 +1,7 @@
-"""The inlet of the stream: portions that come from elsewhere enter it here.
+"""The inlet of the stream, where portions from outside the source enter.
 
-Invariant: a portion enters between two transactions of the source, at the first such position that is read
-after it was handed in.
+Invariant: a portion enters between two transactions of the source, at the first such position read after it
+was handed in.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 
 Entering = Callable[[Coordinates], Portion]
-"""Makes a portion, in the reader's thread, once the position is known at which it enters."""
+"""Makes a portion, in the reader's thread, once its position is known."""
 
 
 class Inlet:
@@ -24,10 +24,10 @@ class Inlet:
         self._waiting: deque[Entering] = deque()
 
     def hand_in(self, entering: Entering) -> None:
-        """Let a portion enter, after those that were handed in before."""
+        """Add a portion after those handed in earlier."""
         self._waiting.append(entering)
 
     def before(self, chunk: Chunk) -> Iterator[Portion]:
-        """What enters before a chunk; nothing, where the chunk begins within a transaction."""
+        """Yield the portions that enter before a chunk; none if the chunk begins within a transaction."""
         while self._waiting and chunk.begins_between:
             yield self._waiting.popleft()(chunk.start)

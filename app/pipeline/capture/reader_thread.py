@@ -1,6 +1,6 @@
 """The thread that reads one source and hands its chunks to decoders.
 
-The law: it owns the connection; it ends by telling the decoders why; and it never outlives the run that
+Invariant: the thread owns the connection, reports to the decoders why it ends, and never outlives the run that
 started it.
 """
 
@@ -27,11 +27,11 @@ from connectors.mysql.stream.replica import BinlogStream
 log = logging.getLogger(__name__)
 
 STALL_SECONDS = 120.0
-"""For one statement, or one chunk that transactions are left out of."""
+"""Limit for one statement, or for one chunk with skipped transactions."""
 
 
 class Reader(threading.Thread):
-    """Reads from an open stream until it breaks or nobody wants more."""
+    """Reads from an open stream until it breaks or the decoders take no more."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class Reader(threading.Thread):
         self._historian = historian
         self._left_out = left_out
         self.inlet = Inlet()
-        """For what does not come from the source."""
+        """The inlet for portions from outside the source."""
         self._working: tuple[float, Coordinates] | None = None
-        """Since when a chunk is worked on, and where it begins."""
+        """The start time and the position of the chunk in work."""
 
     def run(self) -> None:
-        """Read; whatever ends it is told behind all that was read."""
+        """Read; the error that ends it is reported after all that was read."""
         try:
             for chunk in self._stream.chunks(self._decoders.idle):
                 point("read.chunk")
@@ -65,14 +65,14 @@ class Reader(threading.Thread):
         except AqueductError as error:
             self._decoders.finish(error)
         except OSError as error:
-            # Of this machine, not of what was read: time may heal it.
+            # A fault of this machine, not of the data: a retry may succeed.
             self._decoders.finish(SourceLost(f"{type(error).__name__}: {error}"))
         except Exception as error:
             log.debug("the reader failed", exc_info=True)
             self._decoders.finish(MalformedEvent(f"{type(error).__name__}: {error}"))
 
     def _parts(self, chunk: Chunk, effect: Applied | None) -> Iterator[CapturedChunk]:
-        """A chunk as it goes to decoders, without the transactions that are left out."""
+        """Yield a chunk as decoders get it, without skipped transactions."""
         if self._left_out is None:
             yield CapturedChunk(chunk, effect)
             return
@@ -80,7 +80,7 @@ class Reader(threading.Thread):
             yield CapturedChunk(part, own)
 
     def check(self) -> None:
-        """Raise ReaderStalled where the thread is stuck: it cannot be ended, and is left to itself."""
+        """Raise ReaderStalled if the thread is stuck; a thread cannot be killed, so it is abandoned."""
         working = self._working
         if working is not None and time.monotonic() - working[0] > STALL_SECONDS:
             raise ReaderStalled(
@@ -88,7 +88,7 @@ class Reader(threading.Thread):
             )
 
     def stop(self) -> None:
-        """End the thread and the decoders: no more reading, no more waiting for room."""
+        """End the thread and the decoders; neither reads nor waits for room after this."""
         self._decoders.close()
         self._stream.close()
         if self.is_alive():

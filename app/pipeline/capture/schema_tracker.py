@@ -1,8 +1,8 @@
-"""Keeps the schema history in step with the binlog: each statement is applied where it stands.
+"""The schema tracker, which applies each DDL statement to the schema history at its binlog position.
 
-The law: it runs in the reader's thread, before a chunk goes to any decoder, and in the order of the binlog; so
-what a decoder learns with a chunk is what was true there. It never stops the reader: what it cannot understand,
-the decoder of that chunk refuses by name, or the table is set aside.
+Invariant: it runs in the reader's thread, in binlog order, before a chunk goes to any decoder; so the schema
+that a decoder gets with a chunk is the one valid there. It never stops the reader: a statement that it cannot
+parse is refused by that chunk's decoder, or its table is quarantined.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ class SchemaTracker:
         self._history = history
         now = history.now()
         self._there = TableNames(shadows, (*now.tables(), *now.unresolved()))
-        """The tables that there are; kept beside the history, since each statement asks for all of them."""
+        """Names of the existing tables; cached, since each statement needs all of them."""
         self._server = server
         self._server_uuid = server_uuid
         self._charsets = charsets
         self._reader = TransactionReader(server_uuid, charsets, mariadb=mariadb)
         self._shadows = shadows
         self._gone: dict[TableName, Table] = {}
-        # A run may begin between the two steps in which a table is replaced.
+        # A run may begin between the two steps that replace a table.
         for record in history.records:
             self._remember(record)
 
     @classmethod
     def of(cls, history: SchemaHistory, spec: StageSpec) -> SchemaTracker:
-        """The one of a run whose decoders are made of ``spec``."""
+        """Return the tracker of a run whose decoders are made from ``spec``."""
         return cls(
             history,
             server_uuid=spec.server_uuid,
@@ -74,14 +74,14 @@ class SchemaTracker:
         )
 
     def note(self, chunk: Chunk) -> Applied | None:
-        """Apply the statement that a chunk ends with, if it does, and return what that did to tables."""
+        """Apply the statement at the end of a chunk, if any, and return its effect on tables."""
         if not chunk.ends_in_statement:
             return None
         listener = _Listener()
         try:
             self._reader.read(chunk, listener)
         except AqueductError:
-            # Its decoder meets the same event, and tells where it is and what is wrong with it.
+            # The decoder meets the same event, and reports its position and its fault.
             return None
         return None if listener.told is None else self._applied(listener.told)
 
@@ -126,7 +126,7 @@ class SchemaTracker:
         )
 
     def _without_change(self, statement: ParsedStatement) -> Applied | None:
-        """A statement that its history has nothing of, or has already."""
+        """Return the effect of a statement that does not change the history, or is in it already."""
         type_, tables = statement.type, statement.tables
         is_noise = bool(tables) and all(map(self._is_shadow, tables))
         if type_ == "TRUNCATE TABLE":
@@ -144,7 +144,7 @@ class SchemaTracker:
         self._there.update(record.unresolved)
 
     def _remember(self, record: SchemaRecord) -> None:
-        """Tables that went: where another takes such a name, they were what it was before."""
+        """Remember dropped tables: another that takes such a name replaces it."""
         for change in record.changes:
             if not isinstance(change, TableChange):
                 continue
@@ -165,7 +165,7 @@ class _FoundStatement:
 
 
 class _Listener:
-    """Takes note of the statement of a chunk, and of nothing else."""
+    """Records the statement of a chunk and ignores all other events."""
 
     def __init__(self) -> None:
         self.told: _FoundStatement | None = None
@@ -179,8 +179,8 @@ class _Listener:
         """Not noted."""
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
-        """The last one is what the chunk ends with."""
-        # Where it ends is told after it, if that is the end of its transaction.
+        """Record the statement; a chunk ends with its last one."""
+        # If it ends its transaction, its end position is reported after it.
         self.told = _FoundStatement(transaction, query, pos, pos + 1)
 
     def change(self, transaction: Transaction, query: Query) -> None:
@@ -193,6 +193,6 @@ class _Listener:
         """Not noted."""
 
     def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
-        """Where the statement ends too, if it was one."""
+        """Record the end position of the statement, if there is one."""
         if self.told is not None:
             self.told = replace(self.told, end=pos)

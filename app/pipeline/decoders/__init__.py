@@ -1,1 +1,1 @@
-"""Decoding in processes of its own: portions go to a free decoder, pieces come back in order."""
+"""Decoding in separate processes: portions go to a free decoder, pieces come back in order."""

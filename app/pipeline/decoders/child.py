@@ -1,8 +1,8 @@
-"""What a decoder process does, with one end of a socket; ``app.pipeline.decoders.process`` has the other.
+"""The main loop of a decoder process, at one end of a socket; ``app.pipeline.decoders.process`` has the other.
 
-The law: it ends when its parent does, busy or not: a thread of its own sees the socket's end. That thread takes
-all that comes, so neither side waits for the other while both send; the parent gives no more than a few
-portions. What is next in the order is finished before anything is decoded ahead.
+Invariant: it ends when its parent does, busy or not: a separate thread sees the end of the socket. That thread
+receives at all times, so neither side blocks while both send; the parent sends no more than a few portions.
+The portion next in order is finished before a later one is decoded.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from app.pipeline.portions.portion import Portion
 from connectors.errors import AqueductError, DecoderLost
 
 _GARBAGE_THRESHOLD = 100_000
-"""Objects that are new until garbage is looked for: a portion's rows are many, alive, and in no cycle."""
+"""New objects between garbage collections: a portion's rows are many, alive, and in no cycle."""
 
 _SWITCH_SECONDS = 0.001
-"""After which the receiving thread gets its turn while the main one works; others wait for what comes there."""
+"""Interpreter switch interval, so that the receiving thread runs while the main thread works."""
 
 
 class Decoder:
-    """Works on what it is given, in the main thread."""
+    """Decodes the received portions, in the main thread."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -51,7 +51,7 @@ class Decoder:
         self._turns: dict[int, PickledState] = {}
 
     def run(self) -> None:
-        """Work until the parent is gone."""
+        """Decode until the parent is gone."""
         threading.Thread(target=self._receive, name="receiver", daemon=True).start()
         stage = self._begin()
         while True:
@@ -87,7 +87,7 @@ class Decoder:
                 error = DecoderLost(f"it could not start: {type(error).__name__}: {error}")
             self._send(Failed(None, error, traceback.format_exc()))
             sys.exit(os.EX_SOFTWARE)
-        # Modules and the stage stay for good, and need not be looked at again.
+        # Modules and the stage are permanent, so the collector need not visit them again.
         gc.collect()
         gc.freeze()
         gc.set_threshold(_GARBAGE_THRESHOLD)
@@ -111,7 +111,7 @@ class Decoder:
     def _finish(self, given: Given, decoded: Decoded) -> None:
         turn = self._turns.pop(given.number)
         try:
-            # Ours to read: our parent only hands on what another decoder wrote.
+            # Trusted: our parent only relays what another decoder wrote.
             state = pickle.loads(turn.state)  # noqa: S301
             news = [item for some in turn.news for item in pickle.loads(some)]  # noqa: S301
             state, announced = decoded.number(state, news)
@@ -132,14 +132,14 @@ class Decoder:
         try:
             self._send(Failed(number, told, trace))
         except Exception:
-            # What it says of where it was may be of any kind; its text will do.
+            # Its details may be of any type; their text is enough.
             where = {name: str(value) for name, value in told.where.items()}
             plain = type(told)(told.detail, remedy=told.advice, **where)
             self._send(Failed(number, plain, trace))
 
 
 def serve(descriptor: int) -> None:
-    """Be a decoder, in the main thread, for who is at the other end of that socket."""
+    """Run a decoder in the main thread for the parent at the other end of the socket."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     end = socket.socket(fileno=descriptor)
     end.set_inheritable(False)

@@ -1,6 +1,6 @@
-"""What goes wrong in a stage, by name.
+"""Errors of a stage, mapped to the error tree.
 
-The law: an error of the tree stays as it is; any other becomes one, and only a debug log sees its traceback.
+Invariant: an error of the tree is kept; any other becomes one, with its traceback in the debug log only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def named(error: BaseException, portion: Portion) -> AqueductError:
-    """The error with which a portion ends the run."""
+    """Return the error with which a portion ends the run."""
     if isinstance(error, AqueductError):
         return error
     log.debug("a stage failed", exc_info=error)

@@ -1,6 +1,6 @@
-"""Any number of decoders, none included.
+"""Starts any number of decoder processes, or an inline decoder.
 
-The law: how many there are changes the speed alone.
+Invariant: the number of decoders affects only speed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def start(
     name: str = "",
     limits: Limits | None = None,
 ) -> Decoders:
-    """Start ``count`` processes, or none and decode in the thread that puts.
+    """Start ``count`` processes, or with 0 decode in the thread that puts.
 
-    ``state`` is that before the first portion; ``name`` shows in the processes' titles and in errors.
-    ``deliver`` and ``fail`` are called by one thread, in order. Raises DecoderLost if the system has no
-    processes to give, and with no processes whatever ``spec.make()`` raises.
+    ``state`` is that before the first portion; ``name`` appears in process titles and errors. ``deliver`` and
+    ``fail`` are called by one thread, in order. Raises DecoderLost if no process can be started and, with no
+    processes, any error of ``spec.make()``.
     """
     if count == 0:
         return Inline(spec.make(), state=state, deliver=deliver, fail=fail)

@@ -1,9 +1,10 @@
-"""Decoders are made by copying a process that is ready, from its parent's side.
+"""The client of the fork server, which makes decoders by forking.
 
-The law: a copy takes milliseconds where a new Python takes most of a second, and shares its memory; so a worker
-keeps one such process as long as it lives, and the next one is started where it is lost. What became of a copy
-is told once, by the process that made it, and kept by who has it. Files that a copy may have are never given to
-another one.
+A fork takes milliseconds where a new Python takes most of a second, and it shares memory; so a worker keeps one
+fork server as long as it lives, and starts another if it is lost.
+
+Invariant: the exit status of a copy is reported once, by the fork server that made it, and stored by its owner.
+Files that a copy may have are never given to another one.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ _LONGEST_LINE = 4096
 _LONGEST_ANSWER = 4096
 _ROOM_FOR_NAMES = " " * 120
 _NOT_FOR_CHILDREN = "AQUEDUCT_"
-"""Settings, secrets among them: all that a decoder needs is in its spec."""
+"""The prefix of settings, secrets among them; a decoder needs only its spec."""
 _START_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
-"""For a copy to be made, which takes milliseconds: one that takes longer is frozen, and is replaced."""
+"""Timeout of a fork, which takes milliseconds; a fork server that takes longer is frozen, and replaced."""
 _GLANCE_SECONDS = 0.002
 _OURS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-"""The last asks the worker to read its settings again."""
+"""SIGHUP makes the worker reload its settings."""
 
 
 class _ForkServerProcess:
-    """The process, once it is ready."""
+    """A fork server process that is ready."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -69,18 +70,18 @@ class _ForkServerProcess:
         return self._process.pid
 
     def ask(self, request: str, files: tuple[int, ...] = ()) -> None:
-        """Raises OSError where it is gone, and then it has not got the files either."""
+        """Send a request. Raises OSError if the process is gone; then it has not received the files either."""
         socket.send_fds(self._socket, [request.encode()], files)
 
     def answer(self) -> str:
-        """To what it was asked last. Raises OSError where it is gone, or does not say."""
+        """Return the answer to the last request. Raises OSError if the process is gone or does not answer."""
         answer = self._socket.recv(_LONGEST_ANSWER)
         if not answer:
             raise BrokenPipeError("the process that decoders are copies of has ended")
         return answer.decode()
 
     def kill(self) -> None:
-        """From any thread; whoever waits for its answer goes on."""
+        """Kill the process, from any thread; a thread that waits for its answer continues."""
         self._process.kill()
 
     def end(self) -> None:
@@ -91,21 +92,21 @@ class _ForkServerProcess:
 
 
 class ForkServer:
-    """Makes decoders; any thread may ask."""
+    """Makes decoders; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._one: _ForkServerProcess | None = None
 
     def ready(self) -> None:
-        """Have it ready, so that the next decoder is there at once; raises OSError where that cannot be."""
+        """Start the process if needed, so that the next decoder starts at once; raises OSError on failure."""
         with self._lock:
             self._ready()
 
     def born(self, name: str, files: tuple[int, int]) -> Copy:
-        """A new decoder; it has these two files, its socket and where it prints.
+        """Fork a decoder with these two files: its socket and its output.
 
-        Raises OSError where there is none, or nobody knows; then it ends with the other end of its socket.
+        Raises OSError on failure or if the outcome is unknown; a decoder that exists ends with its socket.
         """
         with self._lock:
             maker = self._ready()
@@ -121,15 +122,15 @@ class ForkServer:
         return Copy(self, maker, int(told))
 
     def told(self, maker: _ForkServerProcess, request: str, *, within: float) -> str:
-        """What its maker says of a decoder: ``alive``, ``status`` and which, or ``gone``.
+        """Return the state of a decoder from its fork server: ``alive``, ``status`` and its value, or ``gone``.
 
-        ``alive``, too, where others keep it busy for all of that time.
+        Also ``alive`` if other requests keep the fork server busy all that time.
         """
         if not self._lock.acquire(timeout=max(within, 0.0)):
             return "alive"
         try:
             if self._one is not maker:
-                # To another one, that number may be of another decoder.
+                # In another fork server the pid may be of another decoder.
                 return "gone"
             maker.ask(request)
             return self._answer(maker)
@@ -140,9 +141,9 @@ class ForkServer:
             self._lock.release()
 
     def close(self) -> None:
-        """End it, and let the next decoder start another."""
+        """End the process; the next decoder starts another."""
         if (one := self._one) is not None:
-            # Who asks it something holds the lock until it answers, which it may not.
+            # A thread with a request holds the lock until the answer, which may never come.
             one.kill()
         with self._lock:
             if self._one is not None:
@@ -173,7 +174,7 @@ class ForkServer:
 
 
 class Copy:
-    """A decoder's process, as who asked for it knows it; any thread may ask."""
+    """The handle of a decoder process; thread-safe."""
 
     def __init__(self, nursery: ForkServer, maker: _ForkServerProcess, pid: int) -> None:
         self.pid = pid
@@ -185,16 +186,16 @@ class Copy:
         weakref.finalize(self, self._handle.close)
 
     def kill(self) -> None:
-        """End it now, whatever state it and its maker are in; ``killed`` waits for that."""
+        """Kill the process, whatever its state and its fork server's; ``killed`` waits for its end."""
         if not self._handle.kill():
             self._told("kill", within=0.0)
 
     def killed(self, *, within: float) -> None:
-        """Until it has ended, or that time is over."""
+        """Wait until the process has ended, or until the timeout."""
         self._until("kill", within)
 
     def status(self, *, within: float) -> int | None:
-        """With which status it has ended; None where it has not in that time, or nobody knows."""
+        """Return the exit status; None if the process has not ended in that time, or if it is unknown."""
         return self._until("status", within)
 
     def _until(self, word: str, within: float) -> int | None:
@@ -206,7 +207,7 @@ class Copy:
         return self._status
 
     def _told(self, word: str, *, within: float) -> bool:
-        """Whether it is over; its maker is not asked again then, to whom its number may be another's."""
+        """Whether the process has ended; then the fork server is not asked again, since a pid may be reused."""
         if not self._lock.acquire(timeout=max(within, 0.0)):
             return False
         try:
@@ -223,10 +224,10 @@ class Copy:
 
 
 class _Handle:
-    """A process by a file descriptor, which no later process with its number has (pidfd_open(2))."""
+    """A process by file descriptor, which a later process with the same pid does not share (pidfd_open(2))."""
 
     def __init__(self, pid: int) -> None:
-        # Held for a moment only: a descriptor that is closed may be another's at once.
+        # Held only briefly: a closed descriptor may be reused at once.
         self._lock = threading.Lock()
         try:
             self._descriptor: int | None = os.pidfd_open(pid)
@@ -234,7 +235,7 @@ class _Handle:
             self._descriptor = None
 
     def kill(self) -> bool:
-        """Send SIGKILL; False where the system has no such descriptors, or the process is over."""
+        """Send SIGKILL; False if the system has no such descriptors, or the process has ended."""
         with self._lock:
             if self._descriptor is None:
                 return False
@@ -250,12 +251,12 @@ class _Handle:
 
 
 NURSERY = ForkServer()
-"""The one of this process."""
+"""The fork server of this process."""
 atexit.register(NURSERY.close)
 
 
 def heard(output: IO[bytes], name: str) -> None:
-    """What a child prints goes to our log: the interpreter's last words, or a warning of a library."""
+    """Log a child's output, such as a fatal interpreter error or a library's warning."""
     with output:
         while line := output.readline(_LONGEST_LINE):
             log.warning("%s: %s", name, line.decode(errors="replace").rstrip())
@@ -282,7 +283,7 @@ def _started(descriptor: int) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without the settings; a child finds modules where we do."""
+    """Return our environment without the settings; a child uses the same module path."""
     kept = {
         name: text for name, text in os.environ.items() if not name.startswith(_NOT_FOR_CHILDREN)
     }
@@ -291,8 +292,8 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def _signals_left_to_us() -> Iterator[None]:
-    """A child is born with these signals blocked, and keeps it so: Ctrl-C at a terminal reaches it too, and so
-    does what a supervisor or a person sends to the whole group, but when to end is ours to say."""
+    """Start children with these signals blocked for good: signals to the whole process group (Ctrl-C, a
+    supervisor) reach them too, but the worker decides when they end."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
     try:
         yield

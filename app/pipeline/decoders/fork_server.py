@@ -1,7 +1,7 @@
-"""The process that decoders are copies of; ``app.pipeline.decoders.fork_client`` starts it.
+"""The fork server, which forks decoders; ``app.pipeline.decoders.fork_client`` starts it.
 
-The law: it has one thread, has imported all that a decoder needs, and only makes copies of itself and tells
-what became of them. It ends when the worker does; its copies see the end of their own sockets.
+Invariant: it has one thread, has imported all that a decoder needs, and only forks itself and reports exit
+statuses. It ends when the worker does; its copies see the end of their own sockets.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from app.pipeline.decoders import child
 
 _LONGEST_REQUEST = 4096
 _ARGUMENTS = slice(45, 47)
-"""Where they begin and end, among the fields of /proc/<pid>/stat behind the name."""
+"""The start and end address of the arguments, among the fields of /proc/<pid>/stat after the name."""
 
 
 def main() -> None:
     """Serve the socket whose number is the first argument."""
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    # Copies share this memory for as long as nobody writes to it; looking for garbage would.
+    # Copies share this memory until it is written to; a garbage collection would write to it.
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _born(name: str, files: list[int], control: socket.socket) -> bytes:
-    """Make a copy and hand it its socket and where it may print."""
+    """Fork a copy with its socket and its output."""
     try:
         pid = os.fork()
         if not pid:
@@ -56,7 +56,7 @@ def _born(name: str, files: list[int], control: socket.socket) -> bytes:
 
 
 def _live(name: str, files: list[int], control: socket.socket) -> NoReturn:
-    """Be a decoder, in the copy; never returns."""
+    """Run a decoder, in the copy; never returns."""
     code = os.EX_SOFTWARE
     try:
         control.close()
@@ -80,7 +80,7 @@ def _live(name: str, files: list[int], control: socket.socket) -> NoReturn:
 
 
 def _told(word: str, pid: int) -> bytes:
-    """``kill`` a copy, or say with which status it has ended, if it has."""
+    """``kill`` a copy, or return its exit status if it has ended."""
     try:
         ended, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -88,13 +88,13 @@ def _told(word: str, pid: int) -> bytes:
     if ended:
         return f"status {os.waitstatus_to_exitcode(status)}".encode()
     if word == "kill":
-        # It was not waited for, so that its number is still its own.
+        # It was not waited for, so its pid is not reused.
         os.kill(pid, signal.SIGKILL)
     return b"alive"
 
 
 def _title(name: str) -> None:
-    """Show a decoder's name where its command line is looked at, as far as there is room."""
+    """Show a decoder's name in its command line, truncated to the room there."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         start, end = map(int, fields[_ARGUMENTS])

@@ -1,6 +1,6 @@
-"""Decoding without processes of its own: for a small source, and for tests.
+"""Decoding in the calling thread, for a small source and for tests.
 
-The law: the same pieces come out as of any number of decoders.
+Invariant: the pieces are the same as with any number of decoders.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Inline:
         self._fail = fail
         self._over = False
         self._learned: tuple[Effect, ...] = ()
-        """The effect of the portion before."""
+        """The effect of the previous portion."""
 
     def put(self, portion: Portion) -> bool:
         """Decode and deliver."""
@@ -35,7 +35,7 @@ class Inline:
         point("decode.before")
         try:
             decoded = self._stage.decode(portion, learned)
-            # The one stage has announced all that there is.
+            # The only stage has announced all versions itself, so there is no news.
             self._state, _ = decoded.number(self._state, [])
             pieces = decoded.encode()
         except Exception as error:
@@ -52,7 +52,7 @@ class Inline:
         return not self._over
 
     def finish(self, error: AqueductError) -> None:
-        """Tell why nothing more comes."""
+        """Report why nothing more comes."""
         if not self._over:
             self._over = True
             self._fail(error)

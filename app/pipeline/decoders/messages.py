@@ -1,8 +1,8 @@
 """Messages between a worker and its decoders, over a socket.
 
-The law: a message is read whole or not at all. A frame is a header (the payload's length, how many large
-objects follow), the length of each large object, the payload (pickle protocol 5), then those objects as they
-are: what is large goes from the sender's memory to the socket, and into the receiver's, without a copy between.
+Invariant: a message is read whole or not at all. A frame is a header (the payload's length, the number of large
+objects), the length of each large object, the payload (pickle protocol 5), then the objects unchanged: a large
+object goes from the sender's memory to the socket and into the receiver's without a copy.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from connectors.errors import AqueductError
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<q")
 _LARGE = 4 * 1024
-"""From here on an object travels beside the payload."""
+"""Bytes from which an object is sent after the payload instead of in it."""
 _READ_AHEAD = 32 * 1024
-"""A small message takes one system call, and one turn of the interpreter's lock."""
+"""Bytes read at once, so that a small message takes one system call and one turn of the GIL."""
 _SOCKET_BYTES = 1024 * 1024
 _MOST_PARTS = 1024
-"""That one system call takes (IOV_MAX)."""
+"""The most parts that one system call takes (IOV_MAX)."""
 
 
 class Begin(NamedTuple):
-    """To a decoder, first of all: its pickled ``StageSpec``."""
+    """To a decoder, as the first message: its pickled ``StageSpec``."""
 
     spec: bytes
 
 
 class Given(NamedTuple):
-    """To a decoder: a portion, by its number in the order of the stream."""
+    """To a decoder: a portion and its number in stream order."""
 
     number: int
     portion: Portion
     learned: tuple[Effect, ...]
-    """The effects of earlier portions since it was last given one."""
+    """The effects of earlier portions since its last one."""
 
 
 class PickledState(NamedTuple):
-    """To a decoder: the pickled state before a portion that it was given or is about to be given."""
+    """To a decoder: the pickled state before a portion that it has or is about to get."""
 
     number: int
     state: bytes
     news: list[bytes]
-    """Each a pickled list; in order."""
+    """Pickled lists, in order."""
 
 
 class Ready(NamedTuple):
@@ -58,7 +58,7 @@ class Ready(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """From a decoder: the pickled state after a portion, and what that portion announces, if anything."""
+    """From a decoder: the pickled state after a portion, and the portion's news, if any."""
 
     number: int
     state: bytes
@@ -73,7 +73,7 @@ class Finished(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """From a decoder: why there are no pieces of this portion; without a number, why there is no stage."""
+    """From a decoder: the error of a portion or, without a number, of making the stage."""
 
     number: int | None
     error: AqueductError
@@ -82,19 +82,19 @@ class Failed(NamedTuple):
 
 
 class Connection:
-    """One end; any thread may send, one receives."""
+    """One end of the socket; any thread may send, one thread receives."""
 
     def __init__(self, end: socket.socket) -> None:
-        # A portion fits in whole, as far as the system allows, so that who sends it need not wait.
+        # As far as the system allows, a whole portion fits, so that its sender need not wait.
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
         self._socket = end
         self._reader = cast("io.BufferedReader", end.makefile("rb", buffering=_READ_AHEAD))
         self._sending = threading.Lock()
 
     def send(self, message: Any) -> None:
-        """Send a message, waiting for room in the socket. Raises OSError when the other end is gone.
+        """Send a message, waiting for room in the socket. Raises OSError if the other end is gone.
 
-        What cannot be pickled raises before anything is sent.
+        A message that cannot be pickled raises before anything is sent.
         """
         payload = io.BytesIO()
         pickler = _Pickler(payload)
@@ -107,7 +107,7 @@ class Connection:
                 self._send(parts[first : first + _MOST_PARTS])
 
     def _send(self, parts: list[bytes | bytearray]) -> None:
-        """All at once where the socket has room, else the rest one by one."""
+        """Send all parts at once if the socket has room, else the rest one by one."""
         sent = self._socket.sendmsg(parts)
         for part in parts:
             if sent < len(part):
@@ -115,7 +115,7 @@ class Connection:
             sent = max(0, sent - len(part))
 
     def receive(self) -> Any:
-        """The next message; EOFError when the other end is gone."""
+        """Return the next message; raises EOFError if the other end is gone."""
         try:
             size, count = _HEADER.unpack(self._read(_HEADER.size))
             lengths = [_LENGTH.unpack(self._read(_LENGTH.size))[0] for _ in range(count)]
@@ -126,12 +126,12 @@ class Connection:
         return _Unpickler(io.BytesIO(payload), large).load()
 
     def shut(self) -> None:
-        """From any thread: whoever sends or receives here, or at the other end, goes on at once."""
-        with suppress(OSError):  # the other end was quicker
+        """Shut the socket down, from any thread; a blocked send or receive at either end returns at once."""
+        with suppress(OSError):  # the other end was first
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """From the receiving thread, when it is done."""
+        """Close the socket, from the receiving thread when it is done."""
         self._reader.close()
         self._socket.close()
 
@@ -151,12 +151,12 @@ class Connection:
 
 
 def _signed(large: bytes | bytearray) -> int:
-    """The length; negative for a bytearray, so that each comes out as what it was."""
+    """Return the length; negative for a bytearray, so that the receiver restores the type."""
     return len(large) if type(large) is bytes else -len(large)
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves out what is large."""
+    """Leaves large objects out of the payload."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=5)
@@ -170,7 +170,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts it in again."""
+    """Puts large objects back."""
 
     def __init__(self, file: io.BytesIO, large: list[bytes | bytearray]) -> None:
         super().__init__(file)

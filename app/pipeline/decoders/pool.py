@@ -1,8 +1,8 @@
-"""Decoder processes: a portion to whichever is free first, the state from one to the next, pieces in order.
+"""A pool of decoder processes: a portion goes to the first free one, the state passes from one to the next.
 
-Invariant: whatever a decoder does, pieces come out in the order in which portions went in, each once, and an
-error in its place; a decoder that dies ends all, and its error comes after the pieces that were finished in
-order by then. What is under way is bounded by bytes and by portions.
+Invariant: whatever a decoder does, pieces come out once each, in the order of the portions, and an error in its
+place; a decoder that dies ends the pool, and its error comes after the pieces finished in order by then.
+Pending portions are bounded by bytes and count.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ log = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 1.0
 _LOOKS = 15
-"""How often decoders are looked at within the time that one may stand still."""
+"""Checks of the decoders within the time that one may stall."""
 
 
 class Pool:
-    """Starts the processes at once; DecoderLost if that cannot be done."""
+    """Starts the processes at once; raises DecoderLost if that fails."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class Pool:
 
     @property
     def under_way(self) -> tuple[int, int]:
-        """Portions that were put and whose pieces were not yet taken, and their bytes."""
+        """Count and bytes of the portions that were put and whose pieces were not taken yet."""
         with self._lock:
             return len(self._pending), self._pending.bytes
 
     def put(self, portion: Portion) -> bool:
-        """Give a portion to a decoder, waiting for one with room; False when nobody wants it any more."""
+        """Give a portion to a decoder, waiting for one with room; False once the pool is closed."""
         with self._lock:
             while not self._ends() and (worker := self._free()) is None:
                 self._room.wait()
@@ -100,19 +100,19 @@ class Pool:
         return True
 
     def finish(self, error: AqueductError) -> None:
-        """Nothing more comes; the error is delivered after all pieces."""
+        """End the stream; the error is delivered after all pieces."""
         with self._lock:
             self._pending.end(error)
             self._come.notify()
 
     def idle(self) -> bool:
-        """Whether a decoder has nothing to do, and may be given something."""
+        """Whether a decoder has no work and may be given a portion."""
         return self._pending.has_room and any(
             worker.ready and not worker.sizes for worker in self._workers
         )
 
     def close(self) -> None:
-        """End all, from any thread: no process is left. Nothing is told any more."""
+        """End all processes, from any thread. Nothing is delivered afterwards."""
         self._end()
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -186,7 +186,7 @@ class Pool:
     # --- watching -------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """End all where the decoder that is to work does not."""
+        """End the pool if the decoder next to work has stalled."""
         while not self._over.wait(self._limits.stall_seconds / _LOOKS):
             with self._lock:
                 worker = self._next_to_work()
@@ -204,7 +204,7 @@ class Pool:
                 return
 
     def _next_to_work(self) -> Worker | None:
-        """Who has the portion that is next in order, or has not begun; under the lock."""
+        """Return the decoder with the portion next in order, or one that has not started; under the lock."""
         for worker in self._workers:
             if not worker.ready:
                 return worker
@@ -229,7 +229,7 @@ class Pool:
         self._end()
 
     def _deliver_all(self) -> AqueductError | None:
-        """Deliver pieces in order; the error that is the end, or None if nobody wants more."""
+        """Deliver pieces in order; return the final error, or None if no more is wanted."""
         while True:
             outcome = self._next()
             if outcome is None or isinstance(outcome, AqueductError):
@@ -244,7 +244,7 @@ class Pool:
                 self._room.notify()
 
     def _next(self) -> Any:
-        """Wait for the next portion's pieces, or error; None when all has ended."""
+        """Wait for the next portion's pieces or error; None once the pool has ended."""
         with self._lock:
             while not self._over.is_set():
                 if self._pending.has_next:

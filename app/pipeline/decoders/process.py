@@ -1,6 +1,6 @@
-"""One decoder process, from its parent's side: started, talked to, ended.
+"""One decoder process, from its parent's side.
 
-The law: a child has its own end of its own socket and no other of ours; it is ended by killing it, since it
+Invariant: a child has its own end of its own socket and no other of ours. It is ended by killing it, since it
 holds nothing that must survive.
 """
 
@@ -21,11 +21,11 @@ from connectors.errors import DecoderLost
 log = logging.getLogger(__name__)
 
 _ENDING_SECONDS = 5.0
-"""For a child that has closed its socket to be gone."""
+"""Timeout for a child to end after it has closed its socket."""
 
 
 class DecoderProcess:
-    """A child and the connection to it. Raises DecoderLost if the system has no process to give."""
+    """A child and the connection to it. Raises DecoderLost if no process can be started."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -41,18 +41,18 @@ class DecoderProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._copy.pid
 
     def send(self, message: Any) -> None:
-        """Send a message; whether the child is still there is seen by who listens."""
+        """Send a message; the listening thread detects a lost child."""
         try:
             self.connection.send(message)
         except OSError:
             log.debug("%s is gone", self.name)
 
     def lost(self) -> DecoderLost:
-        """Why it ended, once it has closed its socket."""
+        """Return why the child ended, once it has closed its socket."""
         status = self._copy.status(within=_ENDING_SECONDS)
         if status is None:
             return DecoderLost("closed its socket", decoder=self.name, pid=self.pid)
@@ -60,19 +60,19 @@ class DecoderProcess:
         return DecoderLost(f"ended by {said}", decoder=self.name, pid=self.pid)
 
     def kill(self) -> None:
-        """End it now, from any thread; whoever sends to it or listens goes on."""
-        # It ends by that alone, busy or not, if nobody can kill it at once.
+        """Kill the child, from any thread; a blocked send or receive returns."""
+        # Shutting the socket alone ends it, busy or not, if it cannot be killed at once.
         self.connection.shut()
         self._copy.kill()
 
     def wait(self) -> None:
-        """After ``kill``: until nothing of it is left."""
+        """Wait, after ``kill``, until the child has ended."""
         self._copy.killed(within=_ENDING_SECONDS)
         self._talk.join(_ENDING_SECONDS)
 
 
 def _born(name: str) -> tuple[socket.socket, IO[bytes], Copy]:
-    """Our end of its socket, what it says, and the process; raises OSError, with nothing left open."""
+    """Return our end of its socket, its output and the process; raises OSError, with nothing left open."""
     with contextlib.ExitStack() as held:
         ours, theirs = socket.socketpair()
         held.callback(ours.close)

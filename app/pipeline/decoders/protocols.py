@@ -1,7 +1,7 @@
-"""What decoders run, and how they are met from outside.
+"""The protocols of stages, which decoders run, and of decoders, which the reader uses.
 
-Invariant: only ``number`` knows of other portions, and it is called in their order, wherever each is decoded;
-so what comes out does not depend on how many decoders there are.
+Invariant: only ``number`` depends on other portions, and it is called in their order, wherever each is decoded;
+so the output does not depend on the number of decoders.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from connectors.errors import AqueductError
 
 
 class Decoded(Protocol):
-    """A portion whose rows are understood, but not yet numbered."""
+    """A decoded portion, not yet numbered."""
 
     def number(self, state: Any, news: list[Any]) -> tuple[Any, list[Any]]:
-        """Take the state after the portion before; give the state after this one, and what it announces.
+        """Take the state after the previous portion; return the state after this one, and its news.
 
-        ``news`` is what the portions before have announced, in order, without what this stage knows already:
-        it was handed in before, or this stage announced it itself.
+        ``news`` is what earlier portions announced, in order, without what this stage knows already because it
+        received or announced it itself.
         """
 
     def encode(self) -> list[Any]:
@@ -30,64 +30,64 @@ class Decoded(Protocol):
 
 
 class Stage(Protocol):
-    """What turns portions into pieces; made once in each decoder, and called by one thread.
+    """Turns portions into pieces; made once in each decoder, and called by one thread.
 
     It may decode one more portion before it numbers and encodes an earlier one.
     """
 
     def decode(self, portion: Portion, learned: Sequence[Effect]) -> Decoded:
-        """Do all that needs no other portion.
+        """Do all work that needs no other portion.
 
-        ``learned``: the effects of the portions before that it does not know yet, in their order.
+        ``learned``: the effects of earlier portions that the stage does not know yet, in their order.
         """
 
 
 class StageSpec(Protocol):
-    """All that a stage is made of; it can be pickled, and its module imports no more than the stage needs."""
+    """The parameters of a stage; it can be pickled, and its module imports no more than the stage needs."""
 
     def make(self) -> Stage:
-        """Make the stage, in the process that it is to run in."""
+        """Make the stage, in the process that runs it."""
 
 
 class Piece(Protocol):
-    """What comes out; an error that it holds comes right after it, and is the end."""
+    """The output of a stage; an error that it holds comes right after it, and ends the stream."""
 
     @property
     def error(self) -> AqueductError | None:
-        """Why nothing follows, if nothing does."""
+        """The error that ends the stream after this piece, if any."""
 
 
 Deliver = Callable[[Any], bool]
-"""Takes a piece, and may wait; False when nobody wants it any more."""
+"""Takes a piece, and may wait; returns False once no more is wanted."""
 Fail = Callable[[AqueductError], None]
-"""Takes the error that is the end; called once at most, after all pieces."""
+"""Takes the error that ends the stream; called once at most, after all pieces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much may be under way. Room is what lies below a limit, so one portion may go beyond it."""
+    """Limits on pending portions. There is room below a limit, so one portion may exceed it."""
 
     chunks_each: int = 2
-    """One to work on and one that is there already when it is done."""
+    """Portions of one decoder: one in work and the next."""
     bytes_each: int = 8 * 1024 * 1024
     chunks: int = 64
-    """In all, those included whose pieces wait for their turn or were not yet taken."""
+    """Portions in all, including those whose pieces were not taken yet."""
     bytes: int = 32 * 1024 * 1024
     stall_seconds: float = STALL_SECONDS
-    """Until a decoder that has work and does nothing is ended."""
+    """Seconds until a decoder that has work and makes no progress is ended."""
 
 
 class Decoders(Protocol):
     """Any number of decoders, as the reader's thread sees them."""
 
     def put(self, portion: Portion) -> bool:
-        """Hand a portion over, waiting for room; False when nobody wants it any more."""
+        """Hand over a portion, waiting for room; False once no more is wanted."""
 
     def finish(self, error: AqueductError) -> None:
-        """Nothing more comes, and why; it comes after all pieces."""
+        """End the stream; the error comes after all pieces."""
 
     def idle(self) -> bool:
-        """Whether a decoder has nothing to do: a portion that is put now is worked on at once."""
+        """Whether a decoder has no work, so that a portion put now is decoded at once."""
 
     def close(self) -> None:
-        """End everything at once, from any thread; a waiting ``put`` goes on."""
+        """End everything at once, from any thread; a waiting ``put`` returns."""

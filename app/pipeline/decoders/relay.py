@@ -1,6 +1,6 @@
-"""What decoders must know of each other's portions: the state, from one to the next, and news and effects.
+"""The relay between decoders: the state from one to the next, news and effects.
 
-Invariant: the state is with one decoder at a time, in the order of the portions; each decoder gets each effect
+Invariant: one decoder at a time has the state, in the order of the portions; each decoder gets each effect
 before a later portion, and all news with its next turn. Nothing here locks: the pool does.
 """
 
@@ -22,13 +22,13 @@ class Worker:
         self.process = process
         self.ready = False
         self.sizes: dict[int, int] = {}
-        """Of the portions it was given and has not finished."""
+        """Sizes of its unfinished portions, by number."""
         self.news: list[bytes] = []
-        """What others announced since its last turn."""
+        """News of others since its last turn."""
         self.learned: list[Effect] = []
-        """The effects of portions since it was last given one."""
+        """The effects of portions since its last one."""
         self.heard = 0
-        """How many messages came from it."""
+        """Count of messages received from it."""
 
     def takes(self, limits: Limits) -> bool:
         """Whether it may be given another portion."""
@@ -40,17 +40,17 @@ class Worker:
 
 
 class Relay:
-    """Passes it on."""
+    """Passes state, news and effects between decoders."""
 
     def __init__(self, workers: list[Worker], state: Any) -> None:
         self._workers = workers
         self._owners: dict[int, Worker] = {}
-        """Who numbers a portion, until the state is with them."""
+        """The decoder of each portion, until it has the state."""
         self._state: tuple[int, bytes] | None = (0, pickle.dumps(state, protocol=5))
-        """Before a portion that nobody was given yet."""
+        """The number of the next portion and the state before it."""
 
     def give(self, number: int, worker: Worker, effect: Effect | None) -> tuple[Effect, ...]:
-        """Note who decodes a portion, and its effect; what that decoder must know of earlier ones."""
+        """Record the decoder of a portion, and its effect; return earlier effects that the decoder lacks."""
         self._owners[number] = worker
         learned, worker.learned = tuple(worker.learned), []
         if effect is not None:
@@ -59,7 +59,7 @@ class Relay:
         return learned
 
     def numbered(self, worker: Worker, message: Numbered) -> None:
-        """Take the state back, and what is announced to the others."""
+        """Take back the state, and the news for the others."""
         if message.news is not None:
             for other in self._workers:
                 if other is not worker:
@@ -67,7 +67,7 @@ class Relay:
         self._state = (message.number + 1, message.state)
 
     def turn(self) -> tuple[Worker, PickledState] | None:
-        """The state and who is to have it, once both are known."""
+        """Return the next decoder and the state for it, once both are known."""
         if self._state is None or self._state[0] not in self._owners:
             return None
         (number, state), self._state = self._state, None

@@ -1,8 +1,8 @@
-"""Which decoder makes no progress though it has work, as a process that is frozen or swapped out does not.
+"""The watch for stalled decoders, which have work and make no progress, such as a frozen or swapped process.
 
-Invariant: only the decoder whose piece is next in order is judged, since the others may wait for it, and those
-that have not started; one that uses its CPU works, however long that takes. Time in which the worker itself was
-frozen does not count.
+Invariant: only the decoder whose piece is next in order is checked, since others may wait for it, and those
+that have not started. One that uses CPU is working, however long it takes. Time in which the worker was
+frozen itself does not count.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 STALL_SECONDS = 15.0
-"""Without a message and without using the CPU. A chunk takes less than a second of it."""
+"""Limit without a message and without CPU use. A chunk takes less than a second of CPU."""
 _LEAST_CPU_SECONDS = 0.2
-"""What counts as work in that time: a stopped process uses none, one that only swaps uses little."""
+"""Minimum that counts as work in that time: a stopped process uses none, a swapping one little."""
 _LONGEST_GLANCE = 2.0
-"""Of the time between two looks no more counts: the worker may have been frozen itself."""
+"""The most that counts of the time between two checks: the worker may have been frozen itself."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _TIMES = slice(11, 13)
 """User and system time, among the fields of /proc/<pid>/stat after the name."""
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """How much CPU a process has used; None where the system does not say."""
+    """Return the CPU time of a process; None where the system does not report it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[_TIMES])) / _TICKS
@@ -35,7 +35,7 @@ def cpu_seconds(pid: int) -> float | None:
 
 @dataclass(slots=True)
 class StallWatch:
-    """Looks at one decoder at a time, again and again."""
+    """Checks one decoder at a time, periodically."""
 
     limit: float = STALL_SECONDS
     clock: Callable[[], float] = time.monotonic
@@ -45,10 +45,10 @@ class StallWatch:
     """Seconds for which the subject made no progress."""
     _looked: float = field(default=0.0)
     _used: float | None = None
-    """The CPU that it had used when its progress was seen last."""
+    """The CPU time of the subject at its last progress."""
 
     def stalled(self, pid: int, progress: object) -> float | None:
-        """Seconds without progress, once they are too many; ``progress`` changes with each message."""
+        """Return the seconds without progress once too many; ``progress`` changes with each message."""
         now, used = self.clock(), self.cpu(pid)
         if self._subject != (pid, progress) or self._works(used):
             self._subject, self._still, self._used = (pid, progress), 0.0, used
@@ -63,5 +63,5 @@ class StallWatch:
         return used - self._used >= _LEAST_CPU_SECONDS
 
     def rest(self) -> None:
-        """Nobody has work."""
+        """Reset: no decoder has work."""
         self._subject = None

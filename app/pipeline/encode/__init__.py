@@ -1,1 +1,1 @@
-"""Encode, the third: changes, DDL, dead letters and transaction markers as records."""
+"""Encode, the third step: changes, DDL, dead letters and transaction markers as records."""

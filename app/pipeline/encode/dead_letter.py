@@ -1,7 +1,7 @@
-"""A row that cannot be decoded as a record among the dead letters, and back.
+"""Dead letter records of undecodable rows, written and read.
 
-The law: nothing of it is lost: its raw bytes, their TABLE_MAP, the transaction, its ordinal in it, and why.
-Bytes stay bytes; what describes them is JSON with its format's number.
+Invariant: a record keeps the raw bytes, their TABLE_MAP, the transaction, the row's ordinal in it, and the
+error. Bytes stay bytes; their description is JSON with a format number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMAT = 1
 
 
 def record_of_dead(item: DeadRows, ordinal: int) -> Record:
-    """The dead letter; ``ordinal`` is the first row's in its transaction."""
+    """Return the dead letter; ``ordinal`` is the first row's in its transaction."""
     meta = {
         "format": FORMAT,
         "kind": item.kind,
@@ -41,7 +41,7 @@ def record_of_dead(item: DeadRows, ordinal: int) -> Record:
 
 
 def letter_of(item: DeadRows, ordinal: int) -> DeadLetter:
-    """What the run is told of it."""
+    """Return what is reported of it to the run."""
     transaction = item.transaction
     place = f"{transaction.file}:{item.pos}"
     return DeadLetter(".".join(item.name), transaction.gtid, place, ordinal, item.reason)
@@ -50,7 +50,7 @@ def letter_of(item: DeadRows, ordinal: int) -> DeadLetter:
 def told_of_dead(
     key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int
 ) -> dict[str, Any]:
-    """What a record that ``record_of_dead`` made tells, for people and programs."""
+    """Return the content of a record of ``record_of_dead``, for people and programs."""
     name, meta = orjson.loads(key), orjson.loads(headers[META])
     if meta["format"] != FORMAT:
         raise JournalTooNew(f"a dead letter of format {meta['format']}", offset=offset)

@@ -1,6 +1,6 @@
 """The last step of a decoder: records, in finished batches.
 
-The law: numbers, versions and the place in an open transaction are given; nothing is decided here.
+Invariant: numbers, versions and the progress of an open transaction are given; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from tables.table_version import TableVersion
 Headers = list[tuple[str, bytes]]
 
 _ENOUGH = 8 * 1024 * 1024
-"""Bytes of keys and values that are made into batches at once."""
+"""Bytes of keys and values that become batches at once."""
 _OPS = {
     int(kind): "c" if kind in WRITES else "u" if kind in UPDATES else "d" for kind in ROWS_EVENTS
 }
 
 
 class Encoder:
-    """Encodes chunk after chunk with what is the same for all of them."""
+    """Encodes chunk after chunk; holds the state that all share."""
 
     def __init__(
         self,
@@ -52,18 +52,18 @@ class Encoder:
         epoch: int,
         spread: Callable[[str], int | None] | None = None,
     ) -> None:
-        """``spread``: over how many partitions a topic's keys are, where that is not as the route says."""
+        """``spread``: the partition count of a topic's keys, where it differs from the route's."""
         self.spread = spread
         self.rules = rules
         self.connector = connector
-        """What kind of server the source is: ``mysql`` or ``mariadb``."""
+        """The kind of the source server: ``mysql`` or ``mariadb``."""
         self.epoch = epoch
         self.claims = claim_store(rules)
-        """For a run, as it may have a connection."""
+        """Kept for the run, since it may hold a connection."""
         self._formats: dict[str, RecordFormat] = {}
 
     def format(self, name: str) -> RecordFormat:
-        """A record format, for this run."""
+        """Return a record format for this run."""
         found = self._formats.get(name)
         if found is None:
             form = form_named(name)
@@ -74,7 +74,7 @@ class Encoder:
     def encoding(
         self, seq: int, first: Transaction | None, begun: Begun, cut: Transaction | None
     ) -> Encoding:
-        """What encodes one chunk, whose first transaction is this far; a part of ``cut`` ends with it."""
+        """Return the encoding of one chunk; ``begun``: that of ``first``; a part of ``cut`` ends with it."""
         return Encoding(self, seq=seq, first=first, begun=begun, cut=cut)
 
 
@@ -96,7 +96,7 @@ class Encoding:
         self._emitted = Emitted(seq)
         self._formats: dict[str, Records] = {}
         self._own = self._records(rules.routes.format)
-        """Writes what is of no one table: statements and transaction markers."""
+        """Writes statements and transaction markers, which belong to no one table."""
         self._writers: dict[str, BatchWriter] = {}
         self._tables: dict[int, WriteRows] = {}
         self._first, self._first_begun, self._cut = first, begun, cut
@@ -107,18 +107,18 @@ class Encoding:
             topic = transactions_topic(rules.prefix, rules.destination)
             self._all_borders = MarkerWriter(rules, self._single(topic), self._own)
         self._borders: MarkerWriter | None = None
-        """Of the transaction that is encoded, where any may be told."""
+        """Writes transaction markers, where any may be published."""
         self._lightening = None if rules.oversize == "stop" else Lightening(rules, encoder.claims)
         self.partitions: dict[str, int] = {}
-        """Of each topic of rows that was written to: over how many its keys are spread."""
+        """The partition count of the keys of each row topic that was written to."""
         self._finished: list[FinishedBatch] = []
         self._enough = _ENOUGH
         self._counts = dict.fromkeys(_OPS, 0)
         self._truncated = 0
         self.parked: Counter[tuple[str, str]] = Counter()
-        """Events of tables that are set aside, by table."""
+        """Events of quarantined tables, by table."""
         self.dead_letters: list[DeadLetter] = []
-        """Rows that cannot be decoded."""
+        """Undecodable rows."""
 
     @property
     def size(self) -> int:
@@ -129,7 +129,7 @@ class Encoding:
 
     @property
     def lightened(self) -> Counter[str]:
-        """Records that were too large, by what was done with them."""
+        """Oversize records, by outcome."""
         return self._lightening.counts if self._lightening is not None else Counter()
 
     @property
@@ -142,10 +142,10 @@ class Encoding:
         return +found
 
     def write(self, items: list[Item], latest: Mapping[TableName, TableVersion]) -> None:
-        """Encode all that happened, in order; ``latest`` has the versions of tables that were emptied.
+        """Encode all items in order; ``latest`` has the versions of truncated tables.
 
-        Items are gone behind it, and records become batches as they come: of small rows there are a hundred
-        thousand in a chunk, and each takes a kilobyte on its way.
+        Items are consumed, and records become batches as they come: a chunk has up to a hundred thousand small
+        rows, and each takes a kilobyte in memory.
         """
         items.reverse()
         while items:
@@ -166,12 +166,12 @@ class Encoding:
                 self.close_part(last=True)
 
     def close_part(self, *, last: bool) -> None:
-        """Say what was published of the transaction, or of this part of it, if anything was."""
+        """Write the END marker of the transaction, or of this part, if any of it was published."""
         if self._borders is not None and self._transaction is not None:
             self._borders.end(self._transaction, last=last)
 
     def finished(self) -> list[FinishedBatch]:
-        """The batches, those of a partition in order."""
+        """Return the batches, those of a partition in order."""
         self._finish()
         return self._finished
 
@@ -216,7 +216,7 @@ class Encoding:
             self._truncation(item, item.truncated, latest.get(item.truncated.table))
 
     def _truncation(self, item: Ddl, route: Route, version: TableVersion | None) -> None:
-        """Write that a table is empty to where its rows are: the topic that its version has, if it has any."""
+        """Write the truncation of a table to the topic of its rows, which its version names if it has one."""
         topic = version.topic if version is not None else route.topic
         if self._borders is not None:
             self._borders.published(item.transaction, topic, 1)
@@ -232,7 +232,7 @@ class Encoding:
         )
 
     def _park(self, record: tuple[bytes, bytes, Headers], name: tuple[str, str]) -> None:
-        """Write an event of a table that is set aside to where it waits."""
+        """Write an event of a quarantined table to the quarantine topic."""
         key, value, headers = record
         topic = quarantine_topic(self._rules.prefix, self._rules.destination)
         self._single(topic).append(key, value, headers)
@@ -240,7 +240,7 @@ class Encoding:
         self.parked[name] += 1
 
     def _bury(self, item: DeadRows) -> None:
-        """Write what cannot be decoded among the dead letters."""
+        """Write undecodable rows to the dead letter topic."""
         ordinal = self._ordinal + item.ordinal
         key, value, headers = record_of_dead(item, ordinal)
         topic = dead_letters_topic(self._rules.prefix, self._rules.destination)
@@ -249,7 +249,7 @@ class Encoding:
         self.dead_letters.append(letter_of(item, ordinal))
 
     def _records(self, name: str) -> Records:
-        """What writes this chunk's records in a format."""
+        """Return the writer of this chunk's records in a format."""
         found = self._formats.get(name)
         if found is None:
             found = self._encoder.format(name).records(self._emitted, self._now)
@@ -260,7 +260,7 @@ class Encoding:
         return self._writers.get(topic) or self._writer(topic, 1)
 
     def _many(self, topic: str, route: Route) -> BatchWriter:
-        """Of rows: those alone can be made smaller."""
+        """Return the batch writer of a row topic; only records of rows can be made smaller."""
         writer = self._writers.get(topic)
         if writer is not None:
             return writer

@@ -1,8 +1,8 @@
-"""A record that is larger than its topic takes: made small enough, as the settings say.
+"""Oversize records, made small enough for their topic as the settings require.
 
-The law: only the images are left out, and the record says so; its key, ChangeId, ``seq`` and place stay.
-Claimed images are stored for good before their pointer is anywhere, under the name that their own bytes give
-them: the same change has the same images whoever publishes it, so written again it is the same object.
+Invariant: only the images are left out, and the record states it; its key, ChangeId, ``seq`` and position stay.
+Claim check images are stored durably before their pointer is published, under a name derived from their bytes:
+the same change has the same images in any run, so a second write makes the same object.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ CLAIM_CHECK, KEY_ONLY = "claim_check", "key_only"
 
 
 def claim_store(rules: Rules) -> ClaimStore:
-    """The store that the settings name; nothing is opened yet."""
+    """Return the claim store of the settings; opens nothing yet."""
     if rules.claims.startswith(SCHEME):
         return S3Store(rules.claims, rules.claims_access)
     return FolderStore(rules.claims)
 
 
 class Lightening:
-    """Makes records of rows smaller, for one chunk, and counts what it did."""
+    """Makes records of rows smaller, for one chunk, and counts them."""
 
     def __init__(self, rules: Rules, store: ClaimStore) -> None:
         self.largest = rules.largest
@@ -40,16 +40,16 @@ class Lightening:
         self._way = rules.oversize
         self._store = store
         self.counts: Counter[str] = Counter()
-        """Records by what was done with them."""
+        """Records by outcome."""
         self.saved = 0
-        """Bytes that they no longer have."""
+        """Bytes removed from them."""
 
     def of(self, format_: RecordFormat) -> Lighten:
-        """What makes the records of a topic of this format smaller."""
+        """Return the function that makes records of this format smaller."""
         return lambda topic, record: self._lightened(topic, record, format_)
 
     def _lightened(self, topic: str, record: Record, format_: RecordFormat) -> Record:
-        """The record that goes to the topic in its place; the same where it is no row."""
+        """Return the record to publish in its place; the same if it is not a row."""
         key, value, headers = record
         if value is None:
             return record
@@ -64,7 +64,7 @@ class Lightening:
         return key, light, [*headers, (name, orjson.dumps(told))]
 
     def _claimed(self, topic: str, parted: Light) -> dict[str, Any]:
-        """Where the images are from now on."""
+        """Store the images and return their claim."""
         stored = parted.images
         digest = hashlib.sha256(stored).hexdigest()
         day = datetime.fromtimestamp(parted.committed_ms / 1000, UTC).date().isoformat()

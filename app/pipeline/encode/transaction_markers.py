@@ -1,8 +1,7 @@
-"""Where transactions begin and end, as the transactions topic tells it.
+"""Transaction markers, which report the begin and end of transactions on the transactions topic.
 
-The law: a transaction that is published in parts is always told, from BEGIN to its last part;
-what is told of one that comes whole costs records of its own, so that is a choice. Counts are of what stands in
-the same Kafka transaction.
+Invariant: a transaction published in parts always has markers, from BEGIN to its last part. Markers of whole
+transactions cost extra records, so a setting enables them. Counts are of values in the same Kafka transaction.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from connectors.mysql.binlog.changes import Transaction
 
 @dataclass(slots=True, kw_only=True)
 class Begun:
-    """How far a transaction was before this chunk."""
+    """The progress of a transaction before this chunk."""
 
     ordinal: int = 0
-    """Source rows of it."""
+    """Its source rows so far."""
     order: int = 0
-    """Row records of it."""
+    """Its row records so far."""
     part: int = 1
     begun: bool = False
     """Whether any of it was published."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Published values by topic, of this part."""
+    """Published values of this part, by topic."""
 
 
 class MarkerWriter:
-    """Publishes them, for one chunk."""
+    """Writes the transaction markers of one chunk."""
 
     __slots__ = (
         "_all",
@@ -56,17 +55,17 @@ class MarkerWriter:
         """Bytes of keys and values so far."""
 
     def turn_to(self, begun: Begun | None) -> None:
-        """Another transaction follows; None where nothing of it came before this chunk."""
+        """Start another transaction; None if it has no part before this chunk."""
         if begun is None:
             self._has_begun = self._is_told = False
             self._part, self._counts = 1, {}
         else:
             self._has_begun, self._part, self._counts = begun.begun, begun.part, dict(begun.counts)
-            # What is published and not of this part was told with its own part.
+            # The markers of an earlier part already count what it published.
             self._is_told = begun.begun if self._all else begun.order > sum(self._counts.values())
 
     def published(self, transaction: Transaction, topic: str, values: int) -> None:
-        """Values of it go out."""
+        """Count published values of the transaction."""
         counts = self._counts
         counts[topic] = counts.get(topic, 0) + values
         self._has_begun = True
@@ -74,7 +73,7 @@ class MarkerWriter:
             self._begin(transaction)
 
     def end(self, transaction: Transaction, *, last: bool) -> None:
-        """The transaction ends, or a part of it."""
+        """End the transaction, or a part of it."""
         is_whole = last and self._part == 1
         if not self._has_begun or (is_whole and not self._all):
             return

@@ -1,7 +1,7 @@
-"""The record format as the encode step knows it: one for a run, and for each chunk what writes its records.
+"""The protocol of record formats: one format for a run, and a record writer for each chunk.
 
-Invariant: a format decides what a record looks like, never whether there is one, where it goes or which number
-it has. A statement and a TRUNCATE are one record with a value each; ``values_of`` says it of rows.
+Invariant: a format decides the content of a record, never whether it exists, its topic or its number. A
+statement and a TRUNCATE are one record with a value each; ``values_of`` returns the count for rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Marker = tuple[bytes, bytes]
 
 
 class Emitted:
-    """What all formats have written of one chunk: they share its numbers."""
+    """The numbers of one chunk, which all formats share."""
 
     __slots__ = ("seq", "size")
 
@@ -39,25 +39,25 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Light:
-    """A row's value whose images are taken out, since it is too large for its topic."""
+    """An oversize row's value with its images taken out."""
 
     images: bytes
     """The images, as the claim store keeps them."""
     sizes: Mapping[str, int]
-    """Bytes of each image that there is, by its name."""
+    """Bytes of each image present, by name."""
     committed_ms: int
     value: Callable[[str, object], bytes]
-    """The value without them, given the name and the content of the member that stands for them."""
+    """Returns the value without them, from the name and content of the member that replaces them."""
 
 
 class Records(Protocol):
     """Writes the records of one chunk."""
 
     def rows(self, version: TableVersion, writer: BatchWriter) -> WriteRows:
-        """What writes the rows of a table version."""
+        """Return the writer of the rows of a table version."""
 
     def ddl(self, item: Ddl, writer: BatchWriter) -> None:
-        """Write a statement, and what it did where that is known."""
+        """Write a statement, and its effect where that is known."""
 
     def truncate(
         self,
@@ -69,33 +69,33 @@ class Records(Protocol):
         ordinal: int,
         order: int,
     ) -> None:
-        """Write that all rows of a table are gone; ``schema``: its latest version, if it has any."""
+        """Write the truncation of a table; ``schema``: its latest version, if any."""
 
     def begin(self, transaction: Transaction) -> Marker:
-        """The record of a transaction's begin."""
+        """Return the BEGIN record of a transaction."""
 
     def end(
         self, transaction: Transaction, counts: Mapping[str, int], *, part: int, last: bool
     ) -> Marker:
-        """The record of its end, or of a part's: ``counts`` are the values that were published, by topic."""
+        """Return the END record of a transaction or a part; ``counts``: published values by topic."""
 
 
 class RecordFormat(Protocol):
     """A format, for one run of a destination."""
 
     def records(self, emitted: Emitted, now_ms: int) -> Records:
-        """What writes the records of a chunk."""
+        """Return the record writer of a chunk."""
 
     def lighten(self, value: bytes) -> Light:
         """Take the images out of a row's value."""
 
 
 class Form(Protocol):
-    """A format by itself."""
+    """A format independent of a run."""
 
     def __call__(self, rules: Rules, *, connector: str, epoch: int) -> RecordFormat:
-        """The format for a run; ``connector``: what kind of server the source is."""
+        """Return the format for a run; ``connector``: the kind of the source server."""
 
     @staticmethod
     def values_of(rows: list[Row], event_type: int) -> int:
-        """How many records with a value the rows of an event make."""
+        """Return the count of records with a value that the rows of an event make."""

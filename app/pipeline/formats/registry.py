@@ -1,4 +1,4 @@
-"""The record formats by the names that routes give them."""
+"""The record formats by the names used in routes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FORMS: Mapping[str, Form] = {DEBEZIUM: Debezium}
 
 
 def form_named(name: str) -> Form:
-    """A format by its name; raise KeyError where there is none."""
+    """Return a format by name; raises KeyError if there is none."""
     return FORMS[name]
 
 
 def value_counter(name: str) -> Callable[[list[Row], int], int]:
-    """What counts the records with a value that the rows of an event make, by the name of their format."""
+    """Return the ``values_of`` function of a format by name."""
     return form_named(name).values_of

@@ -1,7 +1,7 @@
-"""The tables that are captured, as TABLE_MAP events and their history describe them.
+"""The captured tables, as TABLE_MAP events and the schema history describe them.
 
-The law: whether a table is captured is judged once for each description, and so is how its rows are decoded; a
-row is never read by a definition that a witness contradicts.
+Invariant: whether a table is captured, and how its rows are decoded, is decided once per description; a row
+is never read by a definition that a witness contradicts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CapturedTable:
         key_is_logged: bool = True,
         known: Table | None = None,
     ) -> None:
-        """``known``: the definition that its history has, from which ``table_map`` does not differ."""
+        """``known``: the definition of its history, which agrees with ``table_map``."""
         self.name, self.route = (table_map.database, table_map.table), route
         key = _key(table_map, route)
         self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
@@ -69,20 +69,20 @@ class CapturedTable:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Stands for the definition of a table that waits for a person."""
+    """The marker for a quarantined table, in place of its definition."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """Stands for the definition of a table that a person gave up: what comes of it is dropped."""
+    """The marker for a table that an operator gave up, in place of its definition; its events are dropped."""
 
 
 Schema = Table | SetAside | GivenUp
-"""A table as its history has it; of one that it never met, it has nothing."""
+"""The entry of a table in its history; a table that it never met has none."""
 
 
 class ParkedTable:
-    """A table that is set aside."""
+    """A quarantined table."""
 
     __slots__ = ("name",)
 
@@ -97,7 +97,7 @@ class DroppedTable:
 
 
 Met = CapturedTable | ParkedTable | DroppedTable
-"""What is to be done with a table's rows."""
+"""The handling of a table's rows."""
 
 
 class TableBook:
@@ -116,7 +116,7 @@ class TableBook:
         self._routes = routes
         self._shadows = shadows or ShadowRules()
         self._names: set[Name] = set(known or ())
-        """Tables that are there, as far as one knows."""
+        """The existing tables, as far as known."""
         self._wanted: dict[Name, Route | None] = {}
         self._charsets = charsets
         self._server = server
@@ -126,10 +126,10 @@ class TableBook:
         self._counters: dict[int, tuple[TableMap, RowCounter]] = {}
 
     def learn(self, record: SchemaRecord) -> None:
-        """Take note of what a statement did to tables; their descriptions are judged anew.
+        """Record the effect of a statement on tables; their descriptions are checked again.
 
-        A table that is set aside stays so: what comes of it belongs behind what waits. One that was given up
-        stays so until it is made anew.
+        A quarantined table stays so: its later events follow those already parked. One that was given up stays
+        so until it is created again.
         """
         for change in record.changes:
             if not isinstance(change, TableChange) or self._is_aside(change.name):
@@ -140,9 +140,9 @@ class TableBook:
             self.put(name, SetAside())
 
     def lost(self, record: SchemaRecord) -> list[Name]:
-        """Captured tables whose rows cannot be read behind a statement that could not be resolved.
+        """Return the captured tables whose rows cannot be read after a statement that could not be resolved.
 
-        One that its history never met needs none, where the binlog itself tells all.
+        A table without history needs none if the binlog has full metadata.
         """
         return [
             name
@@ -154,7 +154,7 @@ class TableBook:
         ]
 
     def put(self, name: Name, schema: Schema | None) -> None:
-        """Know a table as it is from here on; None where its history has nothing of it."""
+        """Set a table's definition from here on; None if its history has none."""
         if schema is None:
             self._known.pop(name, None)
             self._names.discard(name)
@@ -165,7 +165,7 @@ class TableBook:
         self._wanted.clear()
 
     def route(self, name: Name) -> Route | None:
-        """The route of a table; a sequence has none, nor a table that a tool makes beside another."""
+        """Return the route of a table; a sequence has none, nor has a tool's shadow table."""
         if name not in self._wanted:
             route = self._routes.of(name)
             if route is not None and (self.is_shadow(name) or self._is_sequence(name)):
@@ -174,19 +174,19 @@ class TableBook:
         return self._wanted[name]
 
     def captures(self, name: Name) -> bool:
-        """Whether rows of a table are wanted."""
+        """Whether a table is captured."""
         return self.route(name) is not None
 
     def may_capture_of(self, database: str) -> bool:
-        """Whether a table of a database may be captured, whatever its name is."""
+        """Whether any table of a database may be captured."""
         return self._routes.may_capture_of(database)
 
     def is_shadow(self, name: Name) -> bool:
-        """Whether a table is one that a tool makes beside another."""
+        """Whether a table is a tool's shadow of another."""
         return self._shadows.shadow(name, self._names) is not None
 
     def may_be_shadow(self, name: Name) -> bool:
-        """Whether a table has a shadow's name, even if the table that it would belong to is away."""
+        """Whether a table has a shadow's name, even if its main table does not exist."""
         return self._shadows.fits(name)
 
     def _is_sequence(self, name: Name) -> bool:
@@ -194,30 +194,30 @@ class TableBook:
         return isinstance(known, Table) and is_sequence(known)
 
     def set_aside(self, record: SchemaRecord | None, truncated: Name | None) -> tuple[Name, ...]:
-        """The captured tables that wait for a person, of those that a statement concerns."""
+        """Return the quarantined tables among those that a statement affects."""
         names = set(record.tables) if record is not None else set()
         if truncated is not None:
             names.add(truncated)
         return tuple(sorted(name for name in names if self._is_aside(name) and self.captures(name)))
 
     def is_given_up(self, name: Name) -> bool:
-        """Whether what comes of a table is dropped."""
+        """Whether a table was given up, so that its events are dropped."""
         return isinstance(self._known.get(name), GivenUp)
 
     def _is_aside(self, name: Name) -> bool:
         return isinstance(self._known.get(name), SetAside)
 
     def of(self, table_map: TableMap) -> Met | None:
-        """The table, or None where nobody subscribes to it.
+        """Return the table, or None if it is not captured.
 
-        Raises UnsupportedEvent where a column of a captured table cannot be read, and WitnessesDiffer where its
-        rows are not of the definition that its history has.
+        Raises UnsupportedEvent if a column of a captured table cannot be read, and WitnessesDiffer if its rows
+        contradict the definition of its history.
         """
         known = self._tables.get(id(table_map))
         return known[1] if known is not None else self._judged(table_map)
 
     def count(self, table_map: TableMap, event_type: int, body: bytes) -> int:
-        """How many rows an event of a table that is not captured holds."""
+        """Return the count of rows in an event of a table that is not captured."""
         held = self._counters.get(id(table_map))
         if held is None:
             if len(self._counters) > _MOST_TABLES:
@@ -231,7 +231,7 @@ class TableBook:
         table = self._described(table_map, route) if route is not None else None
         if len(self._tables) > _MOST_TABLES:
             self._tables.clear()
-        # The map is kept beside, so that its id is not given to another while it stands here.
+        # The map is kept too, so that its id is not reused while the entry exists.
         self._tables[id(table_map)] = (table_map, table)
         return table
 
@@ -265,14 +265,14 @@ class TableBook:
         )
 
     def _meet(self, name: Name) -> None:
-        """A table is there of which no history told: others may be its shadows."""
+        """Add an existing table that the history does not have: others may be its shadows."""
         if name not in self._names:
             self._names.add(name)
             self._tables.clear()
             self._wanted.clear()
 
     def _completed(self, table_map: TableMap, name: Name, known: Table) -> TableMap:
-        """The table map with all that the history knows; WitnessesDiffer where they contradict each other."""
+        """Return the table map completed from the history; raises WitnessesDiffer if they contradict."""
         faults = differences(table_map, known, self._charsets, server=self._server)
         if faults:
             raise WitnessesDiffer.of(name, "; ".join(faults))
@@ -285,7 +285,7 @@ class TableBook:
 
 
 def _unproven(told: TableMap, completed: TableMap) -> frozenset[int]:
-    """The NOT NULL columns that the table map marks as nullable, unless its key proves an outer join."""
+    """Return the NOT NULL columns that the table map marks as nullable, unless its key proves an outer join."""
     if told.hides_not_null:
         return frozenset()
     both = enumerate(zip(told.columns, completed.columns, strict=True))
@@ -293,7 +293,7 @@ def _unproven(told: TableMap, completed: TableMap) -> frozenset[int]:
 
 
 def _key(table_map: TableMap, route: Route) -> tuple[int, ...]:
-    """The columns of the records' key; UnsupportedEvent where the table lacks one that its route names."""
+    """Return the key columns of the records; raises UnsupportedEvent if the table lacks one of its route."""
     if route.key_columns is None:
         return tuple(table_map.primary_key or ())
     places = {column.name: index for index, column in enumerate(table_map.columns)}
@@ -315,7 +315,7 @@ def _definition(
     known: Table | None,
 ) -> Definition:
     columns = [_column(column, charsets) for column in table_map.columns]
-    # A server lists its own columns nowhere, and rows have them after all others.
+    # The server's own hidden columns are listed nowhere, and come after all others in rows.
     for index, column in enumerate(known.columns if known is not None else ()):
         shown = None if column.by_rows else column.type
         columns[index] = replace(columns[index], column_type=shown)

@@ -1,7 +1,7 @@
-"""The first step of a decoder: what happens in a chunk, decoded and in order, but not yet numbered.
+"""The first step of a decoder: the items of a chunk, decoded and in order, but not yet numbered.
 
-Invariant: nothing of another chunk is needed here. Rows of tables that nobody subscribes to are only counted,
-and that only where a published row after them needs its ordinal.
+Invariant: no other chunk is needed here. Rows of tables that are not captured are only counted, and only if a
+published row after them needs its ordinal.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from connectors.mysql.stream.prepared_xa import PreparedPosition
 _tuple = tuple.__new__
 
 _ENVELOPE = 450
-"""Bytes of a record beside its images, about: of small rows it is most of what is sent."""
+"""Approximate bytes of a record without its images; most of the volume of small rows."""
 
 
 class Gathering:
-    """Takes note of what a chunk tells, for one chunk."""
+    """Gathers the items of one chunk."""
 
     def __init__(
         self,
@@ -46,34 +46,34 @@ class Gathering:
         prints: FingerprintWindow | RecentTransactions | None = None,
         passing: StatementJudge | None = None,
     ) -> None:
-        """``values_of``: what counts the records of rows, by the name of their format."""
+        """``values_of``: returns the record counter of a format by name."""
         self._tables = tables
         self._rules = rules
         self._values_of = values_of
         self._applied = applied
-        """What the statement did with which the chunk ends."""
+        """The effect of the statement at the end of the chunk."""
         self._passing = passing
         self._query: str | None = None
         self._passed: list[tuple[TableMap, int, bytes]] = []
-        """Rows events that are nobody's, not yet counted."""
+        """Rows events of tables that are not captured, not yet counted."""
         self._dead = 0
-        """Rows that cannot be decoded."""
+        """Count of undecodable rows."""
         self._begin(prints)
 
     def _begin(self, prints: FingerprintWindow | RecentTransactions | None) -> None:
-        """Have gathered nothing yet, and meet tables anew."""
+        """Start with no items and no tables."""
         self.gathered = Gathered(prints=prints)
         self._uses: dict[TableName, TableUse] = {}
         self._map: TableMap | None = None
         self._use: TableUse | None = None
-        """What ``_map`` describes; None where it is not captured."""
+        """The table of ``_map``; None if it is not captured."""
         self._aside: ParkedTable | DroppedTable | None = None
-        """The same, if it is quarantined or given up."""
+        """The table of ``_map``, if it is quarantined or given up."""
 
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
-        """Decode the rows of an event, or note that they are nobody's."""
+        """Decode the rows of an event, or note that their table is not captured."""
         if (prints := self.gathered.prints) is not None:
             prints.rows(table_map, event_type, body)
         if table_map is not self._map:
@@ -98,7 +98,7 @@ class Gathering:
         self._keep(transaction, rows, event_type, pos)
 
     def _keep(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
-        """Add rows of the table that ``_use`` is of."""
+        """Add rows of the table of ``_use``."""
         use, gathered = self._use, self.gathered
         assert use is not None
         # A named tuple's own constructor costs more than all else here.
@@ -121,7 +121,7 @@ class Gathering:
         (gathered.filtered if aside is None else gathered.given_up)[event_type] += 1
 
     def _sift(self, dead: DeadRows, error: AqueductError) -> None:
-        """Take the rows of an event of which some cannot be decoded, as far as the settings allow that."""
+        """Add the rows of an event with undecodable rows, as far as the settings allow them."""
         assert self._use is not None
         limit, row = self._rules.poison_limit, 0
         transaction, kind, pos = dead.transaction, dead.event_type, dead.pos
@@ -157,7 +157,7 @@ class Gathering:
     def _park(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
-        """Keep the rows of a table that is set aside as they are; they have their ordinals all the same."""
+        """Keep the rows of a quarantined table undecoded; they have ordinals too."""
         self.count_passed()
         gathered = self.gathered
         count = self._tables.count(table_map, event_type, body)
@@ -166,12 +166,12 @@ class Gathering:
         gathered.ordinal += count
 
     def query(self, text: str) -> None:
-        """The statement whose rows follow."""
+        """Note the statement whose rows follow."""
         if self._rules.statements:
             self._query = text
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
-        """Note a statement, and which captured table it empties."""
+        """Note a statement, and the captured table that it truncates."""
         gathered = self.gathered
         if gathered.first is None:
             gathered.first = transaction
@@ -195,12 +195,12 @@ class Gathering:
         gathered.values += item.values
 
     def _emptied(self) -> tuple[str, str] | None:
-        """The table that the history found emptied, by the name that its rows have."""
+        """Return the table that was truncated according to the history, by the name of its rows."""
         applied = self._applied
         return applied.emptied[0] if applied is not None and applied.emptied else None
 
     def change(self, transaction: Transaction, query: Query) -> None:
-        """Pass by a change that is written as a statement, where no captured table changed."""
+        """Skip a change logged as a statement, if no captured table changed."""
         gathered = self.gathered
         if gathered.first is None:
             gathered.first = transaction
@@ -208,18 +208,18 @@ class Gathering:
         gathered.filtered[EventType.QUERY] += 1
 
     def undone(self, what: str, *, earlier: bool) -> None:
-        """Refuse what takes back rows that are published."""
+        """Refuse a rollback of published rows."""
         kept = self.gathered.items[self.gathered.whole_items :]
         if earlier or any(isinstance(item, Rows | ParkedRows | DeadRows) for item in kept):
             raise UnsupportedEvent(what)
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
-        """Note what became of an XA transaction; its own transaction ends here too."""
+        """Note the outcome of an XA transaction; its own transaction ends here too."""
         place = PreparedPosition(transaction.start, transaction.gtid) if is_prepared else None
         self.gathered.decisions.append((xid, place))
 
     def end(self, transaction: Transaction, pos: int) -> None:
-        """Note that a transaction is whole."""
+        """Note the end of a transaction."""
         gathered, rules = self.gathered, self._rules
         if gathered.first is None:
             gathered.first = transaction
@@ -234,24 +234,24 @@ class Gathering:
             self._passed.clear()
 
     def mark_end(self, transaction: Transaction) -> None:
-        """Mark the end of a transaction that is none of the source's."""
+        """Mark the end of a transaction that is not the source's."""
         if self._rules.borders:
             self.gathered.items.append(End(transaction))
 
     def count_passed(self) -> None:
-        """Count the rows that were passed by: those after them have ordinals."""
+        """Count the skipped rows, since later rows need their ordinals."""
         for table_map, event_type, body in self._passed:
             self.gathered.ordinal += self._tables.count(table_map, event_type, body)
         self._passed.clear()
 
 
 def weight(item: Item, values: int) -> int:
-    """Bytes of the records of an item, about; ``values``: how many with a value it makes."""
+    """Return the approximate bytes of an item's records; ``values``: its count of records with a value."""
     if isinstance(item, Rows):
         return weight_of_rows(item.rows, values)
     return len(item.body) if isinstance(item, ParkedRows | DeadRows) else 0
 
 
 def weight_of_rows(rows: list[Row], values: int) -> int:
-    """The same of rows."""
+    """Return the approximate bytes of the records of rows."""
     return _ENVELOPE * values + sum([len(row[0] or "") + len(row[1] or "") for row in rows])

@@ -1,6 +1,6 @@
-"""What is gathered of a portion, or of a share of one: decoded and in order, but not yet numbered.
+"""The gathered items of a portion or a share: decoded and in order, but not yet numbered.
 
-Invariant: what holds is what was there at the end of the last whole transaction; an error takes back the rest.
+Invariant: items up to the end of the last whole transaction are kept; an error drops the rest.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ class Gathered:
     """Items and counts, from the first transaction to the last."""
 
     prints: FingerprintWindow | RecentTransactions | None = None
-    """Digests transactions: all of them, where there are no GTIDs, or the last ones."""
+    """Digests transactions: all of them without GTIDs, else the last ones."""
     items: list[Item] = field(default_factory=list)
     uses: list[TableUse] = field(default_factory=list)
-    """The tables in the order in which their rows first come."""
+    """The tables in the order of their first rows."""
     first: Transaction | None = None
-    """The first transaction of which anything was noted."""
+    """The first transaction with any item."""
     last: Transaction | None = None
     """The last one that ended."""
     ordinal: int = 0
-    """Source rows so far of the transaction that is open, in this share."""
+    """Source rows so far of the open transaction, in this share."""
     values: int = 0
-    """Records with a value, transaction markers apart: what ``seq`` grows by."""
+    """Records with a value, without transaction markers; ``seq`` grows by this."""
     end_pos: int | None = None
-    """Where the last transaction ended, if one did."""
+    """The end position of the last transaction, if one ended."""
     whole_items: int = 0
-    """How many items there were then."""
+    """Count of items at that position."""
     whole_values: int = 0
     gtids: GtidRuns = field(default_factory=GtidRuns)
     """Of the transactions that ended."""
@@ -50,13 +50,13 @@ class Gathered:
     statements: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Statements that were skipped, by each table that they changed."""
     error: AqueductError | None = None
-    """What comes right after the last whole transaction, and is the end."""
+    """The error right after the last whole transaction, which ends the stream."""
 
     def end(self, transaction: Transaction, pos: int) -> None:
-        """A transaction is whole."""
+        """Record the end of a transaction."""
         runs, number = self.gtids, transaction.number
         if number == runs.last + 1 and transaction.source == runs.source:
-            # Of small transactions there are many, and a call would cost more.
+            # Inlined, since small transactions are many and a call would cost more.
             runs.last = number
         else:
             runs.add(transaction.source, number)
@@ -65,14 +65,14 @@ class Gathered:
         self.ordinal = 0
 
     def stop(self, error: AqueductError) -> None:
-        """Keep what was whole before an error."""
+        """Keep the whole transactions before an error."""
         self.error = error
         del self.items[self.whole_items :]
         self.values = self.whole_values
         self._keep_used()
 
     def trim(self, skip: int) -> None:
-        """Drop the first rows of the first transaction: an earlier run has published them."""
+        """Drop the first rows of the first transaction, which an earlier run has published."""
         kept: list[Item] = []
         for item in self.items:
             if item.transaction is self.first and not isinstance(item, End):
@@ -88,6 +88,6 @@ class Gathered:
         self._keep_used()
 
     def _keep_used(self) -> None:
-        """Forget the tables of which no rows are left."""
+        """Remove the tables without rows left."""
         held = {id(item.use) for item in self.items if isinstance(item, Rows)}
         self.uses = [use for use in self.uses if id(use) in held]

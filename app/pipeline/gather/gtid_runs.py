@@ -1,6 +1,6 @@
 """GTIDs of the transactions that end in a share, as runs without gaps.
 
-Invariant: what a transaction costs here is one comparison, as long as numbers follow one another.
+Invariant: a transaction costs one comparison here, as long as numbers are consecutive.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ class GtidRuns:
     def __init__(self) -> None:
         self._runs: list[GtidInterval] = []
         self.source: str | None = None
-        """What the last GTID begins with; None where the last transaction has none."""
+        """The source part of the last GTID; None if the last transaction has none."""
         self._first = self.last = 0
-        """The numbers of the run that may still be lengthened: by who sets ``last`` to the next one."""
+        """The first and last number of the current run; a caller extends it by setting ``last``."""
 
     def add(self, source: str | None, number: int) -> None:
-        """Add the GTID of a transaction; ``source`` is None where it has none."""
+        """Add the GTID of a transaction; ``source`` is None if it has none."""
         if number != self.last + 1 or source != self.source:
             self._close()
             self.source, self._first = source, number
         self.last = number
 
     def found(self) -> list[GtidInterval]:
-        """All runs."""
+        """Return all runs."""
         self._close()
         return self._runs
 

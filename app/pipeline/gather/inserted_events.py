@@ -1,4 +1,4 @@
-"""Rows events that come from no chunk, such as those that waited for a table.
+"""Rows events from outside a chunk, such as the parked events of a table.
 
 Invariant: they are gathered as a chunk's are; they neither end a transaction of the source nor move the
 position.
@@ -19,25 +19,25 @@ class RowsEvent(NamedTuple):
 
     transaction: Transaction
     table_map: bytes
-    """The TABLE_MAP that describes them."""
+    """Their TABLE_MAP."""
     event_type: int
     body: bytes
     pos: int
     ordinal: int
-    """Of the first row, in its transaction."""
+    """The first row's ordinal in its transaction."""
     text: str | None = None
-    """The statement whose rows these are, where it is known."""
+    """The statement that changed these rows, where known."""
 
 
 class Inserting:
-    """Gathers such events."""
+    """Gathers events from outside a chunk."""
 
     def __init__(self, *, mariadb: bool) -> None:
         self._mariadb = mariadb
         self._maps: dict[bytes, TableMap] = {}
 
     def event(self, event: RowsEvent, gathering: Gathering) -> TableMap:
-        """Gather one event; what describes its rows."""
+        """Gather one event and return its table map."""
         gathering.gathered.ordinal = event.ordinal
         if event.text is not None:
             gathering.query(event.text)
@@ -46,7 +46,7 @@ class Inserting:
         return table_map
 
     def transactions(self, events: tuple[RowsEvent, ...], gathering: Gathering) -> None:
-        """Gather whole transactions; where transaction markers are published, with theirs."""
+        """Gather whole transactions, with transaction markers if those are published."""
         for transaction, own in groupby(events, lambda event: event.transaction):
             for event in own:
                 self.event(event, gathering)

@@ -1,6 +1,6 @@
-"""What happened in a chunk, in the order of the binlog: rows, statements, and the ends of transactions.
+"""The items of a chunk, in binlog order: rows, statements, and the ends of transactions.
 
-Invariant: nothing here is numbered; a table's version is known only once its chunk is.
+Invariant: nothing here is numbered; a table's version is known only once its chunk is numbered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tables.routes.routes import Route
 from tables.table_version import TableVersion
 
 ValuesOf = Callable[[list[Row], int], int]
-"""How many records with a value the rows of an event of this type make."""
+"""Returns the count of records with a value that the rows of an event of this type make."""
 
 
 class Rows(NamedTuple):
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
     event_type: int
     pos: int
     ordinal: int
-    """Of the first row among the transaction's source rows in this chunk."""
+    """The first row's ordinal among the transaction's source rows in this chunk."""
     query: str | None
 
 
@@ -45,22 +45,22 @@ class Ddl(NamedTuple):
     pos: int
     ordinal: int
     truncated: Route | None
-    """The route of the captured table that it empties."""
+    """The route of the captured table that it truncates."""
     applied: Applied | None
-    """What it did to tables, where their history is kept."""
+    """Its effect on tables, if a schema history is kept."""
     parks: tuple[tuple[str, str], ...]
-    """Tables that are set aside and that it concerns; it waits with their rows."""
+    """The quarantined tables that it affects; it is parked with their rows."""
     told: bool
-    """Whether it goes to the DDL topic."""
+    """Whether it is published on the DDL topic."""
 
     @property
     def values(self) -> int:
-        """Records with a value that it makes."""
+        """Count of its records with a value."""
         return int(self.told) + (self.truncated is not None)
 
 
 class ParkedRows(NamedTuple):
-    """The rows of one event of a table that is set aside, not decoded."""
+    """The rows of one event of a quarantined table, not decoded."""
 
     transaction: Transaction
     name: tuple[str, str]
@@ -70,7 +70,7 @@ class ParkedRows(NamedTuple):
     pos: int
     ordinal: int
     rows: int
-    """How many there are."""
+    """Count of rows."""
     query: str | None
 
 
@@ -84,7 +84,7 @@ Item = Rows | Ddl | ParkedRows | DeadRows | End
 
 
 class TableUse:
-    """A table as rows of this chunk have it, from its first rows on."""
+    """A table as used by rows of this chunk, from its first rows on."""
 
     __slots__ = ("pos", "table", "transaction", "values_of", "version")
 
@@ -96,11 +96,11 @@ class TableUse:
         self.pos = pos
         self.values_of = values_of
         self.version: TableVersion
-        """Known once the chunk is numbered."""
+        """Set when the chunk is numbered."""
 
 
 def values_of(item: Item) -> int:
-    """Records with a value, transaction markers apart."""
+    """Return the count of records with a value, without transaction markers."""
     if isinstance(item, Rows):
         return item.use.values_of(item.rows, item.event_type)
     return item.values if isinstance(item, Ddl) else 0

@@ -1,9 +1,9 @@
 """Rows of a table whose TABLE_MAP marks NOT NULL columns as nullable, checked for a NULL in one of them.
 
-A server marks all columns as nullable where a statement has the table on the inner side of an outer join.
-Without row metadata this looks like a table that was altered with its binlog off.
+A server marks all columns as nullable if a statement has the table on the inner side of an outer join. Without
+row metadata this looks like a table that was altered with its binlog off.
 
-Invariant: no row with a NULL in a column that its definition has as NOT NULL is published.
+Invariant: no row with a NULL in a column that is NOT NULL by its definition is published.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from connectors.mysql.rows.decoder import RowDecoder
 
 
 class NullCheck:
-    """Decodes rows as ``rows`` does, after it has looked at the columns ``never_null``."""
+    """Decodes rows as ``rows`` does, after checking the columns ``never_null``."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class NullCheck:
         self._columns = {index: table_map.columns[index].name for index in never_null}
 
     def rows(self, event_type: int, body: bytes) -> list[Row]:
-        """The rows of an event; raise WitnessesDiffer where one of those columns is NULL."""
+        """Return the rows of an event; raises WitnessesDiffer if one of those columns is NULL."""
         rows = self._rows(event_type, body)
         for change in self._images.decode(event_type, body):
             for image in (change.before, change.after):

@@ -1,7 +1,7 @@
-"""Events of a table that is set aside, as the records in which they wait, and back.
+"""Records of the events of a quarantined table, written and read.
 
-The law: nothing is lost of what is needed to decode them later: the raw bytes, their TABLE_MAP, the
-transaction, and their ordinal in it. Bytes stay bytes; what describes them is JSON with its format's number.
+Invariant: a record keeps all that is needed to decode the event later: the raw bytes, their TABLE_MAP, the
+transaction, and their ordinal in it. Bytes stay bytes; their description is JSON with a format number.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Record = tuple[bytes, bytes, Headers]
 
 
 def key_of(name: tuple[str, str]) -> bytes:
-    """The key of all that waits for a table."""
+    """Return the key of all parked events of a table."""
     return orjson.dumps({"database": name[0], "table": name[1]})
 
 
 def record_of_rows(item: ParkedRows, begun: int) -> Record:
-    """A rows event; ``begun`` is how many rows of its transaction came before its chunk."""
+    """Return the record of a rows event; ``begun``: rows of its transaction before its chunk."""
     meta = {
         "format": FORMAT,
         "kind": "rows",
@@ -46,7 +46,7 @@ def record_of_rows(item: ParkedRows, begun: int) -> Record:
 
 
 def record_of_statement(item: Ddl, name: tuple[str, str], begun: int) -> Record:
-    """A statement that concerns a table that waits."""
+    """Return the record of a statement that affects a quarantined table."""
     query = item.query
     meta = {
         "format": FORMAT,
@@ -61,7 +61,7 @@ def record_of_statement(item: Ddl, name: tuple[str, str], begun: int) -> Record:
 
 
 def place_of(transaction: Transaction, pos: int, ordinal: int) -> dict[str, Any]:
-    """A place in a transaction, as the description of an event has it."""
+    """Return a position in a transaction, as part of an event's description."""
     return {
         "file": transaction.file,
         "start": transaction.pos,
@@ -78,28 +78,28 @@ def place_of(transaction: Transaction, pos: int, ordinal: int) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedEvent:
-    """One event that waits."""
+    """One parked event."""
 
     offset: int
-    """In the quarantine topic."""
+    """Its offset in the quarantine topic."""
     name: tuple[str, str]
     transaction: Transaction
     pos: int
     ordinal: int
     event_type: int
-    """Of rows; 0 for a statement."""
+    """The type of a rows event; 0 for a statement."""
     table_map: bytes
     body: bytes
     text: str | None
-    """The statement whose rows these are, where it is published."""
+    """The statement that changed these rows, if it is published."""
     query: Query | None
-    """A statement that concerns the table."""
+    """A statement that affects the table."""
     statement: str
-    """Its kind, as ``connectors.mysql.binlog.statement_kind.Kind`` has it."""
+    """Its kind, a value of ``connectors.mysql.binlog.statement_kind.Kind``."""
 
     @property
     def rows(self) -> RowsEvent:
-        """The event, of rows."""
+        """Return the rows event."""
         event = self.event_type, self.body, self.pos, self.ordinal, self.text
         return RowsEvent(self.transaction, self.table_map, *event)
 

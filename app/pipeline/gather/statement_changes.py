@@ -1,8 +1,8 @@
-"""Changes that the binlog holds as statements: passed by where it is certain that no captured table changed.
+"""Changes logged as statements, which are skipped if it is certain that no captured table changed.
 
-Invariant: two witnesses are needed. The statement's own words name what it writes; and nothing else was written
-besides, by a trigger, a view, a foreign key or a function. For the second, MySQL lists the databases of
-all tables that the statement used; else only tables count that are a tool's own or named in the settings.
+Invariant: two proofs are needed. The statement's text names the tables that it writes; and nothing else was
+written by a trigger, a view, a foreign key or a function. For the second, MySQL lists the databases of all
+tables that the statement used; else only a tool's own tables and those named in the settings are accepted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StatementJudge:
         self._trusted = expressions(trusted)
 
     def passed(self, query: Query) -> frozenset[TableName]:
-        """The tables that a statement has changed, none of them captured; else raise StatementBasedChange."""
+        """Return the tables that a statement changed; raises StatementBasedChange unless none is captured."""
         session = Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
         try:
             names = written_tables(query.sql, self._server, session)
@@ -68,7 +68,7 @@ class StatementJudge:
 
 
 def passed(passing: StatementJudge | None, query: Query) -> frozenset[TableName]:
-    """The same where nothing is passed by without a judge."""
+    """Return the tables that a statement changed; without a judge, no statement is skipped."""
     if passing is None:
         raise StatementBasedChange(database=query.database)
     return passing.passed(query)

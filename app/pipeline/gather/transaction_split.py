@@ -1,11 +1,11 @@
-"""A chunk in shares: each about as much as one Kafka transaction takes.
+"""The shares of a chunk, each about the size of one Kafka transaction.
 
-A chunk is cut by its bytes in the binlog; of small rows, records are a hundred times as large, and a compressed
-transaction or one large event comes whole. So what it becomes is cut again, between transactions or within one,
-down to single rows.
+A chunk is cut by its bytes in the binlog; records of small rows are a hundred times as large, and a compressed
+transaction or one large event comes whole. So the output is cut again, between transactions or within one, down
+to single rows.
 
-Invariant: a share is to those after it what a chunk is to the next one; so numbers, parts of a transaction and
-the place where another run goes on are made as they are for chunks.
+Invariant: shares follow one another as chunks do; so numbers, parts of a transaction and the position where
+another run resumes are made as for chunks.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from connectors.mysql.rows.compiled.generate import Row
 
 
 class Digests(Protocol):
-    """Makes what digests the transactions of a share."""
+    """Makes the object that digests the transactions of a share."""
 
     def __call__(self, *, is_cut: bool) -> FingerprintWindow | RecentTransactions | None:
         """``is_cut``: whether the share begins within a transaction."""
 
 
 class Share(NamedTuple):
-    """What was gathered of a part of a chunk."""
+    """The gathered items of a part of a chunk."""
 
     gathered: Gathered
     open: Transaction | None
-    """The transaction that it ends within."""
+    """The transaction open at its end."""
     landmark: Landmark | None
 
 
 class Sharing(Gathering):
-    """Gathers a chunk, and begins anew where there is enough for one Kafka transaction."""
+    """Gathers a chunk, and starts a new share when there is enough for one Kafka transaction."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Sharing(Gathering):
         landmark: Callable[[Transaction], Landmark | None],
         is_cut: bool,
     ) -> None:
-        """``landmark``: the transaction that ended last, as it stands in the chunk.
+        """``landmark``: the transaction that ended last, as it is in the chunk.
 
         ``is_cut``: whether the chunk begins within a transaction.
         """
@@ -69,16 +69,16 @@ class Sharing(Gathering):
         self._shares: list[Share] = []
         self._limit = rules.max_bytes
         self._size = self._before = 0
-        """Bytes of the share; and of it, what was there before the transaction that is open."""
+        """Bytes of the share, and of its part before the open transaction."""
         self._current: Transaction | None = None
-        """Whose rows came last."""
+        """The transaction of the last rows."""
         self._is_cut = False
-        """Whether the share begins within that one."""
+        """Whether the share begins within that transaction."""
 
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
-        """Decode the rows of an event; cut before them or between them where that is enough."""
+        """Decode the rows of an event; cut before or between them if there is enough."""
         if transaction is not self._current:
             if self._size >= self._limit:
                 self._cut(None)
@@ -107,18 +107,18 @@ class Sharing(Gathering):
             self._keep(transaction, rows[at : at + some], event_type, pos)
 
     def _cut_if_enough(self, transaction: Transaction) -> bool:
-        """Cut within the transaction of which more rows follow; whether that was done."""
+        """Cut within the open transaction if there is enough; return whether it was cut."""
         if self._size - self._before < self._limit:
             return False
         self._cut(transaction)
         return True
 
     def undone(self, what: str, *, earlier: bool) -> None:
-        """Refuse what takes back rows that are published, or that are in an earlier share."""
+        """Refuse a rollback of rows that are published or in an earlier share."""
         super().undone(what, earlier=earlier or self._is_cut)
 
     def all(self, open_: Transaction | None) -> list[Share]:
-        """The shares of the chunk, which ends within this transaction; one at least."""
+        """Return the shares of the chunk, at least one; ``open_``: the transaction open at its end."""
         if self.gathered.error is not None:
             open_ = None
         if open_ is not None:
@@ -131,7 +131,7 @@ class Sharing(Gathering):
         return Share(gathered, open_, landmark)
 
     def _cut(self, open_: Transaction | None) -> None:
-        """What follows is of another share; ``open_``: the transaction that is cut."""
+        """Start another share; ``open_``: the transaction that is cut."""
         self.count_passed()
         self._shares.append(self._share(open_))
         self._is_cut = open_ is not None

@@ -1,7 +1,7 @@
-"""Rows that cannot be decoded, told apart from those around them.
+"""Undecodable rows, separated from the other rows of their event.
 
-The law: a row is taken by itself where the lengths in its event tell where each begins; else the whole event is
-one that cannot be decoded, and counts as one row.
+Invariant: rows are separated if the lengths in their event give the start of each; else the whole event is
+undecodable, and counts as one row.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.rows.counter import row_borders
 
 ROW, EVENT = "row", "event"
-"""What a dead letter holds: a rows event of one row, or one that could not be divided."""
+"""The content of a dead letter: a rows event of one row, or an event that could not be divided."""
 
 
 class DeadRows(NamedTuple):
-    """What cannot be decoded of the rows of one event."""
+    """The undecodable rows of one event."""
 
     transaction: Transaction
     name: tuple[str, str]
     table_map: TableMap
     event_type: int
     body: bytes
-    """Of a rows event, with this row alone where it could be told apart."""
+    """The body of a rows event, with this row alone if it could be separated."""
     kind: str
     pos: int
     ordinal: int
@@ -37,7 +37,7 @@ class DeadRows(NamedTuple):
 
 
 class SiftedRows(NamedTuple):
-    """Some rows of an event, in a row; or one that cannot be decoded."""
+    """Consecutive rows of an event, or one undecodable row."""
 
     rows: list[Row]
     body: bytes = b""
@@ -46,18 +46,18 @@ class SiftedRows(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many source rows."""
+        """Count of source rows."""
         return len(self.rows) or 1
 
     def of(self, event: DeadRows, ordinal: int) -> DeadRows:
-        """What cannot be decoded, as a part of its event."""
+        """Return the undecodable row as a part of its event."""
         return event._replace(body=self.body, kind=self.kind, reason=self.reason, ordinal=ordinal)
 
 
 def sifted(
     decode: Callable[[int, bytes], list[Row]], event: DeadRows, error: AqueductError
 ) -> list[SiftedRows]:
-    """The rows of an event that could not be decoded as a whole, in their order; ``error`` says why."""
+    """Return, in order, the rows of an event that failed to decode as a whole with ``error``."""
     event_type, body = event.event_type, event.body
     try:
         borders = row_borders(event.table_map, event_type, body)
@@ -76,12 +76,12 @@ def sifted(
             found[-1].rows.extend(rows)
         else:
             found.append(SiftedRows(rows))
-    # Where each row by itself is well, it is their event that is not.
+    # If each row decodes by itself, the event is at fault.
     return [SiftedRows([], body, EVENT, error.detail)] if is_sound else found
 
 
 def refused(part: SiftedRows, error: AqueductError, *, limit: int, row: int) -> AqueductError:
-    """Why a destination stops at what cannot be decoded; ``row`` counts the rows of its event from 0."""
+    """Return the error that stops a destination at an undecodable row; ``row``: its index in the event."""
     table = error.where.get("table")
     if limit:
         return DeadLetterLimitReached(f"{limit} are allowed: {part.reason}", table=table)

@@ -1,1 +1,1 @@
-"""Number, the second: sequence numbers and table versions, chunk after chunk in their order."""
+"""Number, the second step: sequence numbers and table versions, chunk after chunk in order."""

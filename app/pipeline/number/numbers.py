@@ -1,7 +1,7 @@
-"""What one chunk hands to the next: the last number given, and how far an open transaction is.
+"""The state passed from one chunk to the next: the last number, and the progress of an open transaction.
 
-The law: it is passed from chunk to chunk in the order of the binlog, so that numbers have no gaps whichever
-process decodes a chunk; it is small, and holds nothing that the journal could not give anew.
+Invariant: it passes from chunk to chunk in binlog order, so that numbers have no gaps whichever process decodes
+a chunk; it is small, and can always be restored from the journal.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from tables.cursor import Cursor, Resume
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """Of a transaction that is longer than its chunk."""
+    """The progress of a transaction that is longer than its chunk."""
 
     transaction_id: str
     start: Coordinates
     ordinal: int = 0
-    """Source rows of it so far."""
+    """Its source rows so far."""
     order: int = 0
-    """Row records of it so far."""
+    """Its row records so far."""
     part: int = 1
     skip: int = 0
     """Source rows at its beginning that an earlier run has published."""
     begun: bool = False
     """Whether any of it was published, by this run or an earlier one."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Published values by topic, of this part."""
+    """Published values of this part, by topic."""
     size: int = 0
-    """Bytes of records, of this part, about: it is known before they are encoded."""
+    """Approximate bytes of records of this part, known before they are encoded."""
 
     def cut(self) -> Resume:
-        """End a part here; another run could go on from this place."""
+        """End a part here; return the position from which another run can resume."""
         resume = Resume(
             transaction_id=self.transaction_id,
             rows=self.ordinal,
@@ -51,26 +51,26 @@ class Progress:
 
 @dataclass(slots=True, kw_only=True)
 class Numbers:
-    """Where the stream of records stands."""
+    """The numbers of the record stream after a chunk."""
 
     seq: int
-    """The last number that was given."""
+    """The last number assigned."""
     safe: Coordinates
-    """Behind the last whole transaction."""
+    """The position after the last whole transaction."""
     open: Progress | None = None
-    """The transaction in which the chunk before ended."""
+    """The transaction open at the end of the previous chunk."""
     prints: Sums = field(default_factory=Sums)
-    """What is known so far of that one's fingerprint, where such are kept."""
+    """The partial fingerprint of that transaction, where fingerprints are kept."""
     resume: Resume | None = None
-    """What the first transaction must be, if an earlier run published a part of it."""
+    """The expected first transaction, if an earlier run published a part of it."""
 
     @classmethod
     def of(cls, cursor: Cursor) -> Numbers:
-        """As the journal has them."""
+        """Return the numbers of a cursor in the journal."""
         return cls(seq=cursor.seq, safe=cursor.offset.coordinates, resume=cursor.resume)
 
     def take_up(self, transaction_id: str, start: Coordinates) -> Progress:
-        """The first transaction, of which a part was published; raise ResumeMismatch where it is another."""
+        """Return the progress of the partly published transaction; raises ResumeMismatch if it is another."""
         resume, self.resume = self.resume, None
         assert resume is not None
         if transaction_id != resume.transaction_id:

@@ -1,7 +1,7 @@
-"""Which version of its columns a table has at this place of the stream.
+"""The version of a table's columns at a position of the stream.
 
-The law: a version is announced before the first row that uses it; a table whose definition did not change keeps
-its number, through restarts too, since the journal has it.
+Invariant: a version is announced before the first row that uses it; a table whose definition did not change
+keeps its number, through restarts too, since the journal stores it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class VersionBook:
         self._latest = dict(known)
         self._spread = {one.topic: one.partitions for one in known.values() if one.partitions}
         self.count = sum(version.version for version in known.values())
-        """How many versions there are of all tables."""
+        """Count of the versions of all tables."""
 
     def learn(self, version: TableVersion) -> None:
-        """Take note of a version that was announced elsewhere; one that is known changes nothing."""
+        """Record a version announced elsewhere; a known one changes nothing."""
         name = (version.database, version.table)
         latest = self._latest.get(name)
         if latest is None or latest.version < version.version:
@@ -44,11 +44,11 @@ class VersionBook:
             self.count += version.version - (latest.version if latest else 0)
 
     def latest(self, database: str, table: str) -> TableVersion | None:
-        """The latest version of a table, if any of its rows was ever published."""
+        """Return the latest version of a table, if any of its rows was ever published."""
         return self._latest.get((database, table))
 
     def partitions(self, topic: str) -> int | None:
-        """Over how many partitions the keys of a topic are spread, where that was noted."""
+        """Return the partition count of a topic's keys, if recorded."""
         return self._spread.get(topic)
 
     def at(
@@ -60,9 +60,9 @@ class VersionBook:
         *,
         shows_not_null: bool = True,
     ) -> tuple[TableVersion, bool]:
-        """The version of a table whose rows at ``pos`` have this definition, and whether it is a new one.
+        """Return the version of a table whose rows at ``pos`` have this definition, and whether it is new.
 
-        Without ``shows_not_null`` the definition does not have which columns are NOT NULL.
+        Without ``shows_not_null`` the definition lacks the nullability of columns.
         """
         database, table = route.table
         latest = self._latest.get(route.table)
@@ -87,13 +87,13 @@ class VersionBook:
         return version, True
 
     def _partitions_of(self, route: Route, latest: TableVersion | None) -> int:
-        """Over how many partitions a table's keys are: those of the topic stay, whichever table came first."""
+        """Return the partition count of a table's keys; a topic keeps its own, whichever table came first."""
         noted = latest.partitions if latest is not None else None
         return noted or self.partitions(route.topic) or route.partitions
 
 
 def _with_nullability(definition: Definition, known: Definition) -> Definition:
-    """A definition whose columns are nullable as those of ``known`` are."""
+    """Return a definition with the nullability of ``known``."""
     nullable = {column.name: column.nullable for column in known.columns}
     columns = (
         replace(one, nullable=nullable.get(one.name, one.nullable)) for one in definition.columns

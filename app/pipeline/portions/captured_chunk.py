@@ -1,6 +1,6 @@
-"""A chunk of the binlog as decoders get it: with what its last statement did to tables.
+"""A chunk of the binlog as decoders get it, with the effect of its last statement on tables.
 
-Invariant: the effect is found out once, before the chunk goes to a decoder, and by the order of the binlog.
+Invariant: the effect is determined once, in binlog order, before the chunk goes to a decoder.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ class CapturedChunk:
 
     chunk: Chunk
     effect: Applied | None = None
-    """What the statement did with which the chunk ends."""
+    """The effect of the statement at the end of the chunk."""
 
     @property
     def start(self) -> Coordinates:
-        """Where its first event begins."""
+        """The start of its first event."""
         return self.chunk.start
 
     @property
     def size(self) -> int:
-        """Bytes that it holds."""
+        """Its size in bytes."""
         return self.chunk.size

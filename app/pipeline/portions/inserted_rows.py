@@ -1,4 +1,4 @@
-"""Rows that enter the stream between two transactions of the source, such as those of no binlog.
+"""Rows that enter the stream between two transactions of the source, such as rows without a binlog.
 
 Invariant: they are numbered with the stream, and move neither its position nor its GTIDs.
 """
@@ -13,14 +13,14 @@ from connectors.mysql.position import Coordinates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertedRows:
-    """Whole transactions, together no more than one Kafka transaction takes."""
+    """Whole transactions that fit into one Kafka transaction together."""
 
     start: Coordinates
-    """Between which transactions they enter."""
+    """The position between transactions at which they enter."""
     events: tuple[RowsEvent, ...]
     effect: None = None
 
     @property
     def size(self) -> int:
-        """Bytes that it holds."""
+        """Its size in bytes."""
         return sum(len(event.body) + len(event.table_map) for event in self.events)

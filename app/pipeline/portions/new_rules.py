@@ -1,7 +1,7 @@
 """New rules, which enter the stream between two transactions.
 
-Invariant: what was put before is decoded and encoded by the earlier rules, whichever decoder does it; what
-is put later, by these.
+Invariant: portions put before are decoded and encoded by the earlier rules, whichever decoder does it; later
+portions by these.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from connectors.mysql.position import Coordinates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRules:
-    """What is published from here on, and how."""
+    """The rules of publishing from here on."""
 
     start: Coordinates
-    """Between which transactions they enter."""
+    """The position between transactions at which they enter."""
     rules: Rules
     known: Mapping[Name, Schema]
-    """The tables that are captured by them, as their history has them here."""
+    """The tables that they capture, with their definitions at this position."""
 
     @property
     def size(self) -> int:
-        """Nothing waits for room for them."""
+        """Zero: rules take no room."""
         return 0
 
     @property
     def effect(self) -> NewRules:
-        """All decoders must know them."""
+        """The rules themselves, which all decoders must know."""
         return self

@@ -12,7 +12,7 @@ from app.pipeline.statement_effect import Applied
 from connectors.mysql.position import Coordinates
 
 Effect = Applied | NewRules
-"""What a portion means for later ones: what a statement did to tables, or new rules."""
+"""The effect of a portion on later ones: that of a statement on tables, or new rules."""
 
 
 class Portion(Protocol):
@@ -24,8 +24,8 @@ class Portion(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes that it holds."""
+        """Its size in bytes."""
 
     @property
     def effect(self) -> Effect | None:
-        """What all decoders must know before they decode a later portion."""
+        """The effect that all decoders must know before they decode a later portion."""

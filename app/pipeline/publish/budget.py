@@ -1,8 +1,8 @@
-"""How much is published at once: less once Kafka was too slow for it, more again later.
+"""The size limit of a Kafka transaction: lowered when Kafka is too slow, raised again later.
 
-Invariant: a transaction that was too large for its deadline is never tried again at the same size, down to a
-floor; a size that was given up is tried again once smaller ones go through with ease. A batch that a topic
-refused is never sent again as large, unless much went through since.
+Invariant: a transaction that missed its deadline is never retried at the same size, down to a floor; the larger
+size is tried again once smaller ones succeed with ease. A batch that a topic refused is never sent as large
+again, unless many transactions succeeded since.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LEAST_CHUNK = 16 * 1024
 _MOST_HALVINGS = 8
 _MOST_PATIENCE = 4.0
 _EASY = 0.2
-"""The share of its deadline within which a transaction goes through with ease."""
+"""The share of its deadline within which a transaction succeeds with ease."""
 _EASY_IN_A_ROW = 25
 _LONG_AGO = 100
 """Transactions after which a topic's smaller limit may have been raised again."""
@@ -24,16 +24,16 @@ _LONG_AGO = 100
 
 @dataclass(slots=True)
 class Budget:
-    """Of one destination, over all its runs."""
+    """The limits of one destination, over all its runs."""
 
     most: int
-    """Bytes of keys and values in one Kafka transaction, as the settings have it."""
+    """The setting for bytes of keys and values in one Kafka transaction."""
     batch: int | None = None
-    """Bytes of a record batch that the topic takes that refused one last; None while none did, or long ago."""
+    """Batch bytes that the last topic to refuse one accepts; None if none did, or long ago."""
     halvings: int = 0
     _easy: int = 0
     _since: int = 0
-    """Transactions that went through after a batch was refused."""
+    """Transactions that succeeded after a batch was refused."""
 
     @property
     def bytes(self) -> int:
@@ -47,12 +47,12 @@ class Budget:
 
     @property
     def patience(self) -> float:
-        """How many times as long a transaction may take as otherwise."""
+        """The factor by which the deadline of a transaction is extended."""
         return min(1.0 + self.halvings, _MOST_PATIENCE)
 
     def refused(self, limit: object, *, sent: object) -> None:
-        """A batch of so many bytes was too large for its topic, whose limit may not be known."""
-        # What cannot be compressed is a little larger as it is sent.
+        """Record that a batch of ``sent`` bytes was too large for its topic, whose limit may be unknown."""
+        # Incompressible data is a little larger when sent.
         less = limit * 9 // 10 if isinstance(limit, int) else int(str(sent)) // 2
         fits = max(less, 1)
         self.batch, self._since = min(self.batch or fits, fits), 0
@@ -60,16 +60,16 @@ class Budget:
     def batch_bytes(self, usual: int) -> int:
         """Bytes of a record batch before compression, for a run that begins."""
         if self._since > _LONG_AGO:
-            # The topic may take more by now; if not, it says so once.
+            # The topic may accept more by now; if not, it refuses once.
             self.batch = None
         return usual if self.batch is None else min(usual, self.batch)
 
     def too_slow(self) -> None:
-        """A transaction was not through in time."""
+        """Record that a transaction missed its deadline."""
         self.halvings, self._easy = min(self.halvings + 1, _MOST_HALVINGS), 0
 
     def through(self, share: float) -> bool:
-        """A transaction went through in this share of its deadline; whether the next ones may be larger."""
+        """Record a success in this share of the deadline; return whether the next ones may be larger."""
         self._since += 1
         if not self.halvings:
             return False

@@ -1,7 +1,7 @@
-"""From the thread that hands over pieces to the event loop that publishes them, with two limits.
+"""The handoff of pieces from the decoding thread to the event loop that publishes them, with two limits.
 
-The law: memory is bounded by bytes and by pieces, both enforced; who hands over waits, and so does the source.
-Only what is whole is taken. An error comes out in its place, after everything that was whole before it.
+Invariant: memory is bounded by bytes and by pieces; the sender waits, and so does the source. Only whole
+pieces are taken. An error comes out in its place, after everything whole before it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Handoff:
         self._loop = loop
         self._max_bytes = max_bytes
         self._enough = enough
-        """Bytes that are worth a Kafka transaction before its time has come."""
+        """Bytes that justify a Kafka transaction before its time."""
         self._ready = asyncio.Event()
         self._plenty = asyncio.Event()
         self._room = threading.Condition()
@@ -41,7 +41,7 @@ class Handoff:
         self._closed = False
 
     def put(self, piece: Piece) -> bool:
-        """From the thread: hand a piece over, waiting for room; False when nobody wants it any more."""
+        """From the thread: hand over a piece, waiting for room; False once closed."""
         with self._room:
             while not self._closed and self._is_full():
                 self._room.wait()
@@ -62,21 +62,21 @@ class Handoff:
         return True
 
     def fail(self, error: AqueductError) -> None:
-        """From the thread: nothing more comes, and why."""
+        """From the thread: end the stream with an error."""
         with self._room:
             self._error = error
         self._wake(self._ready)
         self._wake(self._plenty)
 
     def close(self) -> None:
-        """From the loop: nobody takes any more; a waiting thread goes on at once."""
+        """From the loop: take no more; a waiting thread returns at once."""
         with self._room:
             self._closed = True
             self._pieces.clear()
             self._room.notify_all()
 
     async def take(self, *, max_bytes: int, timeout: float) -> Piece | None:  # noqa: ASYNC109
-        """All that is there, as one piece of about ``max_bytes``; None after ``timeout`` seconds without any.
+        """Return all pieces present as one of about ``max_bytes``; None after ``timeout`` seconds without any.
 
         Raises the reader's error once everything before it was taken.
         """
@@ -97,7 +97,7 @@ class Handoff:
         return taken
 
     async def gather(self, seconds: float) -> None:
-        """Let pieces come for so long, or until there are enough of them."""
+        """Wait for pieces for that time, or until there are enough."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._plenty.wait()
@@ -114,7 +114,7 @@ class Handoff:
         return taken
 
     def _is_full(self) -> bool:
-        # What is not whole yet can only become so by more.
+        # A piece that is not whole needs more.
         waits = bool(self._pieces) and self._pieces[0].whole
         return waits and (self._bytes >= self._max_bytes or len(self._pieces) >= MAX_PIECES)
 
@@ -124,5 +124,5 @@ class Handoff:
 
 
 def _only_moves(last: Piece, piece: Piece) -> bool:
-    """Whether a piece only moves the place behind one that is whole."""
+    """Whether a piece only moves the position after a whole one."""
     return piece.only_moves and piece.whole and last.resume is None

@@ -1,6 +1,6 @@
 """Publishing pieces: one Kafka transaction for rows, table versions and the cursor after them.
 
-The law: every send's future is awaited without error before the commit, because a refused batch does not stop
+Invariant: every send's future is awaited without error before the commit, because a refused batch does not stop
 aiokafka's commit; and the cursor is the last record of its transaction.
 """
 
@@ -55,7 +55,7 @@ _CHANGELOG_COMPACTION = replace(_COMPACTION, delete_retention_ms=3_600_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlans:
-    """How the topics of an installation have to be."""
+    """The required configuration of an installation's topics."""
 
     prefix: str
     replication_factor: int
@@ -67,38 +67,38 @@ class TopicPlans:
     """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
 
     def rows(self, name: str, partitions: int, spread: int | None = None) -> TopicPlan:
-        """A topic of rows; ``spread``: the partitions that its keys are in, where it was written to before."""
+        """Return the plan of a row topic; ``spread``: its keys' partition count, if written to before."""
         plan = self._plan(name, spread or partitions, self.cleanup_policy, self.retention_ms)
         return replace(plan, takes_all=self.takes_all, may_have_more=spread is not None)
 
     def journal(self) -> TopicPlan:
-        """The journal: compacted and kept for ever, with a count of partitions that never changes."""
+        """Return the plan of the journal: compacted and kept forever, with a fixed partition count."""
         plan = self._plan(journal_topic(self.prefix), self.journal_partitions, "compact", -1)
         return replace(plan, compaction=_COMPACTION)
 
     def changelog(self, name: str) -> TopicPlan:
-        """What is behind one of Faust's tables; by its assignor, with as many partitions as the journal."""
+        """Return the plan of a Faust table's changelog; its assignor needs the journal's partition count."""
         plan = self._plan(name, self.journal_partitions, "compact", -1)
         return replace(plan, compaction=_CHANGELOG_COMPACTION)
 
     def schemas(self) -> TopicPlan:
-        """The topic of table versions."""
+        """Return the plan of the topic of table versions."""
         return self._plan(schemas_topic(self.prefix), 1, "compact", -1)
 
     def ordered(self, name: str) -> TopicPlan:
-        """A topic with one order for a whole destination: borders, DDL."""
+        """Return the plan of a topic with one order per destination: transaction markers, DDL."""
         return self._plan(name, 1, "delete", self.retention_ms)
 
     def quarantine(self, destination: str) -> TopicPlan:
-        """The topic where raw events wait: kept for ever, since nobody else has them in time."""
+        """Return the plan of the topic of parked raw events: kept forever, since the source purges its own."""
         return self._plan(quarantine_topic(self.prefix, destination), 1, "delete", -1)
 
     def dead_letters(self, destination: str) -> TopicPlan:
-        """The topic of rows that cannot be decoded: kept for ever, and made with the first of them."""
+        """Return the plan of the topic of undecodable rows: kept forever, and created with the first."""
         return self._plan(dead_letters_topic(self.prefix, destination), 1, "delete", -1)
 
     def of(self, destination: str) -> list[TopicPlan]:
-        """All topics a destination needs before its first row."""
+        """Return all topics that a destination needs before its first row."""
         names = (transactions_topic(self.prefix, destination), ddl_topic(self.prefix, destination))
         return [
             self.journal(),
@@ -136,7 +136,7 @@ class Publisher:
         mandate: WritePermit | None = None,
         written: Mapping[str, int | None] | None = None,
     ) -> None:
-        """``written``: the topics of rows that were written to before, and over how many partitions."""
+        """``written``: the row topics that were written to before, with their partition counts."""
         self._producer = producer
         self._written = dict(written or {})
         self._plans = plans
@@ -144,7 +144,7 @@ class Publisher:
         self._mandate = mandate or WritePermit()
         self._single = {plan.name for plan in plans.of(cursor.destination)}
         self.cursor = cursor
-        """What was last committed, or is to be claimed."""
+        """The cursor last committed, or to be claimed."""
 
     async def claim(self, notes: Iterable[Note] = ()) -> None:
         """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader,
@@ -159,7 +159,7 @@ class Publisher:
         point("claim.after")
 
     async def publish(self, piece: Piece) -> None:
-        """Commit a piece and the cursor after it; on any error nothing of it is visible."""
+        """Commit a piece and the cursor after it; on any error none of it is visible."""
         # Of a version that the journal has the topic was there, whatever became of the first rows.
         topics = piece.topics
         await self.prepare(topics)
@@ -188,7 +188,7 @@ class Publisher:
         await self._topics.ensure(*plans, before=self._written)
 
     def _plan_of(self, name: str, partitions: int) -> TopicPlan:
-        """How a topic has to be that is made when it is first written to."""
+        """Return the plan of a topic that is created at its first write."""
         destination = self.cursor.destination
         if name == dead_letters_topic(self._plans.prefix, destination):
             return self._plans.dead_letters(destination)
@@ -196,7 +196,7 @@ class Publisher:
 
     @contextlib.asynccontextmanager
     async def _named(self, piece: Piece, sent: list[Any]) -> AsyncIterator[None]:
-        """Where the broker takes a batch for too large, tell which record it is; batches were sent last."""
+        """Name the record in the error if the broker refuses a batch as too large; batches were sent last."""
         try:
             yield
         except KafkaSlow as error:
@@ -227,7 +227,7 @@ class Publisher:
             yield await send_finished(kafka, batch)
 
     async def _note(self, kafka: Any, note: Note) -> Any:
-        """Send a record of the journal."""
+        """Send a journal record."""
         return await kafka.send(
             journal_topic(self._plans.prefix),
             key=note[0],
@@ -244,7 +244,7 @@ class Publisher:
 
 
 def _after(cursor: Cursor, piece: Piece) -> Cursor:
-    """The cursor once a piece is committed."""
+    """Return the cursor after a piece is committed."""
     old = cursor.offset
     gtids = old.gtid_set
     if gtids is not None and piece.trace.gtids:
@@ -271,7 +271,7 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
 def _decided(
     prepared: Mapping[str, PreparedPosition], decisions: list[Decision]
 ) -> Mapping[str, PreparedPosition]:
-    """The XA transactions that are prepared, once these were prepared or decided."""
+    """Return the prepared XA transactions after these decisions."""
     if not decisions:
         return prepared
     after = dict(prepared)

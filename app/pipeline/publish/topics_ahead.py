@@ -1,6 +1,6 @@
-"""Topics made ahead of the rows that need them, beside publishing.
+"""Topics created before the rows that need them, concurrently with publishing.
 
-Invariant: this only saves time. What it cannot make is made, or reported as an error, when a row needs it.
+Invariant: this only saves time. A topic that it cannot make is made or reported as an error when needed.
 A topic that was written to before is never made anew. No table with a shadow's name has its topic made before a
 row needs it.
 """
@@ -21,7 +21,7 @@ from connectors.mysql.ddl.definition import Table, TableChange
 log = logging.getLogger(__name__)
 
 _PORTION = 200
-"""Topics asked for at once, so that newer wishes need not wait for all the older ones."""
+"""Topics per request, so that newer ones need not wait for all older ones."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 
@@ -29,20 +29,20 @@ class TopicPreparation:
     """Makes topics for one run of a destination."""
 
     def __init__(self, publisher: Publisher, tables: TableBook) -> None:
-        """``tables``: which are captured; it is this object's alone."""
+        """``tables``: the captured tables; owned by this object."""
         self._publisher, self._tables = publisher, tables
         self._loop = asyncio.get_running_loop()
         self._wanted: dict[str, int] = {}
-        """Topics, each with its partitions."""
+        """Topics to create, each with its partition count."""
         self._asked: set[str] = set()
         self._woken = asyncio.Event()
 
     def begin(self, tables: Iterable[tuple[str, str]]) -> None:
-        """Want the topics of these tables, where they are captured; before any piece is seen."""
+        """Request the topics of these tables, if captured; called before any piece is seen."""
         self._want(self._certain(tables))
 
     def seen(self, piece: Piece) -> None:
-        """From any thread: the topics that a piece needs, and those of tables that were created in it."""
+        """From any thread: request the topics that a piece needs, and those of tables created in it."""
         found = piece.topics
         for record in piece.tables.history:
             self._tables.learn(record)
@@ -57,7 +57,7 @@ class TopicPreparation:
                 self._loop.call_soon_threadsafe(self._want, found)
 
     def _certain(self, names: Iterable[tuple[str, str]]) -> dict[str, int]:
-        """The topics of those tables whose rows are wanted for as long as they have their names.
+        """Return the topics of the tables that are captured as long as they keep their names.
 
         A tool may swap tables in two steps, with no table between them that its shadows belong to. So the topic
         of any table with a shadow's name waits for a row.
@@ -73,7 +73,7 @@ class TopicPreparation:
             self._woken.set()
 
     async def make_all(self) -> None:
-        """Make what is wanted, for as long as the run lasts."""
+        """Create requested topics, as long as the run lasts."""
         pause = _FIRST_PAUSE
         while True:
             await self._woken.wait()

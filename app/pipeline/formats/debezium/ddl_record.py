@@ -1,7 +1,7 @@
-"""What the DDL topic tells of a statement beside its text: what it did, and what that means to subscribers.
+"""The effect of a statement and its impact on subscribers, as fields of a DDL record.
 
-The law: without a history of the tables nothing is told of them, rather than something that may be wrong.
-What a tool does to change a table online is told as what it comes to.
+Invariant: without a schema history no effect is reported, rather than one that may be wrong. The steps of an
+online schema change tool are reported as the change that they amount to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tables.impact.impact import RouteOf, ddl_effects, truncated
 
 
 def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
-    """Fields of a DDL record; none where no history is kept, or the statement concerns nothing in it."""
+    """Return fields of a DDL record; none without a history, or if the statement affects nothing in it."""
     if applied is None or (applied.record is not None and applied.record.is_of_views):
         return {}
     record, changes = applied.record, list(_changes(applied.meaning))
@@ -46,7 +46,7 @@ def _effects(applied: Applied, route_of: RouteOf) -> Iterator[dict[str, Any]]:
 
 
 def _changes(meaning: tuple[Logical, ...]) -> Iterator[Change]:
-    """As statements of a user would have made them."""
+    """Yield the changes as a user's statements would have made them."""
     for one in meaning:
         if isinstance(one, OnlineAlter):
             yield one.change
@@ -91,7 +91,7 @@ def _database(change: DatabaseChange) -> dict[str, Any]:
 
 
 def definition_of(table: Table | None) -> dict[str, Any] | None:
-    """A table as the schemas topic describes one, and what else its history knows."""
+    """Return a table as the schemas topic describes it, with the other facts of its history."""
     if table is None:
         return None
     return {

@@ -1,8 +1,8 @@
-"""A change as its records: keys, values and headers as ``docs/wire.md`` has them.
+"""The records of a change: keys, values and headers as specified in ``docs/wire.md``.
 
-The law: the same change makes the same key, ChangeId and images for ever; only ``ts_ms``, ``epoch`` and ``seq``
-belong to the run that published it. What is the same for a table, an event or a chunk is rendered once, since
-each row is some microseconds of work and its text is most of them.
+Invariant: the same change always makes the same key, ChangeId and images; only ``ts_ms``, ``epoch`` and ``seq``
+belong to the run that published it. Constant text of a table, an event or a chunk is rendered once, since a row
+takes a few microseconds, most of them for its text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tables.table_version import TableVersion
 
 
 class TableText:
-    """What is the same in the envelope of all rows of a table's version."""
+    """The constant text of the envelopes of a table version."""
 
     __slots__ = ("head", "middle", "tail", "version")
 
@@ -122,7 +122,7 @@ class Envelope:
         append: Any,
         place: tuple[str, int, int],
     ) -> None:
-        """A row under a new key: gone from the old one, for a compacted topic too, and come as another."""
+        """Write a key change: a delete under the old key (compacted topics too), a create under the new."""
         before, after, old, new, marks = row
         head, middle, tail, end = texts
         name, ordinal, order = place
@@ -200,7 +200,7 @@ class Envelope:
         self._emitted.size += len(key or b"") + len(value or b"")
 
     def _source(self, item: Ddl, database: str | None, table: str | None) -> dict[str, Any]:
-        """The ``source`` field of what is no row."""
+        """Return the ``source`` field of a record that is not a row's."""
         transaction = item.transaction
         return {
             "version": __version__,
@@ -224,7 +224,7 @@ class Envelope:
 
 
 def _where(transaction: Transaction, pos: int) -> str:
-    """From the server's id to the offset."""
+    """Return the members from the server's id to the offset."""
     gtid = transaction.gtid
     shown = "null" if gtid is None else f'"{gtid}"'
     return f'{transaction.server_id},"gtid":{shown},"file":"{transaction.file}","pos":{pos}'
@@ -236,7 +236,7 @@ def _thread(transaction: Transaction) -> str:
 
 
 def _members(fields: dict[str, Any]) -> str:
-    """Members of a JSON object, without its braces."""
+    """Return the members of a JSON object, without its braces."""
     return orjson.dumps(fields).decode()[1:-1]
 
 

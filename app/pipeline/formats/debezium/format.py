@@ -18,7 +18,7 @@ _UPDATES = frozenset(map(int, UPDATES))
 """Event types whose rows have two images, as plain numbers."""
 _JSON = json.JSONDecoder()
 _BEFORE, _AFTER = '{"before":', ',"after":'
-"""What stands before the images in every row's value."""
+"""The text before each image in every row's value."""
 
 
 class Debezium:
@@ -30,7 +30,7 @@ class Debezium:
 
     @staticmethod
     def values_of(rows: list[Row], event_type: int) -> int:
-        """One for each row, and two for a row whose key changed."""
+        """Return the record count: one for each row, two for a row whose key changed."""
         if event_type not in _UPDATES:
             return len(rows)
         return len(rows) + sum([row[2] != row[3] for row in rows])
@@ -62,7 +62,7 @@ class Debezium:
         )
 
     def _text(self, version: TableVersion) -> TableText:
-        """The constant parts of a version's envelopes."""
+        """Return the constant parts of a version's envelopes."""
         name = (version.database, version.table)
         text = self._texts.get(name)
         if text is None or text.version is not version:
@@ -72,7 +72,7 @@ class Debezium:
 
 
 def _parted(value: bytes) -> tuple[tuple[bytes, bytes], dict[str, Any]]:
-    """The images to the byte, and all else of a value."""
+    """Return the images byte for byte, and the rest of a value."""
     text = value.decode()
     _, middle = _JSON.raw_decode(text, len(_BEFORE))
     _, end = _JSON.raw_decode(text, middle + len(_AFTER))

@@ -10,14 +10,14 @@ from connectors.wire import WIRE_VERSION
 
 
 def begin_marker(transaction: Transaction, epoch: int) -> Marker:
-    """The record of a transaction's begin."""
+    """Return the BEGIN record of a transaction."""
     return _marker(transaction, "BEGIN", epoch, "")
 
 
 def end_marker(
     transaction: Transaction, epoch: int, counts: Mapping[str, int], part: int, *, last: bool
 ) -> Marker:
-    """The record of its end, or of a part's."""
+    """Return the END record of a transaction or of a part."""
     if len(counts) == 1:
         ((topic, total),) = counts.items()
         each = f'{{"topic":"{topic}","event_count":{total}}}'
